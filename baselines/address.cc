@@ -1,4 +1,4 @@
-// Parses addresses of servers (host:port, or a path), connects to them, and finds free ports.
+// Parses server addresses (host:port, or the path of a Unix socket), connects to them, and finds free ports.
 #include "baselines/address.h"
 
 #include <arpa/inet.h>

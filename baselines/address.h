@@ -1,4 +1,4 @@
-// Where a server listens: a TCP port, or a Unix socket.
+// The address of a server: a TCP port or a Unix socket.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 namespace loch::baselines {
 
 struct Address {
-  std::string host;  // name or number; empty: a Unix socket
+  std::string host;  // name or IP address; empty for a Unix socket
   std::uint16_t port = 0;
-  std::string path;  // of the Unix socket
+  std::string path;  // path of the Unix socket
   [[nodiscard]] bool is_unix() const { return host.empty(); }
   [[nodiscard]] std::string text() const;
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// "host:port", "[::1]:port" or "/path/of/a.sock"; separated by commas. `what` names the flag for errors;
-// a bad list is one line. Empty text: an empty list.
+// Parses a comma-separated list of "host:port", "[::1]:port" or "/path/of/a.sock"; empty text gives an empty
+// list. `what` names the flag in errors, which are one line.
 [[nodiscard]] Result<std::vector<Address>> parse_addresses(std::string_view text, std::string_view what);
 
-// A connected socket, not blocking, without Nagle's delay. The caller closes it. `within` bounds the
-// connecting; a host name is looked up without a bound of ours.
+// Connects and returns a non-blocking socket without Nagle's delay, which the caller has to close. `within`
+// bounds the connecting in ns, but not the look-up of a host name.
 [[nodiscard]] Result<int> connect_to(const Address& address, Nanos within);
 
-// A port of 127.0.0.1 that was free a moment ago.
+// A port of 127.0.0.1 that was free when this function looked.
 [[nodiscard]] Result<std::uint16_t> free_port();
 
-// Nanoseconds of CLOCK_MONOTONIC; for set-up only, workers have their own clock.
+// CLOCK_MONOTONIC in ns, for set-up only; workers have their own clock.
 [[nodiscard]] Nanos monotonic_now();
 
 }  // namespace loch::baselines

@@ -1,5 +1,5 @@
-// Computes CPU time and latency of a message by way of the kernel's TCP, from the published microbenchmark
-// of Pilaf.
+// CPU time and latency of a message through the kernel's TCP, calibrated on the published microbenchmark of
+// Pilaf.
 #include "baselines/kernel_path.h"
 
 #include <algorithm>
@@ -7,16 +7,17 @@
 namespace loch::baselines {
 namespace {
 
-// Of a request of `bytes` and its reply of 10.
+// Bytes of a reply in the microbenchmark.
 constexpr double table_reply = 10;
 constexpr double by_byte(double ns_16, double ns_1024) { return (ns_1024 - ns_16) / (1024 - 16); }
 constexpr double fixed(double ns_16, double byte_ns) { return ns_16 - byte_ns * (16 + table_reply); }
-// What two more segments leave unexplained.
+// CPU time of a segment in ns: what the fixed part and the part by byte leave unexplained of 4096 bytes,
+// which have two more segments.
 constexpr double by_segment(double ns_4096, double fixed_ns, double byte_ns) {
   return (ns_4096 - fixed_ns - byte_ns * (4096 + table_reply)) / 2;
 }
-// CPU nanoseconds that the fabric itself charges for receiving and sending a message (posting, doorbell,
-// polling and completions of the profile connectx2-20g-ib), taken off so that they are not charged twice.
+// CPU time in ns that the simulated fabric charges for receiving and sending a message (posting, doorbell,
+// polling and completions of the profile connectx2-20g-ib), subtracted so that it is not charged twice.
 constexpr double fabric_cpu = 300;
 constexpr double ns_of(double million_a_second) { return 1e3 / million_a_second - fabric_cpu; }
 
@@ -24,8 +25,9 @@ constexpr double ipoib_byte = by_byte(ns_of(0.126), ns_of(0.122));
 constexpr double ipoib_fixed = fixed(ns_of(0.126), ipoib_byte);
 constexpr double ethernet_byte = by_byte(ns_of(0.120), ns_of(0.068));
 
-// 60 us (Pilaf, figure 1), less both ends' work on a small request, less what the simulated fabric's own two
-// messages and the wake-ups take (the same figure has verbs messages under 10 us), and two frames on a link.
+// The round trip of 60 us (Pilaf, figure 1). Subtracted from it are the work of both ends on a small request;
+// the simulated fabric's two messages and the wake-ups, 8 us (figure 1 has verbs messages below 10 us); and
+// two frames on an Ethernet link, 2 us.
 constexpr double round_trip = 60'000, fabric_messages = 8'000, small_frames = 2'000;
 constexpr Nanos one_way(double ns_16, double elsewhere) {
   return static_cast<Nanos>((round_trip - 2 * (ns_16 + fabric_cpu) - elsewhere) / 2);
@@ -35,7 +37,7 @@ constexpr KernelPath ipoib = {
     .request_ns = ipoib_fixed,
     .byte_ns = ipoib_byte,
     .segment_ns = by_segment(ns_of(0.028), ipoib_fixed, ipoib_byte),
-    .segment_bytes = 2044 - 20 - 32,  // IPoIB's MTU less the headers of IP and of TCP with time stamps
+    .segment_bytes = 2044 - 20 - 32,  // IPoIB's MTU minus the headers of IP and of TCP with time stamps
     .one_way_ns = one_way(ns_of(0.126), fabric_messages),
 };
 
@@ -46,14 +48,15 @@ constexpr KernelPath ethernet = {
     .segment_bytes = 1500 - 20 - 32,
     .one_way_ns = one_way(ns_of(0.120), fabric_messages + small_frames),
     .link_byte_ns = 8,            // 1 Gb/s
-    .frame_bytes = 38 + 20 + 32,  // Ethernet with preamble, checksum and gap; IP; TCP
+    .frame_bytes = 38 + 20 + 32,  // Ethernet with preamble, checksum and inter-frame gap; IP; TCP
 };
 
-// CPU time of a small request over that of an echo, as baselines/server_work.py prints it, least over least;
-// Debian's memcached 1.6.18 and Redis 7.0.15. Four runs on a busy machine lie between 1.10 and 1.37
-// (docs/protocols/memcached.md), so 0.15 of an echo are uncertain.
+// CPU time of a small request relative to an echo's, as printed by baselines/server_work.py (ratio of the
+// minima); Debian's memcached 1.6.18 and Redis 7.0.15. Four measurements on a busy machine lie between 1.10
+// and 1.37 (docs/protocols/memcached.md), so the uncertainty is 0.15 of an echo.
 constexpr double memcached_get = 1.28, memcached_put = 1.29, redis_get = 1.25, redis_put = 1.26;
-// One value for both links: a server's work beyond an echo does not depend on the link.
+// CPU time of the published echo in ns; used for both links, because a server's work beyond an echo does not
+// depend on the link.
 constexpr double table_echo = 1e3 / 0.126;
 
 }  // namespace
@@ -78,7 +81,8 @@ Nanos KernelPath::on_link(std::uint64_t bytes) const {
 const KernelPath& kernel_path(Link link) { return link == Link::ipoib ? ipoib : ethernet; }
 
 Nanos beyond_echo(System system, OpKind op) {
-  // A DELETE and an INSERT were not measured; they look for the key in the table as a PUT does.
+  // DELETE and INSERT were not measured; they are charged like a PUT, because they look up the key in the
+  // same table.
   const double get = system == System::memcached ? memcached_get : redis_get;
   const double put = system == System::memcached ? memcached_put : redis_put;
   return static_cast<Nanos>(table_echo * ((op == OpKind::get ? get : put) - 1));

@@ -1,4 +1,4 @@
-// Sends PUTs of records to a server without waiting for each, and judges the replies as they come.
+// Sends PUTs of records to a server without waiting for each reply, and checks the replies as they arrive.
 #include "baselines/loader.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@
 namespace loch::baselines {
 namespace {
 
-constexpr std::size_t batch_bytes = 256 * 1024;  // on their way before anyone waits
+// Bytes that are buffered before the loader waits for the server.
+constexpr std::size_t batch_bytes = 256 * 1024;
 
 }  // namespace
 
@@ -46,8 +47,8 @@ Result<> Loader::put(std::string_view key_text, std::span<const std::byte> value
 
 Result<> Loader::finish() { return move(0, true); }
 
-// Sends until no more than `leave` bytes are left, and takes replies in meanwhile; `to_the_end`: until all
-// are there.
+// Sends until at most `leave` bytes are unsent, and reads replies meanwhile; with `to_the_end`, until all
+// replies have arrived.
 Result<> Loader::move(std::size_t leave, bool to_the_end) {
   Nanos last = monotonic_now();
   while (out_.size() - sent_ > leave || (to_the_end && unacknowledged_ > 0)) {

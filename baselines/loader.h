@@ -1,4 +1,4 @@
-// Fills one server with records over one connection, many requests in flight.
+// Stores records in one server over one connection, with many requests outstanding.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace loch::baselines {
 
 class Loader {
  public:
-  // Connects. `patience`: without any progress for so long, it fails.
+  // Connects to the server. `patience`: ns without progress after which loading fails.
   [[nodiscard]] static Result<std::unique_ptr<Loader>> connect(System system, const Address& address,
                                                                Nanos patience);
   ~Loader();
@@ -39,7 +39,7 @@ class Loader {
   Nanos patience_;
   int fd_;
   std::string out_, in_;
-  std::size_t sent_ = 0;  // of out_
+  std::size_t sent_ = 0;  // bytes of out_ that are sent
   std::uint64_t unacknowledged_ = 0;
   bool moved_ = false;
 };

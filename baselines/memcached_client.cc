@@ -1,5 +1,5 @@
-// Runs blocking libmemcached calls: directly where a worker has one slot, else on courier threads, one for
-// each server.
+// Executes blocking libmemcached calls: directly if a worker has one window slot, otherwise on one courier
+// thread for each server.
 #include "baselines/memcached_client.h"
 
 #include <libmemcached/memcached.h>
@@ -15,7 +15,7 @@
 namespace loch::baselines {
 namespace {
 
-// The server says that it did nothing; else it may have done it.
+// Whether the server says that it did not execute the request; after other errors it may have.
 bool is_refusal(memcached_return_t code) {
   return code == MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE || code == MEMCACHED_E2BIG ||
          code == MEMCACHED_KEY_TOO_BIG || code == MEMCACHED_BAD_KEY_PROVIDED ||
@@ -31,7 +31,7 @@ kv::OpStatus status_of(memcached_return_t code) {
       return kv::OpStatus::ok;
     case MEMCACHED_NOTFOUND:
       return kv::OpStatus::not_found;
-    case MEMCACHED_NOTSTORED:  // of add alone
+    case MEMCACHED_NOTSTORED:  // only in reply to `add`
       return kv::OpStatus::exists;
     case MEMCACHED_TIMEOUT:
       return kv::OpStatus::timeout;
@@ -122,11 +122,12 @@ void MemcachedConnection::end(std::span<MemcachedCall* const> calls, int code) {
     ++counts_.timed_out;
   else if (status == kv::OpStatus::error)
     ++counts_.failed;
-  // A late reply would be taken for the next one's.
+  // Closes the connection, because a late reply would be taken for the reply to the next request.
   close();
 }
 
-// Replies come in the order of the keys, and keys that the server does not have are left out.
+// GETs several keys by one request. Replies come in the order of the keys, without those that the server does
+// not have.
 void MemcachedConnection::get(std::span<MemcachedCall* const> calls) {
   if (calls.size() == 1) {
     fetch_one(*calls.front());
@@ -151,7 +152,7 @@ void MemcachedConnection::get(std::span<MemcachedCall* const> calls) {
     std::size_t found = at;
     while (found < calls.size() && calls[found]->key != key) ++found;
     if (found == calls.size()) {
-      code = MEMCACHED_PROTOCOL_ERROR;  // the server sent a reply to no request
+      code = MEMCACHED_PROTOCOL_ERROR;  // the server sent a reply that matches no request
       break;
     }
     for (; at < found; ++at) calls[at]->status = kv::OpStatus::not_found;
@@ -221,7 +222,7 @@ void Courier::submit(MemcachedCall* call) {
   wakes_.notify_one();
 }
 
-// Sends all waiting GETs, then one other request, so that neither kind waits long.
+// Sends all waiting GETs and then one other request, so that neither kind waits long.
 void Courier::work() {
   std::vector<MemcachedCall*> gets;
   std::unique_lock lock(mutex_);
@@ -290,7 +291,7 @@ class MemcachedClient final : public kv::Client {
     if (!shared_.connections.empty()) {
       shared_.connections[server]->execute(call_);
     } else {
-      // The call has no deadline of its own: the library's time-outs end it.
+      // The wait has no deadline, because libmemcached's time-outs end the call.
       shared_.reactor.begin(&call_);
       shared_.couriers[server]->submit(&call_);
       co_await shared_.reactor.finished(&call_);

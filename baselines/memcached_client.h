@@ -1,11 +1,11 @@
-// memcached by libmemcached, in the text protocol.
+// A client of memcached by libmemcached, in the text protocol.
 //
-// libmemcached's calls block: it has no interface by which the reply of a PUT can be awaited, it pipelines
-// nothing but GETs (mget), and a handle is used by one thread at a time. So a worker with one window slot,
-// whose thread has nothing else to do meanwhile, calls it directly. A worker with more has a courier for each
-// server: a thread with a connection that fetches all waiting GETs by one mget and sends PUTs and DELETEs one
-// by one. A server that is slow or gone holds up what goes to it and nothing else. Every wait inside the
-// library ends at --memcached.timeout.
+// libmemcached's calls block: it has no interface for awaiting the reply to a PUT, it pipelines only GETs
+// (mget), and a handle may be used by one thread at a time. A worker with one window slot, whose thread has
+// nothing else to do meanwhile, calls it directly. A worker with several slots has a courier for each server:
+// a thread with a connection that sends all waiting GETs by one mget, and PUTs and DELETEs one by one. A slow
+// or dead server therefore delays only its own requests. Every wait inside the library ends at
+// --memcached.timeout.
 #pragma once
 
 #include <condition_variable>
@@ -26,18 +26,18 @@ struct memcached_st;
 
 namespace loch::baselines {
 
-// One request and its outcome. With couriers, the wait is finished when it has one.
+// One request and its outcome. With couriers, finishing the wait signals the outcome.
 struct MemcachedCall : Reactor::Wait {
   OpKind op = OpKind::get;
-  std::string key;                 // as the server is told it
-  kv::ValueView value;             // PUT
-  std::vector<std::byte> landing;  // GET, ok: the value
+  std::string key;                 // the key's text for the server
+  kv::ValueView value;             // value of a PUT
+  std::vector<std::byte> landing;  // value that a GET returned
   kv::OpStatus status = kv::OpStatus::error;
   kv::Effect effect = kv::Effect::none;
 };
 
-// A connection to one server, made when it is first used and again after anything went wrong on it. Used by
-// one thread at a time.
+// A connection to one server, made on first use and again after any error. May be used by one thread at a
+// time.
 class MemcachedConnection {
  public:
   MemcachedConnection(const Address& server, Nanos timeout, ConnectionCounts& counts);
@@ -46,14 +46,14 @@ class MemcachedConnection {
   MemcachedConnection& operator=(const MemcachedConnection&) = delete;
 
   void execute(MemcachedCall& call);
-  // GETs, by one request.
+  // GETs the keys of all `calls` by one request.
   void get(std::span<MemcachedCall* const> calls);
 
  private:
   [[nodiscard]] memcached_st* handle();
   void close();
   void fetch_one(MemcachedCall& call);
-  // Ends the remaining `calls` with `code`.
+  // Ends all `calls` that have no outcome yet with `code`.
   void end(std::span<MemcachedCall* const> calls, int code);
 
   const Address& server_;
@@ -64,14 +64,14 @@ class MemcachedConnection {
   std::vector<std::size_t> key_sizes_;
 };
 
-// Where the couriers of one worker report; the worker's Reactor looks at it.
+// Where the courier threads of one worker put ended calls; the worker's Reactor reads it.
 class CourierBoard {
  public:
   explicit CourierBoard(Reactor& reactor);
   ~CourierBoard();
   CourierBoard(const CourierBoard&) = delete;
   CourierBoard& operator=(const CourierBoard&) = delete;
-  // Any thread.
+  // Adds ended calls; any thread may call this.
   void post(std::span<MemcachedCall* const> ended);
 
  private:
@@ -85,14 +85,14 @@ class CourierBoard {
   std::vector<MemcachedCall*> ended_;
 };
 
-// The thread that carries a worker's requests to one server.
+// A thread that sends one worker's requests to one server.
 class Courier {
  public:
   Courier(const Address& server, Nanos timeout, ConnectionCounts& counts, CourierBoard& board);
   ~Courier();
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
-  // Hands a call to the courier thread, which owns it until the caller's wait ends.
+  // Passes a call to the courier thread, which owns it until the caller's wait ends.
   void submit(MemcachedCall* call);
 
  private:
@@ -103,20 +103,20 @@ class Courier {
   std::condition_variable wakes_;
   std::vector<MemcachedCall*> gets_, others_;
   bool is_ending_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // declared last, because the thread uses the other members
 };
 
-// What one worker has: connections that it uses itself where it has one window slot, else couriers.
+// The connections of one worker, which it uses directly if it has one window slot, or else its couriers.
 struct MemcachedWorker {
   MemcachedWorker(fabric::Worker& worker, const std::vector<Address>& servers, ConnectionCounts& counts,
                   const Settings& settings);
   Reactor reactor;
   CourierBoard board;
-  std::vector<std::unique_ptr<MemcachedConnection>> connections;  // by server
-  std::vector<std::unique_ptr<Courier>> couriers;                 // by server
+  std::vector<std::unique_ptr<MemcachedConnection>> connections;  // indexed by server
+  std::vector<std::unique_ptr<Courier>> couriers;                 // indexed by server
 };
 
-// `shared` and `settings` outlive it.
+// Makes the client of one window slot. `shared` and `settings` have to outlive it.
 [[nodiscard]] std::unique_ptr<kv::Client> make_memcached_client(MemcachedWorker& shared,
                                                                 const Settings& settings);
 

@@ -1,4 +1,4 @@
-// Simulates memcached and Redis: clients send real request texts over the modelled kernel path, servers
+// Simulates memcached and Redis: clients send real request texts over the modelled kernel TCP, and servers
 // execute them on simulated cores.
 #include "baselines/model_store.h"
 
@@ -13,7 +13,8 @@
 namespace loch::baselines {
 namespace {
 
-// The longest text around a value, of a request or a reply; the key's text is at most twice the key and 1.
+// Upper bound of a request's or reply's bytes besides the value; the key's text has at most twice the key's
+// bytes, plus 1.
 std::uint32_t longest_text(const kv::DeployConfig& config) { return 2 * config.key_size + 80; }
 
 rpc::MessageShape shape_of(const Settings& settings) {
@@ -30,7 +31,7 @@ rpc::MessageShape shape_of(const Settings& settings) {
   if (config.kept_value_bytes < config.value_size)
     shape.kept_bytes = longest_text(config) + config.kept_value_bytes;
   shape.is_inline = false;
-  // What TCP is for. Linux sends again after 200 ms at the least.
+  // TCP delivers a message once, so duplicates are dropped. Linux retransmits after 200 ms at the earliest.
   shape.drops_duplicates = !settings.executes_twice;
   shape.reply_timeout = settings.executes_twice ? 200'000 : 200'000'000;
   shape.patience = settings.timeout;
@@ -45,7 +46,7 @@ void copy_text(std::string_view text, std::byte* to) { std::memcpy(to, text.data
 
 }  // namespace
 
-// One window slot.
+// The client of one window slot.
 class ModelStore::Client final : public kv::Client {
  public:
   Client(ModelStore& store, fabric::Worker& worker, rpc::MessageClient& channel, std::uint32_t slot)
@@ -78,12 +79,13 @@ class ModelStore::Client final : public kv::Client {
   rpc::MessageClient& channel_;
   std::uint32_t slot_;
   std::string key_, head_;
-  std::map<std::string, std::string> copies_;  // mutant stale-copy
+  // known-bad variant stale-copy: values by key that GETs answer from
+  std::map<std::string, std::string> copies_;
 };
 
 rpc::ServerAddress ModelStore::Client::server_of(kv::Key key) const {
   const Settings& settings = store_.settings_;
-  // A connection belongs to one thread of its server.
+  // The server thread that handles this client's connection.
   const std::uint32_t connection =
       settings.config.client_number(worker_.node(), worker_.index()) * settings.config.window + slot_;
   return {settings.node_of(settings.server_of(key)),
@@ -102,7 +104,7 @@ std::uint32_t ModelStore::Client::write_request(OpKind op, kv::ValueView value) 
   return static_cast<std::uint32_t>(head_.size() + value.size + value_end.size());
 }
 
-// The delay between the sockets of two machines that takes no CPU time.
+// Waits for the part of a message's latency between two machines' sockets that occupies no core.
 coro::Task<void> ModelStore::Client::travel(fabric::NodeId from, fabric::NodeId to, std::uint64_t bytes) {
   const KernelPath& path = store_.path_;
   const Nanos now = worker_.now();
@@ -228,12 +230,12 @@ std::string_view ModelStore::kept_text(const std::byte* message, std::uint32_t l
 
 Nanos ModelStore::work_cpu(const fabric::CpuCosts& costs, const Table& table,
                            const ParsedRequest& request) const {
-  // Parsing, hashing and comparing are in what was measured, and so are the copies of a small value.
+  // The measured time of a small request includes parsing, hashing, comparing, and copying a small value.
   std::uint32_t value = brings_value(request.op) ? request.value_size : settings_.config.value_size;
   if (const auto item = table.find(std::string(request.key_text));
       request.op == OpKind::get && item != table.end())
     value = item->second.size;
-  if (settings_.only_echoes) return 0;  // the microbenchmark's bytes are in the path's charge
+  if (settings_.only_echoes) return 0;  // the modelled TCP already charges for the bytes of an echo
   return beyond_echo(settings_.system, request.op) + costs.copy(value);
 }
 
@@ -265,7 +267,7 @@ std::uint32_t ModelStore::execute(Table& table, const ParsedRequest& request, co
     case OpKind::remove:
       if (table.erase(key) == 0) status = kv::OpStatus::not_found;
       break;
-    case OpKind::lost:  // no request of a client
+    case OpKind::lost:  // clients send no such request
       LOCH_CHECK(false);
   }
   append_reply(system, request.op, status, key, found != nullptr ? found->size : 0, head);

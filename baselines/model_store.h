@@ -1,9 +1,9 @@
-// The simulated stand-in of memcached and Redis: real requests of their text protocols, really stored
-// values, on simulated cores, over a model of the kernel's TCP (kernel_path.h). The bytes travel as RC SENDs
-// of the simulated fabric, and what the kernel adds is charged to cores or waited for.
+// A simulated stand-in for memcached and Redis: real requests of their text protocols and really stored
+// values, on simulated cores, over a model of the kernel's TCP (kernel_path.h). The bytes are RC SENDs of the
+// simulated fabric; what the kernel adds is charged to cores or waited for.
 //
-// A server is a table that the server workers of its node share; a server worker is one of its threads, and
-// a client's connection belongs to one of them, as memcached has it.
+// A server is a table that the server workers of its node share; a server worker models one of the server's
+// threads, and each client connection belongs to one thread, as in memcached.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ namespace loch::baselines {
 
 class ModelStore final : public kv::Store {
  public:
-  // `only_echoes`: servers answer every PUT without looking at it, as the microbenchmark's do.
+  // `only_echoes`: servers answer every PUT without parsing it, as in the published microbenchmark.
   explicit ModelStore(Settings settings, bool only_echoes = false);
   ~ModelStore() override;
 
@@ -36,21 +36,21 @@ class ModelStore final : public kv::Store {
  private:
   class Client;
   struct Item {
-    std::string kept;  // the value's first bytes: all of them, unless values are elided
+    std::string kept;  // first bytes of the value; all of them unless values are elided
     std::uint32_t size = 0;
   };
   using Table = std::unordered_map<std::string, Item>;
   struct Server {
     Table table;
-    Table behind;  // mutant write-behind: PUTs that were answered and not yet stored
+    Table behind;  // known-bad variant write-behind: PUTs that were answered and are not stored yet
   };
 
-  // Does what the request asks and writes the reply; returns its length.
+  // Executes the request, writes its reply, and returns the reply's length in bytes.
   [[nodiscard]] std::uint32_t execute(Table& table, const ParsedRequest& request, const std::byte* message,
                                       std::byte* reply);
   [[nodiscard]] std::uint32_t answer(Server& server, const ParsedRequest& request, const std::byte* message,
                                      std::byte* reply);
-  // CPU time of what a server does between taking a request in and sending its reply.
+  // CPU time in ns of a server's work between receiving a request and sending its reply.
   [[nodiscard]] Nanos work_cpu(const fabric::CpuCosts& costs, const Table& table,
                                const ParsedRequest& request) const;
   [[nodiscard]] std::string_view kept_text(const std::byte* message, std::uint32_t length) const;
@@ -60,9 +60,9 @@ class ModelStore final : public kv::Store {
   const KernelPath& path_;
   rpc::MessageShape shape_;
   Links links_;
-  std::vector<rpc::MessageRegions> regions_;                              // by node
-  std::vector<Server> servers_;                                           // one a serving node
-  std::map<std::uint32_t, std::unique_ptr<rpc::MessageClient>> clients_;  // by node and worker
+  std::vector<rpc::MessageRegions> regions_;                              // indexed by node
+  std::vector<Server> servers_;                                           // indexed by serving node
+  std::map<std::uint32_t, std::unique_ptr<rpc::MessageClient>> clients_;  // by node and client worker
   std::uint64_t served_ = 0, unintelligible_ = 0, duplicates_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The modelled kernel TCP on the simulator: what it was calibrated on, that it stores what it is given, and
-// what it predicts.
+// Tests the modelled kernel TCP on the simulator: that it reproduces its calibration, that values are stored,
+// and its predictions.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -62,8 +62,8 @@ struct Point {
   }
 };
 
-// One server machine with one core for its server, and `clients` clients on nine others as on Pilaf's
-// cluster, or on ten if there are so few.
+// A cluster with one server of one core, and `clients` clients: at most ten have a machine each; more share
+// nine machines, as on Pilaf's cluster.
 struct Cluster {
   std::uint32_t clients = 9, window = 1, key_size = 24, value_size = 16;
   double get = 0;
@@ -110,7 +110,7 @@ Point run(const kv::Module& module, const Cluster& cluster,
   return result;
 }
 
-// "set K 0 0 SIZE\r\n" V "\r\n" of so many bytes.
+// The value size with which memcached's "set K 0 0 SIZE\r\n" V "\r\n" has at least `bytes` bytes.
 std::uint32_t value_of_request(std::uint32_t bytes, std::uint32_t key_size) {
   std::uint32_t value = 1;
   while (request_bytes(System::memcached, OpKind::put, key_size, value) < bytes) ++value;
@@ -127,7 +127,7 @@ TEST(KernelModel, ServesWhatTheTableSays) {
        {Row{Link::ipoib, 16, 0.126}, Row{Link::ipoib, 1024, 0.122}, Row{Link::ipoib, 4096, 0.028},
         Row{Link::ethernet, 16, 0.120}, Row{Link::ethernet, 1024, 0.068}, Row{Link::ethernet, 4096, 0.029}}) {
     const std::uint32_t key = row.bytes == 16 ? 1 : 24;
-    // The smallest request that fits a value is a little over 16 bytes.
+    // A request with a value of one byte, the smallest possible, has slightly more than 16 bytes.
     const std::uint32_t value = row.bytes == 16 ? 1 : value_of_request(row.bytes, key);
     const Point echo = run(EchoModule(row.link), {.clients = 36, .key_size = 8, .value_size = value});
     const double got = echo.per_second() / 1e6;
@@ -141,7 +141,8 @@ TEST(KernelModel, ARoundTripIsSixtyMicroseconds) {
   for (const Link link : {Link::ipoib, Link::ethernet}) {
     const Point echo = run(EchoModule(link), {.clients = 1, .value_size = 16});
     fmt::print("figure 1: {}: published over 60 us, obtained {:.1f} us\n", name(link), echo.mean_us());
-    EXPECT_NEAR(echo.mean_us(), 60, 6);  // the fabric's part changes with its profile
+    // The fabric's share of the latency changes with its hardware profile.
+    EXPECT_NEAR(echo.mean_us(), 60, 6);
   }
 }
 
@@ -152,7 +153,7 @@ TEST(KernelModel, StoresAndVerifies) {
     EXPECT_GT(some.tally.verified, 500U);
     EXPECT_EQ(some.outcome.transport, "modelled tcp over ipoib");
     EXPECT_EQ(some.outcome.protocol_counters.at(std::string(name(system)) + ".modelled"), 1);
-    // One SEND with the request and one with the reply, of exactly the text of the protocol.
+    // Each operation is one SEND with the request's text and one with the reply's text.
     const auto& gets = some.tally.of(OpKind::get);
     const double n = static_cast<double>(gets.total());
     EXPECT_EQ(static_cast<double>(gets.requests.payload_bytes) / n,
@@ -169,16 +170,19 @@ TEST(KernelModel, ServersTakeWhatWasMeasuredBeyondAnEcho) {
       const double ratio = echo.per_second() / store.per_second();
       fmt::print("beyond an echo: {} {}: {:.2f} of its time\n", name(system), get == 0 ? "PUT" : "GET",
                  ratio);
-      EXPECT_GT(ratio, 1.22);  // 1.25 to 1.29 of the kernel's part; the fabric's stays
+      // The servers' CPU time is 1.25 to 1.29 of an echo's, but the fabric's part does not grow.
+      EXPECT_GT(ratio, 1.22);
       EXPECT_LT(ratio, 1.32);
       const Point alone = run(*make_module(system), {.clients = 36, .value_size = 10, .get = get},
                               {{std::string(name(system)) + ".work", "echo"}});
-      EXPECT_NEAR(alone.per_second() / echo.per_second(), 1, 0.05);  // table 1's server, when asked for
+      // With the option that only charges an echo, the rate is that of table 1.
+      EXPECT_NEAR(alone.per_second() / echo.per_second(), 1, 0.05);
     }
   }
 }
 
-// What nobody tuned: Pilaf's comparison with memcached and Redis (V132, V136, V137).
+// Predictions that nothing was calibrated on: Pilaf's comparison with memcached and Redis (references V132,
+// V136, V137).
 TEST(KernelModel, Predictions) {
   for (const System system : {System::memcached, System::redis}) {
     const auto module = make_module(system);
@@ -200,7 +204,7 @@ TEST(KernelModel, Predictions) {
       EXPECT_LT(ten.median_us(), 300);
     }
     EXPECT_GT(peak.per_second(), 30e3);
-    EXPECT_LT(peak.per_second(), 126e3);  // no store is faster than an echo
+    EXPECT_LT(peak.per_second(), 126e3);  // a store cannot be faster than an echo
   }
 }
 

@@ -1,4 +1,4 @@
-// Registers memcached and Redis: the real servers on real fabrics, the model on the simulator.
+// The modules of memcached and Redis: real servers on real-time fabrics, a model on the simulator.
 #include "baselines/module.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,8 @@
 namespace loch::baselines {
 namespace {
 
-// Real servers, or their model where the fabric is simulated: known when the first node is set up.
+// Chooses between real servers and their model when the first node is set up, because only then the fabric is
+// known.
 class EitherStore final : public kv::Store {
  public:
   explicit EitherStore(Settings settings) : settings_(std::move(settings)) {}
@@ -76,12 +77,13 @@ class BaselineModule final : public kv::Module {
             .insert_if_absent = {.is_there = true, .how = command}};
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
-    // Whether somebody else's servers evict is theirs to know.
+    // With --NAME.address, servers were not started by Loch and may evict records, so linearizability is not
+    // claimed.
     return options.text(std::string(name()) + ".address").empty() ? kv::Consistency::linearizable
                                                                   : kv::Consistency::lossy_cache;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    return {};  // the data does not go over the fabric; the model looks for what it needs itself
+    return {};  // no requirements: requests do not use the fabric, and the model checks its own needs
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {

@@ -1,4 +1,4 @@
-// memcached and Redis as protocols of the same load generator.
+// memcached and Redis as protocols, driven by the same load generator.
 #pragma once
 
 #include <memory>

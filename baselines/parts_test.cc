@@ -1,4 +1,5 @@
-// The parts that need no server: addresses, the text protocols, settings, the kernel's path.
+// Tests the parts that need no server: addresses, the text protocols, settings, the model of the kernel's
+// TCP.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -77,7 +78,7 @@ TEST_P(Text, RequestsAreReadAsTheyWereWritten) {
     EXPECT_EQ(parsed.op, op);
     EXPECT_EQ(parsed.key_text, key);
     if (op == OpKind::put) EXPECT_EQ(request.substr(parsed.value_at, parsed.value_size), value);
-    // Cut short, it is none, or its value is what is cut.
+    // A truncated request is refused, unless only its value is truncated.
     for (std::size_t cut = 0; cut < request.size(); ++cut) {
       ParsedRequest part;
       const bool is_one = parse_request(GetParam(), std::string_view(request).substr(0, cut), part);
@@ -179,7 +180,7 @@ TEST(Program, AMissingOneIsALineThatSaysHowToGetIt) {
   EXPECT_TRUE(find_program("", {"no-such-server-program", "sh"}, "", "x", "y"));
 }
 
-// A server's CPU time for a request of n bytes and a reply of 10, in microseconds (Pilaf, table 1).
+// CPU time of a server for a request of n bytes and a reply of 10, in microseconds (Pilaf, table 1).
 TEST(KernelPathOf, AddsUpToTheTable) {
   struct Row {
     Link link;
@@ -190,7 +191,7 @@ TEST(KernelPathOf, AddsUpToTheTable) {
        {Row{Link::ipoib, 16, 0.126}, Row{Link::ipoib, 1024, 0.122}, Row{Link::ipoib, 4096, 0.028},
         Row{Link::ethernet, 16, 0.120}, Row{Link::ethernet, 1024, 0.068}, Row{Link::ethernet, 4096, 0.029}}) {
     const KernelPath& path = kernel_path(row.link);
-    const Nanos fabric = 300;  // CPU time of the simulated messages
+    const Nanos fabric = 300;  // ns of CPU time charged by the simulated fabric's messages
     const Nanos core = path.cpu_to_receive(row.bytes) + path.cpu_to_send(10) + fabric;
     const double slowest = static_cast<double>(std::max(core, path.on_link(row.bytes)));
     EXPECT_NEAR(1e3 / slowest, row.million_a_second, 0.02 * row.million_a_second)
@@ -200,10 +201,11 @@ TEST(KernelPathOf, AddsUpToTheTable) {
 
 TEST(LinksOf, CarryOneMessageAtATime) {
   Links links(3);
-  EXPECT_EQ(links.pass(0, 1, 100, 10), 110);  // it enters the second link before it has left the first
-  EXPECT_EQ(links.pass(0, 2, 100, 10), 120);  // behind the other at the sender
-  EXPECT_EQ(links.pass(2, 1, 100, 10), 120);  // waits at the receiver's link
-  EXPECT_EQ(links.pass(1, 0, 100, 10), 110);  // the other direction is free
+  // It enters the receiver's link while it is still leaving the sender's.
+  EXPECT_EQ(links.pass(0, 1, 100, 10), 110);
+  EXPECT_EQ(links.pass(0, 2, 100, 10), 120);  // waits for the previous message at the sender's link
+  EXPECT_EQ(links.pass(2, 1, 100, 10), 120);  // waits at the receiver's link for the message from node 0
+  EXPECT_EQ(links.pass(1, 0, 100, 10), 110);  // the links' other direction is free
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Polls the sockets that coroutines of a worker wait for, and ends waits whose time is over.
+// Polls the sockets for which coroutines of a worker wait, and ends waits that have reached their deadline.
 #include "baselines/reactor.h"
 
 #include <poll.h>
@@ -12,9 +12,10 @@
 namespace loch::baselines {
 namespace {
 
-constexpr Nanos look_at_the_end = 500'000;  // how often `done` is looked at
-constexpr Nanos nap = 10'000'000;           // longest wait in the kernel while every client waits for a reply
-constexpr Nanos short_nap = 20'000;         // while some client sleeps until its next operation is due
+constexpr Nanos look_at_the_end = 500'000;  // ns between checks of `done`
+constexpr Nanos nap = 10'000'000;           // longest ppoll in ns while every client waits for a reply
+// Longest ppoll in ns while some client sleeps until its next operation is due.
+constexpr Nanos short_nap = 20'000;
 
 }  // namespace
 
@@ -86,7 +87,8 @@ coro::Task<void> Reactor::pump() {
   }
 }
 
-// Two fruitless looks tell that no coroutine of this worker has anything to do just now.
+// How long ppoll may block. Two polls in a row without an event show that no coroutine of this worker can run
+// now.
 Nanos Reactor::patience() const {
   if (fruitless_ < 2) return 0;
   if (waiting_ < clients_) return short_nap;
@@ -102,12 +104,12 @@ bool Reactor::poll(Nanos longest) {
     polled_.push_back({.fd = source->fd, .events = source->events, .revents = 0});
   const timespec within{longest / 1'000'000'000, longest % 1'000'000'000};
   const int ready = ::ppoll(polled_.data(), polled_.size(), &within, nullptr);
-  if (ready <= 0) return false;  // an interrupted look is one that saw nothing
+  if (ready <= 0) return false;  // an interrupted poll counts as one without events
   const std::uint64_t changes = changes_;
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i].revents == 0) continue;
     sources_[i]->ready(sources_[i], polled_[i].revents);
-    if (changes != changes_) break;  // the others are ready the next time, too
+    if (changes != changes_) break;  // sources_ changed: the next poll finds the remaining ready ones
   }
   return true;
 }
@@ -120,7 +122,7 @@ void Reactor::expire() {
       continue;
     }
     wait->expired(wait);
-    wait = waits_;  // ending one wait may have ended others
+    wait = waits_;  // ending one wait may have ended others, so start again
   }
 }
 

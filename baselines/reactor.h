@@ -1,9 +1,9 @@
-// Waiting for sockets on a worker: its coroutines hand in what they wait for, one of them polls.
+// Waiting for sockets on a worker: coroutines register what they wait for, and one coroutine polls for all.
 //
-// A worker has one Reactor, and all of it is used on the worker's thread. While every client of the worker
-// waits, the thread waits in the kernel, so that it takes no core from the servers of this machine; while
-// some of them sleep until their next operation is due, it waits 20 us at a time, by which such an
-// operation may begin late; while one of them works, it looks and goes on.
+// A worker has one Reactor, used only on the worker's thread. While every client of the worker waits, the
+// thread blocks in the kernel, so that it leaves its core to the servers of this machine. While some clients
+// sleep until their next operation is due, it blocks for 20 us at a time, by which such an operation may
+// begin late. While a client can run, polling does not block.
 #pragma once
 
 #include <coroutine>
@@ -19,14 +19,14 @@ namespace loch::baselines {
 
 class Reactor {
  public:
-  // A descriptor that is polled while it is registered and has `events`.
+  // A file descriptor that is polled for `events` while it is registered.
   struct Source {
     int fd = -1;
     short events = 0;
     void (*ready)(Source* self, short events) = nullptr;
   };
-  // Something a coroutine waits for. Whoever knows its end calls finish(); if nobody has done so at the
-  // deadline, `expired` is called, which sees to it that somebody does.
+  // Something a coroutine waits for. finish() ends the wait; if it has not been called by the deadline,
+  // `expired` is called, which has to cause a call of finish().
   struct Wait {
     Nanos deadline = fabric::forever;
     void (*expired)(Wait* self) = nullptr;
@@ -47,7 +47,7 @@ class Reactor {
 
   void begin(Wait* wait);
   void finish(Wait* wait);
-  // Suspends until the wait is finished.
+  // Suspends the caller until the wait is finished.
   [[nodiscard]] auto finished(Wait* wait) {
     struct Awaiter {
       Wait* wait;
@@ -58,12 +58,13 @@ class Reactor {
     return Awaiter{wait};
   }
 
-  // Polls for all the others: one coroutine of the worker, alongside its clients, until soon after *done.
+  // Polls on behalf of all waiting coroutines. Runs as one coroutine of the worker beside its clients, and
+  // returns soon after *done is set.
   [[nodiscard]] coro::Task<void> run(const bool* done);
 
  private:
-  struct Turn;      // lets the worker's other coroutines go on
-  struct NextWait;  // suspends until something is waited for, or the end
+  struct Turn;      // lets the worker's other coroutines run once
+  struct NextWait;  // suspends until a wait is registered or the run ends
   coro::Task<void> pump();
   [[nodiscard]] bool poll(Nanos longest);
   [[nodiscard]] Nanos patience() const;
@@ -72,10 +73,10 @@ class Reactor {
   fabric::Worker& worker_;
   std::vector<Source*> sources_;
   std::vector<pollfd> polled_;
-  std::uint64_t changes_ = 0;  // of sources_
+  std::uint64_t changes_ = 0;  // number of changes of sources_
   Wait* waits_ = nullptr;
   std::uint32_t waiting_ = 0, clients_ = 0;
-  std::uint32_t fruitless_ = 0;  // polls in a row
+  std::uint32_t fruitless_ = 0;  // number of polls in a row without an event
   std::coroutine_handle<> idle_;
   bool is_ending_ = false;
 };

@@ -21,7 +21,7 @@ RedisConnection::RedisConnection(Reactor& reactor, Address address, ConnectionCo
 RedisConnection::~RedisConnection() { close(); }
 
 void RedisConnection::close() {
-  if (context_ != nullptr) redisAsyncFree(context_);  // ends in on_cleanup
+  if (context_ != nullptr) redisAsyncFree(context_);  // calls on_cleanup
 }
 
 bool RedisConnection::open() {
@@ -56,7 +56,7 @@ void RedisConnection::on_cleanup(void* self) {
 
 void RedisConnection::on_ready(Reactor::Source* source, short events) {
   RedisConnection* self = static_cast<Socket*>(source)->connection;
-  // hiredis learns of an end or an error by reading or writing.
+  // hiredis notices a closed or broken connection only by reading or writing.
   const bool is_broken = (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
   const bool wants_write = (source->events & POLLOUT) != 0;
   if ((events & POLLOUT) != 0 || (is_broken && wants_write)) {
@@ -71,7 +71,7 @@ void RedisConnection::on_expired(Reactor::Wait* wait) {
   RedisConnection* self = request->connection;
   ++self->counts_.timed_out;
   request->status = kv::OpStatus::timeout;
-  // Its reply may still come, in front of the others': nothing of this connection can be used any more.
+  // After a time-out the reply may still arrive in front of others, so the whole connection is closed.
   self->close();
   self->reactor_.finish(request);
 }
@@ -91,7 +91,7 @@ void RedisConnection::on_reply(redisAsyncContext* context, void* reply, void* pr
 void RedisConnection::take(RedisRequest& request, const redisReply& reply) {
   using kv::OpStatus;
   if (reply.type == REDIS_REPLY_ERROR) {
-    // The server says that it did nothing.
+    // Replies that say that the server did not execute the request.
     const std::string_view text(reply.str, static_cast<std::size_t>(reply.len));
     request.status = text.starts_with("OOM") ? OpStatus::table_full : OpStatus::error;
     return;
@@ -115,10 +115,10 @@ void RedisConnection::take(RedisRequest& request, const redisReply& reply) {
       if (reply.type == REDIS_REPLY_INTEGER)
         request.status = reply.integer > 0 ? OpStatus::ok : OpStatus::not_found;
       break;
-    case OpKind::lost:  // no request of a client
+    case OpKind::lost:  // clients send no such request
       LOCH_CHECK(false);
   }
-  // An answer to another question: what listens there is no Redis.
+  // The reply has a wrong type, so the server may not be Redis: the effect is unknown.
   if (request.status == OpStatus::error && request.op != OpKind::get) request.effect = kv::Effect::unknown;
 }
 
@@ -136,7 +136,7 @@ void RedisConnection::send(RedisRequest* request, std::string_view key, kv::Valu
                                             reinterpret_cast<const char*>(value.data)};
   const std::array<std::size_t, 3> sizes = {verb.size(), key.size(), value.size};
   const int count = brings_value(request->op) ? 3 : 2;
-  // hiredis 0.14 takes pointers to non-const, and only reads.
+  // hiredis 0.14 takes pointers to non-const, but only reads.
   auto** arguments = const_cast<const char**>(words.data());
   if (redisAsyncCommandArgv(context_, on_reply, request, count, arguments, sizes.data()) != REDIS_OK)
     reactor_.finish(request);

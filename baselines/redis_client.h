@@ -1,5 +1,5 @@
-// Redis by hiredis' asynchronous interface. A worker has one connection to each server; the requests of its
-// window slots go over it one behind the other (pipelined), and replies come in their order.
+// A client of Redis by hiredis' asynchronous interface. A worker has one connection to each server, over
+// which the requests of its window slots are pipelined; replies come in the order of requests.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,20 @@ struct redisReply;
 
 namespace loch::baselines {
 
-// What happened to connections, over all workers.
+// Counters of connection events, for all workers.
 struct ConnectionCounts {
   std::atomic<std::uint64_t> opened = 0, failed = 0, timed_out = 0;
 };
 
 class RedisConnection;
 
-// One request under way; lives in its operation's frame.
+// An outstanding request; lives in its operation's coroutine frame.
 struct RedisRequest : Reactor::Wait {
   OpKind op = OpKind::get;
   RedisConnection* connection = nullptr;
-  std::vector<std::byte>* landing = nullptr;  // GET: where the value goes
+  std::vector<std::byte>* landing = nullptr;  // where a GET's value goes
   kv::OpStatus status = kv::OpStatus::error;
-  kv::Effect effect = kv::Effect::none;  // of a PUT or DELETE that is neither ok nor not_found
+  kv::Effect effect = kv::Effect::none;  // effect of a PUT or DELETE whose status is neither ok nor not_found
 };
 
 class RedisConnection {
@@ -40,10 +40,10 @@ class RedisConnection {
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
-  // Puts the request on its way, connecting first if need be; its wait is begun, and finished when it has
-  // its status, at once where nothing could be sent.
+  // Sends the request, after connecting if needed. The request's wait ends when its status is set; at once if
+  // sending failed.
   void send(RedisRequest* request, std::string_view key, kv::ValueView value);
-  // Ends the connection: what is under way ends as an error.
+  // Closes the connection, which ends outstanding requests with an error.
   void close();
 
  private:
@@ -64,14 +64,14 @@ class RedisConnection {
   Socket socket_;
 };
 
-// The connections of one worker, by server.
+// The connections of one worker, indexed by server.
 struct RedisWorker {
   RedisWorker(fabric::Worker& worker, const std::vector<Address>& servers, ConnectionCounts& counts);
   Reactor reactor;
   std::vector<std::unique_ptr<RedisConnection>> connections;
 };
 
-// `shared` and `settings` outlive it.
+// Makes the client of one window slot. `shared` and `settings` have to outlive it.
 [[nodiscard]] std::unique_ptr<kv::Client> make_redis_client(fabric::Worker& worker, RedisWorker& shared,
                                                             const Settings& settings);
 

@@ -1,4 +1,4 @@
-// Starts a server program in a folder of its own, watches it, and ends it with this process.
+// Starts a server program in its own folder, watches it, and ends it together with this process.
 #include "baselines/server_process.h"
 
 #include <fcntl.h>
@@ -31,12 +31,12 @@ namespace fs = std::filesystem;
 
 std::string temporary_folder() {
   const char* given = std::getenv("TMPDIR");
-  // A socket's path has 107 bytes; a long TMPDIR would leave too few.
+  // A Unix socket's path may have 107 bytes, so a long TMPDIR is not used.
   return given != nullptr && given[0] == '/' && std::strlen(given) < 60 ? given : "/tmp";
 }
 
-// Process ids mean something in one process namespace of one boot: another machine or container may see the
-// same folder.
+// Identifies the process namespace of one boot, in which process ids are unique: another machine or container
+// may share the folder.
 std::string world() {
   std::ifstream in("/proc/sys/kernel/random/boot_id");
   std::string boot;
@@ -46,7 +46,8 @@ std::string world() {
   return fmt::format("{:08x}", static_cast<std::uint32_t>(std::hash<std::string>{}(boot + space)));
 }
 
-// "loch-servers-WORLD-1234-AbCdEf" of a process 1234 of this world that is no more.
+// Whether the folder's name, such as "loch-servers-WORLD-1234-AbCdEf", belongs to process 1234 of this
+// namespace and that process has ended.
 bool is_abandoned(const fs::path& folder, const std::string& prefix) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(prefix)) return false;
@@ -58,20 +59,21 @@ bool is_abandoned(const fs::path& folder, const std::string& prefix) {
 void remove_abandoned(const std::string& parent, const std::string& prefix) {
   std::error_code ignored;
   for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end; at.increment(ignored)) {
-    std::error_code refused;  // a process of another user cannot be ended
+    std::error_code refused;  // ignored: a process of another user cannot be killed
     if (is_abandoned(at->path(), prefix)) fs::remove_all(at->path(), refused);
   }
 }
 
-// Between fork and exec: nothing but system calls. `report` gets errno if the program cannot be run.
+// Runs in the child between fork and exec, and makes only system calls. `report` receives errno if the
+// program cannot be executed.
 [[noreturn]] void become(const char* program, char* const* arguments, int log, int report, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // the parent died before this process asked to die with it
+  if (::getppid() != parent) ::_exit(127);  // the parent died before PR_SET_PDEATHSIG was set
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Out of the way of 0 to 3, which may be closed in this process.
+  // Moves the log away from descriptors 0 to 3, which may be closed in this process.
   log = ::fcntl(log, F_DUPFD, 10);
   report = ::fcntl(report, F_DUPFD, 10);
   const int nothing = ::open("/dev/null", O_RDONLY);
@@ -111,7 +113,7 @@ Result<std::string> find_program(const std::string& given, const std::vector<std
     std::error_code ignored;
     return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
   };
-  // Empty for an empty folder: the path would begin at the root.
+  // Returns an empty path for an empty folder, because a path made from it would begin at the root.
   const auto inside = [](std::string_view folder, const std::string& name) {
     return folder.empty() ? std::string() : fmt::format("{}/{}", folder, name);
   };
@@ -153,7 +155,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start(const Spec& spec) {
   ::close(log);
   ::close(report[1]);
   if (pid > 0) {
-    // Ends at once: by the program's start, which closes the other end, or with its errno.
+    // The read ends at once: exec closes the pipe's other end, or the child writes its errno.
     ssize_t got = 0;
     do got = ::read(report[0], &problem, sizeof problem);
     while (got < 0 && errno == EINTR);
@@ -168,7 +170,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start(const Spec& spec) {
 
 ServerProcess::~ServerProcess() {
   if (!is_alive()) return;
-  // SIGKILL: the server has nothing to save, and memcached takes a second to end on SIGTERM.
+  // SIGKILL, because the server has nothing to save, and memcached needs a second to end on SIGTERM.
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, &status_, 0) < 0 && errno == EINTR) continue;
 }
@@ -194,11 +196,11 @@ std::string ServerProcess::last_words() const {
 double ServerProcess::cpu_s() const {
   std::ifstream in(fmt::format("/proc/{}/stat", pid_));
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  const auto name_end = text.rfind(')');  // the program's name may hold anything
+  const auto name_end = text.rfind(')');  // the program's name may contain spaces and parentheses
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
   std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;  // state … cmajflt
+  for (int i = 0; i < 11; ++i) fields >> skipped;  // skips the fields state to cmajflt
   double user = 0, kernel = 0;
   fields >> user >> kernel;
   return (user + kernel) / static_cast<double>(::sysconf(_SC_CLK_TCK));

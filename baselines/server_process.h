@@ -1,5 +1,5 @@
-// A server program that this process started, and that ends with it: stopped when the object goes, and
-// killed by the kernel when this process dies in any other way (PR_SET_PDEATHSIG).
+// A server program that ends with this process: it is killed when its object is destroyed, and by the kernel
+// when this process dies in any other way (PR_SET_PDEATHSIG).
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,8 @@
 
 namespace loch::baselines {
 
-// A folder of this user's alone under $TMPDIR or /tmp, for sockets and logs; removed with the object. Those
-// of processes that died without removing them are removed when the next one is made.
+// A private folder under $TMPDIR or /tmp for sockets and logs, removed with the object. Making one also
+// removes the folders of processes that died without removing theirs.
 class ServerFolder {
  public:
   [[nodiscard]] static Result<std::unique_ptr<ServerFolder>> make();
@@ -29,8 +29,9 @@ class ServerFolder {
   std::string path_;
 };
 
-// The program to run: `given` if it is not empty, else the first of `names` on PATH, else in `beside` (a
-// folder; may be empty). The error is one line that says how to get it; `flag` is the option that names it.
+// Finds a server program: `given` if not empty, else the first of `names` on PATH or in the folder `beside`
+// (may be empty). The error is one line that says how to install the program; `flag` is the option that names
+// it.
 [[nodiscard]] Result<std::string> find_program(const std::string& given,
                                                const std::vector<std::string>& names,
                                                const std::string& beside, std::string_view flag,
@@ -39,24 +40,25 @@ class ServerFolder {
 class ServerProcess {
  public:
   struct Spec {
-    std::string program;                 // path
-    std::vector<std::string> arguments;  // argv, its name first
-    std::string log;                     // file for what it prints
+    std::string program;                 // path of the program
+    std::vector<std::string> arguments;  // argv, including the program's name
+    std::string log;                     // file for the program's output
   };
-  // Starts it, in a process group of its own so that a Ctrl-C is this process's to handle. It lives no
-  // longer than the calling thread, which must be the one that lives as long as the process.
+  // Starts the program in its own process group, so that Ctrl-C is handled by this process only. The program
+  // is killed when the calling thread ends, so call this on the main thread.
   [[nodiscard]] static Result<std::unique_ptr<ServerProcess>> start(const Spec& spec);
-  // Stops it, by SIGKILL.
+  // Kills the program by SIGKILL.
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // Looks; a program that has ended is reaped.
+  // Whether the program still runs; reaps it if it has ended.
   [[nodiscard]] bool is_alive();
-  // "it ended with status 1: failed to bind …": the end of its log. Only after is_alive() said no.
+  // Why the program ended, with the end of its log: "it ended with status 1: failed to bind …". To be called
+  // only after is_alive() returned false.
   [[nodiscard]] std::string last_words() const;
-  // CPU time that it has used, in seconds; 0 when nobody can tell.
+  // CPU time in seconds that the program has used; 0 if unknown.
   [[nodiscard]] double cpu_s() const;
 
  private:

@@ -1,18 +1,18 @@
 #!/usr/bin/python3
-"""CPU time of a small request in memcached and Redis, over that of a server which only echoes.
+"""Measures the CPU time of a small request in memcached and Redis, relative to a server that only echoes.
 
-What the modelled servers are charged beyond an echo (kernel_path.h). One server at a time is under load, on a core
-of its own; a client on another core keeps one request of each connection under way, over TCP of 127.0.0.1, and never
-sleeps. On one core with the server (--client-core 0) they take turns, 40 requests at a time: for a machine on which
-others work. CPU time, user and system, is what the kernel's scheduler counted for the server. A
-ratio is of two runs of one round; the table has medians and, in brackets, the least and the most of all rounds. Least
-over least is of the runs that others on the machine disturbed least: these mostly add, by caches that are cold. Last,
-strace counts the system calls of a shorter run, in a request.
+The ratios are what the modelled servers are charged beyond an echo (kernel_path.h). One server at a time is under load,
+on its own core; a client on another core keeps one request outstanding on each connection, over TCP of 127.0.0.1, and
+never sleeps. With --client-core 0, client and server share one core and alternate, 40 requests at a time: use this on a
+machine with other load. CPU time, user and system, is what the kernel's scheduler counted for the server. Each
+ratio compares two runs of the same round; the table has medians and, in brackets, the minimum and maximum of all
+rounds. "Least over least" divides the minima, which other load disturbed least: other load mostly adds time, by cold
+caches. Finally, strace counts the system calls of a shorter run; the table has the number for each request.
 
-Servers: those of PATH, or memcached where ./loch puts it; memcached -t 1, and Redis without anything on a disk.
-Requests: GETs of what is there and PUTs over it, 24 bytes of key, 10 of value, in random order. Echoes: by one
-epoll, 16 and 64 bytes; then two that are charged to nobody: one that asks for room before each answer and sends in its
-next pass (as Redis did until 3.0), and one with a blocking thread for each connection.
+Servers: from PATH, or memcached as installed by ./loch; memcached -t 1, and Redis without persistence.
+Requests: GETs and PUTs of present keys, 24 bytes of key, 10 of value, in random order. Echo servers: one epoll, 16 and
+64 bytes; and two that no model is charged with: one that asks for room before each answer and sends in its next pass
+(as Redis did before 3.0), and one with a blocking thread for each connection.
 
   ninja -C build/release server_work_load && baselines/server_work.py
 """
@@ -65,7 +65,7 @@ def echo(size):
     return lambda key: ((key * size)[:size], b"0123456789")
 
 
-# name, server, request and its reply
+# Each case: name, kind of server, and a function from a key's text to the request and its reply.
 CASES = [
     (FIRST, "echo", echo(16)),
     ("echo, 64 bytes", "echo", echo(64)),
@@ -93,7 +93,7 @@ def free_port():
 
 
 def place(core):
-    """On that core; and whoever wakes it there goes on until it waits or its turn is over."""
+    """Pins this process to the core, as a batch process: it then does not preempt the process that wakes it there."""
     os.sched_setaffinity(0, {core})
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
@@ -119,7 +119,7 @@ class Server:
                 "root",
             ]
         elif kind == "redis":
-            # redis-tools has the server's program under another name, and it looks at how it was called.
+            # Debian's redis-tools has the server under another name; the program acts by the name that it is called by.
             link = os.path.join(folder, "redis-server")
             os.symlink(find("redis-server", "redis-check-rdb"), link)
             command = [
@@ -157,10 +157,10 @@ class Server:
         self.process.wait()
 
     def cpu(self):
-        """Nanoseconds that it ran, and its clock ticks in user and system; of threads that have ended, too."""
+        """CPU time of the server: nanoseconds in all, and clock ticks in user and in system mode; includes ended threads."""
         with open(f"/proc/{self.process.pid}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()
-        # The process's clock, as clock_getcpuclockid() has it.
+        # The id of the process's CPU-time clock, computed as clock_getcpuclockid() does.
         return time.clock_gettime_ns(~self.process.pid << 3 | 2), int(fields[11]), int(fields[12])
 
 
@@ -176,7 +176,7 @@ class Case:
             file.writelines(texts(key_text(number))[0] for number in order)
 
     def load(self, arguments, requests):
-        """Sends `requests` requests; returns the seconds that they took."""
+        """Sends `requests` requests to the server; returns the seconds until all were answered."""
         done = subprocess.run(
             [LOAD, "load", str(self.server.port), str(arguments.connections), str(requests), *self.sizes, self.file],
             capture_output=True,
@@ -204,7 +204,7 @@ class Case:
         }
 
     def system_calls(self, arguments):
-        """Calls of each kind a request."""
+        """Number of system calls for each request, by name of the call."""
         requests = 2_000
         with tempfile.NamedTemporaryFile("r") as out:
             tracer = subprocess.Popen(
@@ -212,7 +212,7 @@ class Case:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
-            tracer.stderr.readline()  # "attached"
+            tracer.stderr.readline()  # strace's line that it has attached
             self.load(arguments, requests)
             tracer.send_signal(signal.SIGINT)
             tracer.communicate()
@@ -239,7 +239,7 @@ def run(arguments, folder):
                 case.load(arguments, max(arguments.keys, arguments.connections))
         rounds = []
         for number in range(arguments.rounds):
-            at = number % len(cases)  # the order rotates, so that each case comes first once
+            at = number % len(cases)  # rotates the order, so that each case is measured first in some round
             measured = {case.name: case.measure(arguments) for case in cases[at:] + cases[:at]}
             rounds.append(measured)
             print(

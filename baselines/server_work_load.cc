@@ -1,14 +1,14 @@
-// The two ends that server_work.py sets beside memcached and Redis: an echo server, and the load on it and on
-// them. One thread each, TCP over 127.0.0.1.
+// The echo server that server_work.py compares memcached and Redis with, and the load on these servers. One
+// thread each, TCP over 127.0.0.1.
 //
 //   server_work_load echo PORT [at-once|second-pass|threads]
-//     answers whatever one receive brings with 10 bytes. at-once: one epoll, level-triggered; what is ready
-//     is received and answered. second-pass: received, asked for room to send (epoll_ctl), and answered when
-//     the next pass finds it (epoll_ctl): how Redis answered until its version 3.0. threads: a thread that
-//     blocks for each connection.
+//     answers the bytes of each receive with 10 bytes. at-once: one epoll, level-triggered; a readable
+//     connection is received from and answered. second-pass: after receiving, asks for room to send
+//     (epoll_ctl), and answers in the next pass (epoll_ctl again), as Redis did before its version 3.0.
+//     threads: a blocking thread for each connection.
 //   server_work_load load PORT CONNECTIONS REQUESTS REQUEST_BYTES REPLY_BYTES FILE
-//     sends the requests of FILE, all of one length, in turn, one under way on each connection; prints how
-//     many were answered, in how many seconds, and the last reply.
+//     sends the requests of FILE, all of one length, in turn, with one outstanding request on each
+//     connection; prints the number of replies, the seconds that they took, and the last reply.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -147,8 +147,8 @@ struct Load {
   std::string texts;
 };
 
-// Never sleeps: it looks at one connection after the other, so that it costs its core as little as it can and
-// what it serves is never short of work.
+// The load's client. It never sleeps: it polls one connection after another, which keeps the server busy at
+// the least cost for the client's core.
 class Client {
  public:
   explicit Client(Load load) : load_(std::move(load)), texts_(load_.texts.size() / load_.request_bytes) {
@@ -193,7 +193,7 @@ class Client {
   }
 
   bool is_answered(Connection& from) {
-    if (from.got == load_.reply_bytes) return false;  // no request is outstanding any more
+    if (from.got == load_.reply_bytes) return false;  // no request is outstanding
     const ssize_t got = ::recv(from.fd, reply_.data() + from.got, reply_.size() - from.got, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) return false;
     if (got <= 0) give_up("recv");
@@ -209,7 +209,7 @@ class Client {
 
   Load load_;
   std::uint64_t texts_, sent_ = 0, answered_ = 0;
-  char first_ = 0;  // byte of all replies
+  char first_ = 0;  // first byte of every reply
   std::vector<Connection> connections_;
   std::array<char, 4096> reply_{};
 };

@@ -1,5 +1,5 @@
-// Builds the command lines of memcached and redis-server, waits until a server answers, and asks it for its
-// figures.
+// Builds the command lines of memcached and redis-server, waits until a server answers, and reads its
+// statistics.
 #include "baselines/servers.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t longest_answer = 64 * 1024;
 
-// The beginning of an answer, fit for an error line.
+// The beginning of an answer, with control characters replaced, for an error line.
 std::string shown(std::string_view answer) {
   std::string text;
   for (const char c : answer.substr(0, 40)) {
@@ -29,7 +29,7 @@ std::string shown(std::string_view answer) {
   return text;
 }
 
-// The number or word behind `key`, up to the end of its line; empty if it is not there.
+// The number or word that follows `key` on its line; empty if the key is missing.
 std::string_view field(std::string_view answer, std::string_view key) {
   const auto at = answer.find(key);
   if (at == std::string_view::npos) return {};
@@ -37,7 +37,7 @@ std::string_view field(std::string_view answer, std::string_view key) {
   return answer.substr(0, answer.find_first_of("\r\n"));
 }
 
-// Whether the answer is complete.
+// Whether all of the answer has arrived.
 bool is_whole(System system, std::string_view answer) {
   if (system == System::memcached) return answer.ends_with("END\r\n") || answer.ends_with("ERROR\r\n");
   if (!answer.starts_with('$')) return answer.ends_with("\r\n");
@@ -82,9 +82,9 @@ std::vector<std::string> memcached_arguments(const Settings& s, const Address& a
     add({"-s", at.path, "-a", "0700"});
   else
     add({"-l", at.host, "-p", std::to_string(at.port), "-U", "0"});
-  // -M: a PUT that finds no memory is refused; without it an old record would be evicted.
+  // -M: memcached refuses a PUT without memory instead of evicting a record.
   const std::uint64_t connections = std::uint64_t{s.config.nodes} * s.config.client_workers * s.config.window;
-  // Items beyond 1 MiB have to be allowed, in whole MiB, and twice in the memory.
+  // memcached's largest item is 1 MiB unless -I allows more, in whole MiB; its memory has to hold two.
   const std::uint64_t item = (std::uint64_t{s.config.key_size} + s.config.value_size + 1024) * 9 / 8;
   const std::uint64_t item_mib = (item >> 20) + 1;
   const std::uint64_t memory_mib = std::max((s.memory_bytes >> 20) + 1, 2 * item_mib);
@@ -103,7 +103,7 @@ std::vector<std::string> redis_arguments(const Settings& s, const Address& at, c
   else
     add({"--bind", at.host, "--port", std::to_string(at.port)});
   const std::uint64_t connections = std::uint64_t{s.config.nodes} * s.config.client_workers;
-  // No persistence; a PUT that finds no memory is refused.
+  // Redis without persistence; a PUT without memory is refused.
   add({"--save", "", "--appendonly", "no", "--maxmemory", std::to_string(s.memory_bytes),
        "--maxmemory-policy", "noeviction", "--maxclients", std::to_string(connections + 64), "--dir", folder,
        "--daemonize", "no", "--loglevel", "warning"});
@@ -165,7 +165,7 @@ Result<RunningServer> start_server(const Settings& settings, const std::string& 
   const std::string beside;
 #endif
   const bool is_memcached = settings.system == System::memcached;
-  // Debian's redis-check-rdb is the server itself, by another name.
+  // Debian's redis-check-rdb is the same program as redis-server, under another name.
   LOCH_ASSIGN(const std::string program,
               find_program(settings.binary,
                            is_memcached ? std::vector<std::string>{"memcached"}
@@ -184,7 +184,7 @@ Result<RunningServer> start_server(const Settings& settings, const std::string& 
                 ServerProcess::start(command_line(settings, program, server.address, folder, index)));
     const auto ready = await_ready(settings, server);
     if (ready) return server;
-    // Someone may have taken the port between our look and the server's.
+    // Another program may have taken the port after it was found free, so try another port.
     if (settings.is_unix || i == tries || ready.error().code == ErrorCode::timed_out) {
       return fail(ready.error().code, fmt::format("{} at {} did not become ready: {}", program,
                                                   server.address.text(), ready.error().message));

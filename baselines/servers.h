@@ -1,5 +1,5 @@
-// The real servers: how each is started so that it holds the data set and evicts nothing, and asking one
-// whether it is ready, and what it is.
+// The real servers: starting one so that it holds the records and evicts nothing, and asking whether it is
+// ready and what it is.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,17 @@
 
 namespace loch::baselines {
 
-// A server's own statistics.
+// Statistics that a server reports about itself.
 struct ServerFacts {
   long pid = 0;
   std::string version;
 };
 
-// Asks what listens at the address ("stats", "INFO"). The error says that nothing answers, or that it is
-// something else, with the beginning of its answer. `within` bounds the whole of it.
+// Asks the server at the address for its statistics ("stats", "INFO"), within `within` ns. The error says
+// that nothing answers, or that something other than this server answers, with the beginning of its answer.
 [[nodiscard]] Result<ServerFacts> ask(System system, const Address& address, Nanos within);
 
-// The command line of server `index` of this deployment, listening at `address` alone.
+// The command line of server `index` of this deployment, which listens at `address` only.
 [[nodiscard]] ServerProcess::Spec command_line(const Settings& settings, const std::string& program,
                                                const Address& address, const std::string& folder,
                                                std::uint32_t index);
@@ -31,7 +31,8 @@ struct RunningServer {
   std::unique_ptr<ServerProcess> process;
 };
 
-// Starts server `index` and waits until it answers. A port that someone else took meanwhile is tried anew.
+// Starts server `index` and waits until it answers. If another program takes its port meanwhile, tries
+// another port.
 [[nodiscard]] Result<RunningServer> start_server(const Settings& settings, const std::string& folder,
                                                  std::uint32_t index);
 

@@ -1,4 +1,5 @@
-// Real servers: started, asked, stopped; and gone when whoever started them is gone.
+// Tests that real servers can be started, asked and stopped, and that they end when the process that started
+// them dies.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -65,7 +66,7 @@ TEST_P(RealServer, IsStartedAndAskedAndStopped) {
   }
 }
 
-// The server cannot be reached from outside this machine.
+// The server accepts no connections from other machines.
 TEST_P(RealServer, ListensOnLoopbackOrAUnixSocketAlone) {
   for (const std::string socket : {"unix", "loopback"}) {
     auto server = start_server(settings(socket), folder_->path(), 1);
@@ -110,7 +111,7 @@ TEST_P(RealServer, DiesWithWhoeverStartedIt) {
   ::waitpid(parent, nullptr, 0);
   ASSERT_GT(server, 0);
   EXPECT_TRUE(goes_away(server));
-  // The next server removes the files that a killed one left behind.
+  // Starting another server removes the folder that the killed process left behind.
   ::close(report[0]);
   ::close(report[1]);
 }

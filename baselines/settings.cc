@@ -14,8 +14,8 @@ std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
 }
 
-// Memory that the records of a server need: its share with room for an uneven split, each with the
-// server's own fields, in slabs that are up to a quarter larger than what they hold.
+// Memory in bytes for a server's records: its share, with a margin for an uneven distribution of keys, each
+// record with the server's own fields, in slabs that may be a quarter larger than their items.
 std::uint64_t memory_of(const kv::DeployConfig& config, std::uint32_t servers) {
   constexpr double item_bytes = 120, slabs = 1.25, uneven = 1.2, least = 64e6;
   const double record = static_cast<double>(config.key_size) + config.value_size + item_bytes;

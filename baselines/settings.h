@@ -1,4 +1,4 @@
-// One deployment of a baseline, decided: options parsed, sizes worked out, combinations checked.
+// The settings of one deployment of a baseline: parsed options, derived sizes, checked combinations.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,34 @@ namespace loch::baselines {
 enum class System : std::uint8_t { memcached, redis };
 [[nodiscard]] std::string_view name(System system);
 
-// The link under the modelled TCP (Pilaf 2013, table 1).
+// The link below the modelled TCP (Pilaf 2013, table 1).
 enum class Link : std::uint8_t { ipoib, ethernet };
 [[nodiscard]] std::string_view name(Link link);
 
 struct Settings {
   kv::DeployConfig config;
   System system = System::memcached;
-  std::vector<Address> given;      // --NAME.address; empty: Loch starts the servers
+  std::vector<Address> given;      // servers of --NAME.address; empty: Loch starts the servers
   bool is_unix = true;             // the servers listen on Unix sockets; false: on 127.0.0.1
-  std::uint32_t servers = 1;       // of the whole cluster
+  std::uint32_t servers = 1;       // number of servers in the whole cluster
   std::uint32_t threads = 1;       // threads per server
-  std::string binary;              // --NAME.binary; empty: looked for
-  std::uint64_t memory_bytes = 0;  // that a server may use for its data
-  Nanos timeout = 0;               // longest time of one wait
-  Nanos start_timeout = 0;         // for a server to be ready, and for its share of the preload
+  std::string binary;              // program of --NAME.binary; empty: search for it
+  std::uint64_t memory_bytes = 0;  // memory of one server for its data
+  Nanos timeout = 0;               // ns; longest time of one wait
+  Nanos start_timeout = 0;  // ns for a server to become ready, and for loading its share of the records
   Link link = Link::ipoib;
-  bool only_echoes = false;  // the modelled servers cost what an echo does (Pilaf 2013, table 1), no more
-  // Mutants of the model.
-  bool keeps_copies = false;    // clients answer from copies of their own
-  bool executes_twice = false;  // a request that is sent again is executed again
-  bool writes_behind = false;   // a PUT is answered, and stored only after the server's next request
+  bool only_echoes = false;  // modelled servers cost no more CPU time than an echo (Pilaf 2013, table 1)
+  // Known-bad variants of the model.
+  bool keeps_copies = false;    // clients answer GETs from their own copies
+  bool executes_twice = false;  // a repeated request is executed again
+  bool writes_behind = false;   // a PUT is answered first, and stored only after the server's next request
 
   [[nodiscard]] bool is_mutant() const { return keeps_copies || executes_twice || writes_behind; }
-  [[nodiscard]] std::string flag(std::string_view option) const;  // "memcached.address"
-  // The node that hosts server `index`, where Loch starts them.
+  // Name of an option, such as "memcached.address".
+  [[nodiscard]] std::string flag(std::string_view option) const;
+  // The node on which Loch starts server `index`.
   [[nodiscard]] fabric::NodeId node_of(std::uint32_t server) const;
-  // Which server holds the key.
+  // Index of the server that holds the key.
   [[nodiscard]] std::uint32_t server_of(kv::Key key) const;
 };
 

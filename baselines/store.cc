@@ -1,5 +1,5 @@
-// Starts the real servers of a deployment, loads records over the wire, makes clients, and gathers servers'
-// counters.
+// Starts the real servers of a deployment, loads records over sockets, makes clients, and gathers the
+// servers' counters.
 #include "baselines/store.h"
 
 #include <fmt/format.h>
@@ -15,12 +15,13 @@
 namespace loch::baselines {
 namespace {
 
-// Where a node tells the others the addresses of its servers: one per line, the rest zero.
+// Region in which a node publishes the addresses of its servers to the other nodes: one per line, followed by
+// zeros.
 constexpr std::string_view address_region = "baseline-servers";
-constexpr std::uint64_t address_bytes = 128;  // longest address of one server, with its index and the newline
-constexpr Nanos look_interval = 20'000'000;   // between two looks at the servers
+constexpr std::uint64_t address_bytes = 128;  // bytes for one server's address, its index and the newline
+constexpr Nanos look_interval = 20'000'000;   // ns between checks whether the servers are alive
 
-// hiredis writes to a socket whose other end may be gone.
+// Ignores SIGPIPE, since hiredis may write to a closed socket.
 void ignore_broken_pipes() {
   sigset_t pipes;
   ::sigemptyset(&pipes);
@@ -30,7 +31,7 @@ void ignore_broken_pipes() {
 
 }  // namespace
 
-// State shared by the window slots of a worker.
+// State that all window slots of a worker share.
 struct RealStore::WorkerState {
   std::unique_ptr<RedisWorker> redis;
   std::unique_ptr<MemcachedWorker> memcached;
@@ -127,7 +128,8 @@ Result<> RealStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
   return {};
 }
 
-// The servers are processes of their own; a server worker only looks whether those of its node live.
+// The main coroutine of a server worker. The servers are separate processes; it only checks whether those of
+// its node are alive.
 coro::Task<void> RealStore::serve(fabric::Worker& worker, std::uint32_t index) {
   while (!worker.stopping()) {
     if (index == 0) look_after(worker.node());
@@ -170,7 +172,7 @@ coro::Task<void> RealStore::background(fabric::Worker& worker, const bool* done)
   if (state.redis != nullptr) {
     co_await state.redis->reactor.run(done);
   } else if (!state.memcached->couriers.empty()) {
-    // A worker that calls libmemcached itself has nothing to poll.
+    // A worker that calls libmemcached directly has nothing to poll.
     co_await state.memcached->reactor.run(done);
   }
 }

@@ -1,4 +1,4 @@
-// The store of a real system: its servers, the preload over the wire, and the clients of every worker.
+// The store of a real system: its servers, loading over sockets, and the clients of every worker.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class RealStore final : public kv::Store {
 
  private:
   struct WorkerState;
-  // A server that this process started. Only the thread that looks after its node uses `running` meanwhile.
+  // A server that this process started. During the run, only the thread that watches its node uses `running`.
   struct Own {
     std::uint32_t index = 0;
     RunningServer running;
@@ -49,9 +49,9 @@ class RealStore final : public kv::Store {
   std::vector<std::unique_ptr<Own>> own_;
   ConnectionCounts counts_;
   std::atomic<std::uint64_t> lost_servers_ = 0;
-  std::mutex mutex_;  // guards workers_; what its members point to belongs to their threads
+  std::mutex mutex_;  // guards workers_; each element's content is used by one thread only
   std::map<std::pair<fabric::NodeId, std::uint16_t>, std::unique_ptr<WorkerState>> workers_;
-  // CPU time of the own servers: at the end of the preload, and when they were last looked at.
+  // CPU time in seconds of the servers that this process started: after the preload, and at the last check.
   double cpu_before_s_ = 0;
 };
 

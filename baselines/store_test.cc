@@ -1,4 +1,5 @@
-// Load on real servers over shm: verified values, histories, servers that die or misbehave, addresses.
+// Tests load on real servers with the fabric shm: verified values, histories, servers that die or misbehave,
+// addresses.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -74,7 +75,7 @@ class OnServers : public ::testing::TestWithParam<System> {
     for (const auto& kind : tally.kinds) sum += kind.by_status[static_cast<std::size_t>(outcome)];
     return sum;
   }
-  // Every operation that a server took in or refused by itself.
+  // Checks that every operation completed ("table full" counts as completed) and that no value was wrong.
   static void expect_clean(const workloads::RunOutcome& outcome) {
     const measure::Tally tally = total(outcome);
     EXPECT_GT(tally.total(), 100U);
@@ -83,7 +84,7 @@ class OnServers : public ::testing::TestWithParam<System> {
     EXPECT_EQ(tally.completed(), tally.total());
   }
 
-  // Runs for so long, and meanwhile, once the load has begun, sends a signal to one of the servers.
+  // Runs the load for `duration` and, after it has begun, sends a signal to one of the servers.
   [[nodiscard]] workloads::RunOutcome run_and_signal(Nanos duration, int signal) {
     plan_.load.operations = 0;
     plan_.load.duration = duration;
@@ -144,7 +145,7 @@ TEST_P(OnServers, OpenLoopSleepsBetweenOperations) {
   plan_.load.operations = 1'000;
   const auto outcome = run();
   expect_clean(outcome);
-  EXPECT_GT(outcome.window_s, 0.4);  // half a second, on a machine that keeps up
+  EXPECT_GT(outcome.window_s, 0.4);  // the load lasts half a second
 }
 
 TEST_P(OnServers, MoreServersThanNodesAndNodesThatOnlyDrive) {
@@ -157,7 +158,7 @@ TEST_P(OnServers, MoreServersThanNodesAndNodesThatOnlyDrive) {
 }
 
 TEST_P(OnServers, LargeAndTinyRecords) {
-  set("timeout", "60s");  // megabytes under a sanitizer on a busy machine
+  set("timeout", "60s");  // long, because megabytes are copied under a sanitizer on a busy machine
   for (const auto& [key, value] : {std::pair{8U, 8U}, std::pair{250U, 3U << 20}}) {
     shape(1, 1, 2);
     plan_.deploy.keys = plan_.deploy.max_keys = 5;
@@ -177,11 +178,11 @@ TEST_P(OnServers, PayloadIsWhatTheProtocolSays) {
   const measure::KindTally& gets = all.of(OpKind::get);
   ASSERT_GT(gets.total(), 0U);
   const double payload = static_cast<double>(gets.requests.payload_bytes) / static_cast<double>(gets.total());
-  // A key of 24 and a value of 100 bytes. memcached: "get K\r\n", "VALUE K 0 100\r\n" V "\r\nEND\r\n". Redis:
-  // "*2\r\n$3\r\nGET\r\n$24\r\n" K "\r\n", "$100\r\n" V "\r\n".
+  // With a key of 24 bytes and a value of 100 bytes. memcached: "get K\r\n", "VALUE K 0 100\r\n" V
+  // "\r\nEND\r\n". Redis: "*2\r\n$3\r\nGET\r\n$24\r\n" K "\r\n", "$100\r\n" V "\r\n".
   EXPECT_EQ(payload, GetParam() == System::memcached ? (4 + 24 + 2) + (6 + 24 + 8 + 100 + 7)
                                                      : (4 + 9 + 5 + 24 + 2) + (6 + 100 + 2));
-  EXPECT_EQ(gets.requests.send + gets.requests.read, 0U);  // the operations did not use the fabric
+  EXPECT_EQ(gets.requests.send + gets.requests.read, 0U);  // requests do not use the fabric
 }
 
 TEST_P(OnServers, AServerThatDiesEndsNoRun) {
@@ -239,7 +240,8 @@ TEST_P(OnServers, AMissingProgramIsOneLine) {
       << outcome.error().message;
 }
 
-// Behaves until the load begins, and then answers something else, nothing, or half of it.
+// A fake server that behaves until the load begins, and then sends a wrong answer, none, or half of one: the
+// run has to end, and no operation may succeed with a wrong value.
 TEST_P(OnServers, AHostileServerHarmsNobody) {
   const bool is_memcached = GetParam() == System::memcached;
   const std::string whoami = is_memcached ? "STAT pid 1\r\nSTAT version 1\r\nEND\r\n"
@@ -266,7 +268,7 @@ TEST_P(OnServers, AHostileServerHarmsNobody) {
       plan_.load.operations = 0;
       plan_.load.duration = 60'000'000;
       set("timeout", "20ms");
-      // A PUT that is answered with a GET's answer ends in an assertion of libmemcached (docs/security.md).
+      // libmemcached aborts by an assertion when a PUT gets the answer of a GET (docs/security.md).
       const bool is_fatal = is_memcached && (answer.starts_with("VALUE") || answer.starts_with("END"));
       plan_.load.mix = {.get = is_fatal ? 1 : 0.5,
                         .put = is_fatal ? 0 : 0.5,
@@ -277,7 +279,8 @@ TEST_P(OnServers, AHostileServerHarmsNobody) {
       const FakeServer fake((*folder)->path() + "/fake.sock", [&](const std::string& asked) -> std::string {
         if (asked.starts_with("stats") || asked.starts_with("INFO")) return whoami;
         std::string said;
-        // The preload: every record is acknowledged, however it comes in pieces.
+        // During the preload, the fake server acknowledges every record, even if a record arrives in several
+        // pieces.
         const std::string_view verb = is_memcached ? "set " : "\r\nSET\r\n";
         for (std::size_t at = asked.find(verb); at != std::string::npos && acknowledged < 8;
              at = asked.find(verb, at + 1)) {

@@ -25,7 +25,7 @@ std::uint32_t digits(std::uint64_t value) {
   return n;
 }
 
-// Takes what a text is expected to begin with, from its front.
+// Removes `expected` from the front of `text`; false if the text does not begin with it.
 bool take(std::string_view& text, std::string_view expected) {
   if (!text.starts_with(expected)) return false;
   text.remove_prefix(expected.size());
@@ -37,7 +37,7 @@ bool take(std::string_view& text, std::uint32_t& number) {
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return true;
 }
-// "$3\r\nGET\r\n": a word of a Redis request.
+// Removes a word of a Redis request, such as "$3\r\nGET\r\n", from the front of the text.
 bool take_word(std::string_view& text, std::string_view& word) {
   std::uint32_t size = 0;
   if (!take(text, "$") || !take(text, size) || !take(text, "\r\n") || text.size() < size) return false;
@@ -50,7 +50,7 @@ std::string_view redis_verb(OpKind op) {
   constexpr std::array<std::string_view, op_kinds> verbs = {"GET", "SET", "DEL", "SETNX"};
   return verbs[static_cast<std::size_t>(op)];
 }
-// Up to, and without, the blank or the end of the line.
+// Removes and returns the text up to the next blank or line end.
 std::string_view take_name(std::string_view& text) {
   const std::string_view found = text.substr(0, text.find_first_of(" \r"));
   text.remove_prefix(found.size());
@@ -139,7 +139,7 @@ void append_head(System system, OpKind op, std::string_view key_text, std::uint3
     case OpKind::remove:
       fmt::format_to(at, "delete {}\r\n", key_text);
       break;
-    case OpKind::lost:  // no request of a client
+    case OpKind::lost:  // clients send no such request
       LOCH_CHECK(false);
   }
 }

@@ -1,4 +1,4 @@
-// The two text protocols as far as the baselines speak them: keys, requests, replies, and their sizes.
+// The two text protocols as far as the baselines use them: keys, requests, replies, and their sizes.
 //
 //   memcached   get KEY\r\n                    VALUE KEY FLAGS SIZE\r\n VALUE \r\nEND\r\n, or END\r\n
 //               set KEY 0 0 SIZE\r\n VALUE \r\n    STORED\r\n
@@ -20,23 +20,24 @@
 
 namespace loch::baselines {
 
-// The key as the server is told it. Redis: its bytes. memcached allows no blanks and no control bytes: the
-// zeros at the end of a padded key become '~', so that it stays as long as it is; a key with other such
-// bytes becomes '~' and two hexadecimal digits a byte. Different keys have different texts.
+// Writes the key's text for the server. For Redis, it is the key's bytes. memcached allows no blanks and no
+// control bytes: the zeros at the end of a padded key become '~', which keeps its length; a key with other
+// such bytes becomes '~' and two hexadecimal digits for each byte. Different keys have different texts.
 void write_key_text(System system, kv::Key key, std::string& out);
 
-// The request up to the value (PUT, INSERT), or all of it.
+// Appends a request: all of it, or for a PUT or INSERT the part before the value.
 void append_head(System system, OpKind op, std::string_view key_text, std::uint32_t value_size,
                  std::string& out);
-// Behind a PUT's or INSERT's value.
+// The text after the value of a PUT or INSERT.
 constexpr std::string_view value_end = "\r\n";
-// The reply up to a GET's value, or all of it.
+// Appends a reply: all of it, or for a successful GET the part before the value.
 void append_reply(System system, OpKind op, kv::OpStatus status, std::string_view key_text,
                   std::uint32_t value_size, std::string& out);
-// Behind a GET's value.
+// The text after a GET's value.
 [[nodiscard]] std::string_view reply_end(System system);
 
-// Bytes of a request and of its reply (`status` of one that completed; else a reply of no known size: 0).
+// Bytes of a request, and of its reply with a `status` of completed operations (0 for any other status, whose
+// reply has no known size).
 [[nodiscard]] std::uint64_t request_bytes(System system, OpKind op, std::uint32_t key_bytes,
                                           std::uint32_t value_size);
 [[nodiscard]] std::uint64_t reply_bytes(System system, OpKind op, kv::OpStatus status,
@@ -46,15 +47,16 @@ void append_reply(System system, OpKind op, kv::OpStatus status, std::string_vie
 struct ParsedRequest {
   OpKind op = OpKind::get;
   std::string_view key_text;
-  std::uint32_t value_size = 0;  // PUT, INSERT
-  std::size_t value_at = 0;      // PUT, INSERT: where in the request the value begins
+  std::uint32_t value_size = 0;  // size of the value of a PUT or INSERT
+  std::size_t value_at = 0;      // offset in the request of a PUT's or INSERT's value
 };
-// False: it is no request of this protocol. `head` is the beginning of a request, at least up to its value.
+// Parses a request; false if it is not one of this protocol. `head` has at least the request's text up to its
+// value.
 [[nodiscard]] bool parse_request(System system, std::string_view head, ParsedRequest& out);
 
 struct ParsedReply {
   kv::OpStatus status = kv::OpStatus::error;
-  std::uint32_t value_size = 0;  // GET, ok
+  std::uint32_t value_size = 0;  // size of the value that a GET found
   std::size_t value_at = 0;
 };
 [[nodiscard]] bool parse_reply(System system, OpKind op, std::string_view head, ParsedReply& out);

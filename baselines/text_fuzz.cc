@@ -1,5 +1,5 @@
-// The parsers of the two text protocols and of addresses, on anything: they end, and what they take is
-// within what they were given.
+// Fuzzes the parsers of the two text protocols and of addresses: they end on any input, and results lie
+// within the input.
 #include <cstdint>
 #include <string_view>
 

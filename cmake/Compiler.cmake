@@ -17,27 +17,27 @@ set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
 
 set(LOCH_SANITIZE "" CACHE STRING "Sanitizer of this build: empty, asan, tsan or fuzz")
 
-# Test files check the library, which is compiled as it is released; compiling them for speed costs more
-# than their running gains. A test that computes much by itself says OPTIMIZED.
+# Optimization of test files. The library under test is always compiled as it is released; optimizing the tests
+# themselves would cost more time than their running gains. A test that computes much by itself says OPTIMIZED.
 set(LOCH_TEST_OPTIMIZATION -O0)
 
 option(LOCH_COVERAGE "Count the lines and branches that run (llvm-cov)" OFF)
 
-# Files of a target compiled several at a time: their headers are parsed and their templates made once for all of
-# them. For builds that are made whole and seldom (the sanitizers'); after an edit, a batch is compiled again.
+# Unity builds compile up to 16 files of a target together, so that headers are parsed and templates instantiated
+# once for all. Meant for complete, rare builds (sanitizers); after an edit, the whole batch is compiled again.
 option(LOCH_UNITY "Compile up to 16 files of a target as one" OFF)
 set(CMAKE_UNITY_BUILD ${LOCH_UNITY})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 
 find_program(LOCH_CCACHE ccache)
 if(LOCH_CCACHE)
-  # Paths below the source folder do not count, so that clones and worktrees share what they compiled. The
-  # precompiled headers are known by a checksum of their text (cmake/Precompiled.cmake).
+  # ccache ignores the path of the source folder, so that clones and worktrees share compile results. It
+  # identifies precompiled headers by a checksum of their text (cmake/Precompiled.cmake).
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
     CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1 ${LOCH_CCACHE})
 endif()
 
-# Every target links this one: warnings, sanitizers, include root.
+# Linked by every target: warning flags, sanitizers, the include path.
 add_library(loch_flags INTERFACE)
 target_include_directories(loch_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(loch_flags INTERFACE

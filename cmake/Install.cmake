@@ -1,11 +1,11 @@
-# cmake --install BUILD --prefix PREFIX: what using Loch needs, and nothing that building it does.
+# cmake --install BUILD --prefix PREFIX installs what is needed to use Loch, without what only building needs.
 #
 #   bin/loch                            the command, without what needs the source tree (test, mutate, softroce, reference)
 #   libexec/loch/loch-bench             the program
 #   share/loch/                         experiments, the package that runs them, plots, workloads, reference results, gdb's script
 #   share/doc/loch/                     README, pages, licence
 #
-# Everything is found from the command's own place, so that a prefix can be moved.
+# The command finds all other files relative to its own path, so that the prefix can be moved.
 include(GNUInstallDirs)
 set(LOCH_SHARE ${CMAKE_INSTALL_DATADIR}/loch)
 
@@ -19,7 +19,7 @@ install(PROGRAMS ${CMAKE_BINARY_DIR}/installed/loch DESTINATION ${CMAKE_INSTALL_
 install(DIRECTORY experiments plots DESTINATION ${LOCH_SHARE}
   PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY workloads/ycsb workloads/traces DESTINATION ${LOCH_SHARE}/workloads)
-install(DIRECTORY tools/loch DESTINATION ${LOCH_SHARE}/tools  # without what needs the source tree
+install(DIRECTORY tools/loch DESTINATION ${LOCH_SHARE}/tools  # except for parts that need the source tree
   PATTERN __pycache__ EXCLUDE PATTERN setup EXCLUDE PATTERN softroce EXCLUDE PATTERN mutate EXCLUDE PATTERN new.py EXCLUDE)
 install(DIRECTORY reference DESTINATION ${LOCH_SHARE}
   PATTERN report.html EXCLUDE PATTERN figure.* EXCLUDE)  # drawn by ./loch plot reference

@@ -1,6 +1,7 @@
-# The headers of others that most files include, parsed once a build instead of once a file: the front end
-# is two thirds of a cold build's work. Only headers that no edit of ours changes. Files go on including
-# what they use: the preset `dev` builds without (LOCH_PCH=OFF), and misses what a file left out.
+# Precompiled headers: those of the standard library and of other projects that most files include are parsed once
+# a build instead of once a file, since parsing is two thirds of a cold build's work. Loch's own headers are not among
+# them, because edits change them. Files must still include what they use: the preset `dev` builds without precompiled
+# headers (LOCH_PCH=OFF), and fails if an include is missing.
 option(LOCH_PCH "Precompile the headers of the standard library, fmt, yaml-cpp, JSON and GoogleTest" ON)
 
 set(LOCH_PRECOMPILED
@@ -10,12 +11,12 @@ set(LOCH_PRECOMPILED
   <string_view> <thread> <tuple> <type_traits> <unordered_map> <utility> <variant> <vector>
   <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> <yaml-cpp/yaml.h>)
 
-# One for the library's flags, one for those of the tests, which are compiled at -O0 and know GoogleTest.
+# Makes two sets of precompiled headers: with the library's flags, and with those of tests (-O0, GoogleTest included).
 function(loch_precompile)
   if(NOT LOCH_PCH)
     return()
   endif()
-  if(EXISTS /var/lib/dpkg/status)  # headers come with packages
+  if(EXISTS /var/lib/dpkg/status)  # an upgrade of a Debian package may change headers
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS /var/lib/dpkg/status)
   endif()
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cc CONTENT "// Gives the precompiled headers a target to belong to.\n")
@@ -25,9 +26,9 @@ function(loch_precompile)
     DEPS fmt::fmt yaml-cpp nlohmann_json::nlohmann_json GTest::gmock GTest::gtest OPTIONS ${LOCH_TEST_OPTIMIZATION})
 endfunction()
 
-# One target of precompiled headers. Clang records no times in it and a checksum of the text stands beside it:
-# ccache then takes two builds' precompiled headers for the same if their text is. The file itself names this
-# build's folder, so it is never taken from the cache.
+# Makes one target with precompiled headers. Clang is told to record no times in the file, and a checksum of the
+# headers' text is written beside it, so that ccache treats the precompiled headers of two builds as equal if their text
+# is. The precompiled file itself contains the build folder's path, so ccache never caches it.
 function(loch_precompile_for TARGET)
   cmake_parse_arguments(A "" "" "HEADERS;DEPS;OPTIONS" ${ARGN})
   add_library(${TARGET} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cc)
@@ -49,8 +50,8 @@ function(loch_precompile_for TARGET)
   file(REMOVE ${all}.i)
 endfunction()
 
-# The files of NAME see what PRECOMPILED parsed. CMake's own options would include the header's text as well, by a path
-# that ccache does not take as one and that differs between clones.
+# Lets the target NAME use the precompiled headers of the target PRECOMPILED. CMake's default options would also
+# include the header's text, by an absolute path that differs between clones and so defeats ccache.
 set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
 function(loch_use_precompiled NAME PRECOMPILED)
   if(LOCH_PCH)

@@ -1,5 +1,5 @@
-# Protocols: each folder beside this one that has a module.h, and each folder that -DLOCH_PROTOCOLS=DIR;DIR names,
-# wherever it lies. Nothing else lists them: the registry is generated from what is found.
+# Finds the protocols: each folder of the source tree that has a module.h, and each folder named by
+# -DLOCH_PROTOCOLS=DIR;DIR, which may lie anywhere. The registry of protocols is generated from these folders alone.
 #
 # Such a folder has
 #   module.h        declares `void add_modules(std::vector<std::unique_ptr<kv::Module>>&)` in a namespace of loch
@@ -29,7 +29,7 @@ function(loch_protocol)
   set_property(GLOBAL APPEND PROPERTY LOCH_PROTOCOL_LIBRARIES ${A_LIBRARY})
 endfunction()
 
-# The folders, those of the tree first; a macro, because the caller adds them.
+# Adds the protocols' folders, those of the source tree first. A macro, so that add_subdirectory runs in the caller's scope.
 macro(loch_add_protocols)
   file(GLOB modules RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/*/module.h)
   foreach(module IN LISTS modules)
@@ -51,7 +51,7 @@ macro(loch_add_protocols)
   loch_write_registry()
 endmacro()
 
-# The library loch_protocols: all of them, and the function that adds them to a registry.
+# Makes the library loch_protocols: all protocols, and the generated function that adds them to a registry.
 function(loch_write_registry)
   get_property(includes GLOBAL PROPERTY LOCH_PROTOCOL_INCLUDES)
   get_property(calls GLOBAL PROPERTY LOCH_PROTOCOL_CALLS)
@@ -60,7 +60,7 @@ function(loch_write_registry)
   list(JOIN calls ";\n" LOCH_CALLS)
   configure_file(${CMAKE_SOURCE_DIR}/cmake/protocols.cc.in ${CMAKE_BINARY_DIR}/protocols.cc @ONLY)
   add_library(loch_protocols STATIC ${CMAKE_BINARY_DIR}/protocols.cc)
-  # Privately: where a folder outside the tree lies is a flag of its own files alone. Else the program's would all be
-  # compiled again for each such folder.
+  # PRIVATE, so that the include path of a folder outside the source tree is a flag of that folder's files only.
+  # Otherwise all files of the program would be compiled again for each such folder.
   target_link_libraries(loch_protocols PUBLIC loch_flags loch_kv PRIVATE ${libraries})
 endfunction()

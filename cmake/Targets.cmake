@@ -1,24 +1,24 @@
-# How a module declares what it holds:
+# Functions with which a module declares its libraries, tests, benchmarks and fuzzers:
 #   loch_library(NAME [SOURCES a.cc …] [DEPS lib …])
 #   loch_test(NAME SOURCES x_test.cc … [DEPS lib …] [LABELS quick|sanitize|slow|protocol…] [TIMEOUT s]
-#             [DISCOVER]                                    an entry of ctest for each case
-#             [SINGLE_THREADED]                             not built under tsan, which has nothing to see there
-#             [RELEASE_ONLY]                                simulation alone, at length: no sanitizer's build has it
-#             [OPTIMIZED])                                  the test's own files compiled like the library, not at -O0
+#             [DISCOVER]                                    each test case is a ctest entry of its own
+#             [SINGLE_THREADED]                             has one thread, so it is not built under tsan
+#             [RELEASE_ONLY]                                long simulations: not built under sanitizers
+#             [OPTIMIZED])                                  its own files are compiled like the library, not at -O0
 #   loch_benchmark(NAME SOURCES x_bench.cc … [DEPS lib …])
 #   loch_python_test(NAME MODULE test_x [LABELS …] [TIMEOUT s] [ENVIRONMENT K=v …])      pytest, in the current folder
 #   loch_fuzzer(NAME SOURCES x_fuzz.cc … [DEPS lib …] [CORPUS folder] [MAX_LEN bytes])
-#             a libFuzzer target: built in the fuzz preset alone, where ctest's entry libfuzzer.NAME searches; its kept
-#             inputs are corpus/x (of a NAME x_fuzz), or CORPUS
-#   loch_corpus_test(NAME SOURCE x_fuzz.cc CORPUS folder LEAST n [DEPS lib …])  a fuzzer's kept inputs, in every build
-#   loch_apart(a.cc …)   files that are compiled by themselves in a unity build too, since another file of their target
-#             gives something of its own the same name
+#             a libFuzzer target, built only in the fuzz preset, where the ctest entry libfuzzer.NAME runs it; the corpus
+#             of a target x_fuzz is the folder corpus/x, unless CORPUS names another
+#   loch_corpus_test(NAME SOURCE x_fuzz.cc CORPUS folder LEAST n [DEPS lib …])  runs a fuzzer on its corpus, in every build
+#   loch_apart(a.cc …)   files that unity builds compile alone, because they define a name that another file of their
+#             target also defines
 define_property(GLOBAL PROPERTY LOCH_TEST_SOURCES BRIEF_DOCS "test sources that some target builds")
 add_custom_target(loch_quick_tests)
 add_custom_target(loch_sanitize_tests)
 add_custom_target(loch_fuzzers)
 find_program(LOCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
-# Where each test leaves which of its cases were skipped: tests/skips/report.py counts them after the last test.
+# The folder into which each test writes its skipped cases; tests/skips/report.py counts them after the last test.
 set(LOCH_RAN ${CMAKE_BINARY_DIR}/Testing/ran)
 
 function(loch_apart)
@@ -44,7 +44,7 @@ function(loch_note_test_sources)
   endforeach()
 endfunction()
 
-# Labels say which runs a test belongs to: `quick` (./loch test --quick: seconds in all), `sanitize`
+# A test's labels say which test runs include it: `quick` (./loch test --quick: seconds in all), `sanitize`
 # (also under the asan and tsan presets), `protocol`, `slow` … A test with the label `quick`, or with no
 # label at all, is a unit test and is sanitized too. In a sanitizer's build only those are registered,
 # with the sanitizer's name before their own, so that one ctest run can list all three builds.
@@ -136,8 +136,8 @@ function(loch_fuzzer NAME)
   set_property(GLOBAL APPEND PROPERTY LOCH_FUZZERS "${NAME}|${corpus}|${A_MAX_LEN}")
 endfunction()
 
-# All searches together take so many seconds. What they find (and inputs that reach new code) goes to
-# found/NAME below the build folder and is tried first the next time, so that a finding fails until it is fixed.
+# Registers all fuzzers as tests that take SECONDS together. Findings, and inputs that reach new code, are stored in
+# found/NAME in the build folder and run first the next time, so that a finding fails the test until it is fixed.
 function(loch_register_fuzzers SECONDS)
   get_property(fuzzers GLOBAL PROPERTY LOCH_FUZZERS)
   list(LENGTH fuzzers count)
@@ -167,12 +167,12 @@ function(loch_corpus_test NAME)
   endif()
 endfunction()
 
-# A test file that no target builds is a test that nobody runs.
+# Stops if a test file belongs to no target, because it would never run.
 function(loch_require_all_tests_registered)
   get_property(registered GLOBAL PROPERTY LOCH_TEST_SOURCES)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/*_test.cc)
   foreach(path IN LISTS found)
-    if(path MATCHES "/build[^/]*/" OR path MATCHES "/tools/new/")  # examples: tests/new builds what is made of them
+    if(path MATCHES "/build[^/]*/" OR path MATCHES "/tools/new/")  # templates, which tests/new fills in and builds
       continue()
     endif()
     if(NOT path IN_LIST registered)

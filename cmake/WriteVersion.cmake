@@ -1,5 +1,5 @@
-# Run as a script by the build: writes OUTPUT from INPUT with the commit of SOURCE. git is
-# optional, and a clone owned by somebody else (a container's bind mount) is read all the same.
+# Run as a script by the build: writes OUTPUT from INPUT with the git commit of SOURCE. git is
+# optional, and a clone owned by another user (a container's bind mount) is accepted.
 set(LOCH_COMMIT unknown)
 set(LOCH_DIRTY false)
 find_program(git_program git)

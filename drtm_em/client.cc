@@ -1,4 +1,4 @@
-// A client of DrTM-em: READs items, and adds to or locks their state by atomics.
+// A client of DrTM-em: GETs READ an item; PUTs and DELETEs add to or lock its state word by atomics.
 #include "drtm_em/client.h"
 
 #include <algorithm>
@@ -86,7 +86,8 @@ coro::Task<kv::OpResult> DrtmClient::update(kv::Key key, fabric::OpStats* stats)
   co_return co_await add_twice(item, stats);
 }
 
-// An addition whose outcome is not known is not done again.
+// A PUT in form faa: two fetch-and-adds. An addition whose completion failed is not repeated, because it may
+// have been executed.
 coro::Task<kv::OpResult> DrtmClient::add_twice(Address item, fabric::OpStats* stats) {
   for (int i = 0; i < 2; ++i) {
     ++own_.counts.atomics_begun;
@@ -103,14 +104,14 @@ coro::Task<kv::OpResult> DrtmClient::add_twice(Address item, fabric::OpStats* st
       ++own_.counts.atomics_done;
       continue;
     }
-    const bool is_back = co_await reconnect(item.node);  // for the next operation
+    const bool is_back = co_await reconnect(item.node);  // reconnects for the next operation
     static_cast<void>(is_back);
     co_return failed(kv::OpStatus::error, kv::Effect::unknown);
   }
   co_return kv::OpResult{};
 }
 
-// Mutant: what others add between the two is lost.
+// Known-bad variant: adds by READ and WRITE, which loses additions of other clients between the two.
 coro::Task<bool> DrtmClient::add_by_write(Address item, fabric::OpStats* stats) {
   const fabric::RemoteRegion region = own_.items[item.node].region;
   const std::uint64_t at = item.offset + settings_.item.state_at();
@@ -156,7 +157,8 @@ coro::Task<DrtmClient::Locked> DrtmClient::lock(Address item, fabric::OpStats* s
   co_return Locked::conflict;
 }
 
-// Whether a CAS that ended in an error took the lock is asked of the word: nobody else writes this one.
+// After a CAS that completed with an error, READs the state word to learn whether this client holds the lock:
+// only this client writes its lock word.
 coro::Task<DrtmClient::Locked> DrtmClient::settle_lock(Address item) {
   const bool is_back = co_await reconnect(item.node);
   if (is_back) {
@@ -169,10 +171,10 @@ coro::Task<DrtmClient::Locked> DrtmClient::settle_lock(Address item) {
   co_return Locked::error;
 }
 
-// True once the lock is not this client's any more.
+// Releases the lock. True once this client certainly does not hold it.
 coro::Task<bool> DrtmClient::release(Address item, fabric::OpStats* stats) {
   constexpr int most_tries = 4;
-  bool is_certain = true;  // that the lock is still held
+  bool is_certain = true;  // whether the lock is certainly still held
   for (int i = 0; i < most_tries; ++i) {
     fabric::WorkRequest request = state_request(fabric::Verb::cas, item, stats);
     request.compare = lock_word_;

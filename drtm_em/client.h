@@ -1,4 +1,5 @@
-// GET: one READ of the item. PUT and DELETE: two atomics on its state, and no WRITE.
+// A client of DrTM-em. GET: one READ of the item. PUT and DELETE: two atomics on the item's state word, and
+// no WRITE.
 #pragma once
 
 #include "drtm_em/store.h"
@@ -18,7 +19,7 @@ class DrtmClient final : public kv::Client {
   enum class Locked : std::uint8_t { held_by_me, conflict, error };
   struct Address {
     std::uint32_t node = 0;
-    std::uint64_t offset = 0;  // of the item
+    std::uint64_t offset = 0;  // byte offset of the item
   };
   [[nodiscard]] Address find(kv::Key key) const;
   [[nodiscard]] fabric::WorkRequest state_request(fabric::Verb verb, const Address& item,
@@ -27,7 +28,7 @@ class DrtmClient final : public kv::Client {
   [[nodiscard]] coro::Task<kv::OpResult> add_twice(Address item, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> add_by_write(Address item, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> lock_and_release(Address item, fabric::OpStats* stats);
-  // `retries`: attempts beyond the first.
+  // Tries to lock the item; `retries` is set to the number of attempts beyond the first.
   [[nodiscard]] coro::Task<Locked> lock(Address item, fabric::OpStats* stats, std::uint32_t* retries);
   [[nodiscard]] coro::Task<Locked> settle_lock(Address item);
   [[nodiscard]] coro::Task<bool> release(Address item, fabric::OpStats* stats);
@@ -37,9 +38,9 @@ class DrtmClient final : public kv::Client {
   const Settings& settings_;
   fabric::Worker& worker_;
   WorkerState& own_;
-  fabric::LocalSlice landing_;  // an item
+  fabric::LocalSlice landing_;  // landing buffer for one item
   fabric::LocalSlice word_;
-  std::uint64_t lock_word_;  // the word that marks a lock as this client's
+  std::uint64_t lock_word_;  // state word that marks an item as locked by this client
 };
 
 }  // namespace loch::drtm

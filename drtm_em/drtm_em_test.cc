@@ -1,4 +1,4 @@
-// DrTM-em over the simulator and over this machine's memory.
+// Tests DrTM-em on sim and shm.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -20,7 +20,7 @@ std::unique_ptr<kv::Module> module_of() {
   return std::move(all.front());
 }
 
-// One node serves, two drive load: every request crosses the network.
+// A cluster of one serving node and two nodes that drive load, so that every request crosses the network.
 StoreRun shape(const std::string& fabric) {
   StoreRun run;
   run.fabric = fabric;
@@ -45,7 +45,7 @@ TEST(Layout, AnItemOfThePaper) {
 class On : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, On, ::testing::Values("sim", "shm"));
 
-// GET: one READ of 64 bytes; PUT: two atomics of 8.
+// A GET is one READ of 64 bytes; a PUT is two atomics of 8 bytes.
 TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
   const auto module = module_of();
   for (const char* form : {"faa", "cas"}) {
@@ -62,7 +62,7 @@ TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
     EXPECT_EQ(gets.requests.cas + gets.requests.faa + gets.requests.write, 0u);
     const auto& puts = sum.of(OpKind::put);
     const std::uint64_t atomics = puts.requests.faa + puts.requests.cas;
-    // A PUT that finds the item locked ends with its first CAS.
+    // A PUT that finds the item locked ends after its first CAS.
     EXPECT_EQ(atomics, 2 * puts.completed() + (puts.total() - puts.completed()));
     if (form == std::string("faa")) EXPECT_EQ(puts.completed(), puts.total());
     EXPECT_EQ(puts.requests.payload_bytes, 8 * atomics);
@@ -110,7 +110,7 @@ TEST_P(On, EveryNodeHoldsItemsAndDrivesLoad) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-// One completion in 32, and doorbells shared by the slots of a worker.
+// Shared posting lists: one completion in 32 requests, and one doorbell for several window slots of a worker.
 TEST(OnSim, SlotsShareDoorbellsAndCompletions) {
   const auto module = module_of();
   StoreRun run = shape("sim");

@@ -1,10 +1,10 @@
-// Bytes of an item. With keys of 16 and values of 32 bytes, those of the published emulation: 64, the
-// state at 24.
+// Byte layout of an item. With keys of 16 bytes and values of 32 bytes it has the published emulation's size,
+// 64 bytes with the state at offset 24.
 //
 //   key | pad to 8 | incarnation u32, version u32 | state u64 | value | pad to 8
 //
-// state: 0 free. Form cas: bit 63 write lock, bits 0 … 31 the holder's number plus one. Form faa: how
-// often it was added to. The state is the NIC's alone once the run has begun (fabric.h, rule 2).
+// state 0: free. With form cas: bit 63 is the write lock, bits 0 … 31 the holder's number plus one. With form
+// faa: the number of additions. After the preload only the NIC accesses the state (rule 2 of fabric.h).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class ItemLayout {
   [[nodiscard]] std::uint32_t state_at() const { return version_at() + 8; }
   [[nodiscard]] std::uint32_t value_at() const { return state_at() + 8; }
   [[nodiscard]] std::uint32_t bytes() const { return value_at() + round8(value_size_); }
-  // What memory keeps of items whose values keep `kept` bytes.
+  // The part of each item that memory keeps, if values keep `kept` bytes.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept) const {
     const std::uint32_t head = value_at() + round8(std::min(kept, value_size_));
     if (head >= bytes()) return {};

@@ -1,4 +1,4 @@
-// Registers drtm-em: its requirements, mutants and store.
+// The module of drtm-em: its requirements, mutants and store.
 #include "drtm_em/module.h"
 
 #include <array>
@@ -27,7 +27,7 @@ class DrtmModule final : public kv::Module {
     return "emulates the traffic of a store: its PUTs lock and unlock an item and write no value";
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    // No PUT writes a value: a READ in pieces cannot be torn, and in-order placement is not needed.
+    // No PUT writes a value, so READs cannot be torn, and in-order placement is not needed.
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .max_rd_atomic = 1};
   }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {

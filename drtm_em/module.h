@@ -1,4 +1,4 @@
-// DrTM-KV as the guidelines of 2016 emulate it (4.3.2): drtm-em.
+// drtm-em: DrTM-KV as emulated by the guidelines of 2016 (section 4.3.2).
 #pragma once
 
 #include <memory>

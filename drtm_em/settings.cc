@@ -1,4 +1,4 @@
-// Options and sizes of DrTM-em.
+// Derives and checks the options and sizes of DrTM-em.
 #include "drtm_em/settings.h"
 
 #include <fmt/format.h>

@@ -18,10 +18,10 @@ enum class Fault : std::uint8_t { none, steals_locks, adds_by_write };
 struct Settings {
   kv::DeployConfig config;
   ItemLayout item;
-  cuckoo::HashFamily family;  // of one function: the address that a client's cache would hold
+  cuckoo::HashFamily family;  // has one function, which gives the address that a client's cache would hold
   rpc::PostingShape posting;
   Atomics atomics = Atomics::faa;
-  std::uint32_t attempts = 1;  // to lock an item
+  std::uint32_t attempts = 1;  // attempts to lock an item before a conflict is returned
   Nanos backoff_start = 0, backoff_cap = 0;
   Nanos patience = 0;
   Fault fault = Fault::none;
@@ -31,7 +31,7 @@ struct Settings {
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
-// Refuses impossible combinations with one line that names the flag.
+// Decides the settings. Refuses impossible combinations with one line that names the flag.
 [[nodiscard]] Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config,
                                                              const kv::Options& options,
                                                              std::string_view mutant);

@@ -1,4 +1,4 @@
-// Registers and fills the items of DrTM-em, and checks locks and sums at the end.
+// Registers and fills the items of DrTM-em, and checks locks and sums at the end of a run.
 #include "drtm_em/store.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ Result<> DrtmStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
 }
 
 coro::Task<void> DrtmStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
-  co_return;  // client-driven: deploy() refuses server workers
+  co_return;  // returns at once: deploy() accepts no server workers
 }
 
 std::unique_ptr<kv::Client> DrtmStore::client(fabric::Worker& worker, std::uint32_t slot) {
@@ -84,8 +84,9 @@ bool DrtmStore::holds_every_item() const {
   return true;
 }
 
-// When nothing is under way any more: form faa, the states add up to what was added; form cas, none is
-// held but by who cannot know.
+// Number of violations when no operation is under way. Form faa: the sum of all states has to equal the
+// number of additions. Form cas: no item may be locked, except by clients whose atomics failed with an
+// unknown effect.
 std::uint64_t DrtmStore::violations_at_rest(const WorkerState::Counts& sum) const {
   const ItemLayout& item = settings_->item;
   std::uint64_t total = 0, held = 0;
@@ -123,7 +124,7 @@ std::map<std::string, double> DrtmStore::counters() const {
       for (const rpc::Remote& items : own->items) has_lost_items |= items.is_lost;
     }
   }
-  // Memory that was lost, or that is another process's, cannot be added up.
+  // The states can be summed up only if all items are in this process's memory and none was lost.
   const bool is_whole = holds_every_item() && fabric_->ranks() == 1 && !has_lost_items;
   const std::uint64_t violations = sum.locks_not_held + (is_whole ? violations_at_rest(sum) : 0);
   const auto number = [](std::uint64_t n) { return static_cast<double>(n); };

@@ -1,4 +1,4 @@
-// A deployed DrTM-em: items in the memory of every node that serves, found by hash.
+// A deployed DrTM-em: items in the memory of every serving node, addressed by the key's hash.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@
 namespace loch::drtm {
 
 constexpr std::string_view items_region = "drtm-em.items";
-constexpr std::string_view landing_region = "drtm-em.landing";  // an item a lane
-constexpr std::string_view words_region = "drtm-em.words";      // a word a lane; of a mutant
+constexpr std::string_view landing_region = "drtm-em.landing";  // one item for each window slot
+// One word for each window slot, used by known-bad variants.
+constexpr std::string_view words_region = "drtm-em.words";
 
-// State that the window slots of a client worker share; used by its own thread.
+// State that all window slots of a client worker share; used only by its thread.
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const rpc::PostingShape& posting) : lists(worker, posting) {}
   rpc::PostingLists lists;
   std::vector<rpc::Remote> items;  // indexed by serving node
   struct Counts {
-    std::uint64_t other_keys = 0;      // GETs that found another key at the address
-    std::uint64_t lock_conflicts = 0;  // attempts that found the lock taken
-    std::uint64_t locks_not_held = 0;  // releases that found another word than the own lock
+    std::uint64_t other_keys = 0;      // number of GETs that found another key at the address
+    std::uint64_t lock_conflicts = 0;  // number of attempts that found the item locked
+    std::uint64_t locks_not_held = 0;  // number of releases that found another word than the own lock
     std::uint64_t reconnects = 0;
-    // Form faa: additions posted and completed, to compare with the sum of all states.
+    // Form faa: numbers of additions posted and completed, to be compared with the sum of all states.
     std::uint64_t atomics_begun = 0, atomics_done = 0;
-    std::uint64_t locks_left = 0;  // form cas: may still be held, after an error
+    std::uint64_t locks_left = 0;  // form cas: number of locks that may still be held after an error
   } counts;
 };
 
@@ -48,7 +49,8 @@ class DrtmStore final : public kv::Store {
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
-  // "violations": locks that were released by others, and additions that were lost or done twice.
+  // The store's counters. "violations" counts locks that others released, and additions that were lost or
+  // executed twice.
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }
@@ -61,7 +63,7 @@ class DrtmStore final : public kv::Store {
 
   std::unique_ptr<const Settings> settings_;
   fabric::Fabric* fabric_ = nullptr;
-  std::vector<fabric::RemoteRegion> items_;  // by node that serves
+  std::vector<fabric::RemoteRegion> items_;  // indexed by serving node
   std::map<fabric::NodeId, NodeState> nodes_;
 };
 

@@ -1,4 +1,4 @@
-// A client of FaRM-em: READs buckets, and sends PUTs by the way that the options choose.
+// A client of FaRM-em: GETs READ buckets; PUTs are sent in the way that the options choose.
 #include "farm_em/client.h"
 
 #include <algorithm>
@@ -88,7 +88,7 @@ coro::Task<kv::OpResult> FarmClient::put(kv::Key key, kv::ValueView value, fabri
   co_return co_await putter_.put(place.node, key, value, stats);
 }
 
-// The emulation has nothing to delete: the traffic of a PUT.
+// DELETE causes the traffic of a PUT, because the emulation stores nothing that could be deleted.
 coro::Task<kv::OpResult> FarmClient::remove(kv::Key key, fabric::OpStats* stats) {
   const kv::ValueView nothing{nullptr, settings_.layout.value_size(), 0};
   return put(key, nothing, stats);

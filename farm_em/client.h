@@ -1,5 +1,5 @@
-// GET: one READ of the six buckets that may hold the key, and in farm-em-var one of the value behind the
-// pointer. PUT and DELETE: a request to a server worker.
+// A client of FaRM-em. GET: one READ of the six buckets that may hold the key, and in farm-em-var a second
+// READ of the value that the bucket points to. PUT and DELETE: a request to a server worker.
 #pragma once
 
 #include "farm_em/store.h"
@@ -17,10 +17,11 @@ class FarmClient final : public kv::Client {
 
  private:
   [[nodiscard]] cuckoo::Place home(kv::Key key) const;
-  // READs, over a new connection if need be. False: there is no way.
+  // READs from the index or the values of a node, after reconnecting if the connection is broken. False: no
+  // connection.
   [[nodiscard]] coro::Task<bool> read(bool is_value, std::uint32_t node, std::uint64_t offset,
                                       std::uint32_t bytes, fabric::OpStats* stats, std::uint32_t* retries);
-  // Which of the six buckets that were fetched holds the key; 0 if none does.
+  // Index (0 to 5) of the fetched bucket that holds the key; 0 if none does.
   [[nodiscard]] std::uint32_t find(kv::Key key);
 
   FarmStore& store_;

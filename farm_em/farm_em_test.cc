@@ -1,4 +1,4 @@
-// FaRM-em and FaRM-em-var over the simulator and over this machine's memory.
+// Tests FaRM-em and FaRM-em-var on sim and shm.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -20,7 +20,7 @@ std::unique_ptr<kv::Module> module_of(const std::string& protocol) {
   return std::move(all.at(protocol == "farm-em" ? 0 : 1));
 }
 
-// One node serves, two drive load: every request crosses the network.
+// A cluster of one serving node and two nodes that drive load, so that every request crosses the network.
 StoreRun shape(const std::string& fabric) {
   StoreRun run;
   run.fabric = fabric;
@@ -54,13 +54,14 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, On,
                          ::testing::Combine(::testing::Values("sim", "shm"),
                                             ::testing::Values("farm-em", "farm-em-var")));
 
-// GET: 6 (S_K + S_V), or 6 (S_K + 8) and S_V; PUT: S_K + S_V and 1 as published, 16 and 7 more numbered.
+// Payload bytes. GET: 6 (S_K + S_V), or in farm-em-var 6 (S_K + 8) and S_V. PUT: S_K + S_V and a reply of 1
+// as published; numbered PUTs add 16 and 7.
 TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
   const auto module = module_of(protocol());
   for (const bool is_numbered : {false, true}) {
     StoreRun run = shape(fabric());
     run.options[protocol() + ".numbered-puts"] = is_numbered ? "true" : "false";
-    run.options[protocol() + ".retry-after"] = "10s";  // nothing is lost, and nothing comes again
+    run.options[protocol() + ".retry-after"] = "10s";  // no message is lost, so no request may be sent again
     const auto outcome = run_store(*module, run);
     ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
     const measure::Tally sum = total(outcome);
@@ -96,7 +97,7 @@ TEST_P(On, LosesNoPutAndExecutesNoneTwice) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-// As published, a PUT whose message was lost is over; it does not hang.
+// A published PUT whose message is lost is given up and does not hang.
 TEST_P(On, PublishedPutsEndWhenTheirAnswerIsLost) {
   const auto module = module_of(protocol());
   StoreRun run = shape(fabric());

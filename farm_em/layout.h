@@ -1,11 +1,12 @@
-// Where FaRM-em's bytes lie. Both forms have a hopscotch neighbourhood of six: a key is in one of the six
-// buckets from its home on, and one READ fetches them all.
+// Byte layouts of FaRM-em. Both forms have a hopscotch neighbourhood of six: a key lies in one of the six
+// buckets from its home bucket on, and one READ fetches all six.
 //
 //   farm-em       bucket   | key | value |                        READ of 6 (S_K + S_V)
 //   farm-em-var   bucket   | key | pointer u64 |                  READ of 6 (S_K + S_P), S_P = 8
 //                 value    | value |                              READ of S_V at number `pointer`
 //
-// Buckets are not padded: with keys of 16 and values of 32 bytes the READs are of 288, or 144 and 32.
+// Buckets are not padded: with keys of 16 bytes and values of 32 bytes the READs have 288 bytes, or 144 and
+// 32.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +30,10 @@ class Layout {
   [[nodiscard]] std::uint32_t bucket_bytes() const {
     return key_size_ + (form_ == Form::inlined ? value_size_ : pointer_bytes);
   }
-  // What one READ of the index fetches.
+  // Bytes of the six buckets that one READ of the index fetches.
   [[nodiscard]] std::uint32_t neighbourhood_bytes() const { return neighbourhood * bucket_bytes(); }
 
-  // What memory keeps of buckets and of values, of which `kept` bytes are kept.
+  // The parts of buckets and of values that memory keeps, if values keep `kept` bytes.
   [[nodiscard]] fabric::Elision bucket_elision(std::uint32_t kept) const {
     if (form_ == Form::variable) return {};
     return head_of(bucket_bytes(), key_size_ + kept);
@@ -40,7 +41,7 @@ class Layout {
   [[nodiscard]] fabric::Elision value_elision(std::uint32_t kept) const { return head_of(value_size_, kept); }
 
  private:
-  // Whole words of the head.
+  // Keeps the first `kept` bytes of an entry, rounded to whole words.
   [[nodiscard]] static fabric::Elision head_of(std::uint32_t entry, std::uint32_t kept) {
     const std::uint32_t head = (kept + 7) / 8 * 8;
     if (head >= entry) return {};

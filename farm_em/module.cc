@@ -1,4 +1,4 @@
-// Registers farm-em and farm-em-var.
+// The module of farm-em and farm-em-var.
 #include "farm_em/module.h"
 
 #include <array>
@@ -30,7 +30,7 @@ class FarmModule final : public kv::Module {
     return "emulates the traffic of a store: its PUTs are answered and store nothing";
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    // Buckets never change, so that a READ in pieces is whole; numbered PUTs are checked by their bytes.
+    // Buckets never change during a run, so READs cannot be torn; numbered PUTs carry a checksum.
     return {.rc = true, .uc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }

@@ -1,4 +1,4 @@
-// FaRM as HERD's paper of 2014 emulates it (5.1): farm-em and farm-em-var.
+// farm-em and farm-em-var: FaRM as emulated by HERD's paper of 2014 (section 5.1).
 #pragma once
 
 #include <memory>

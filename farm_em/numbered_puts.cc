@@ -1,6 +1,6 @@
-// PUTs over the write channel on UC: requests and replies are numbered, a request without an answer is
-// sent again, and what comes twice is executed once. 16 bytes of a request and 7 of a reply more than
-// published.
+// Numbered PUTs over the write channel on UC: requests and replies carry sequence numbers, a request without
+// a reply is sent again, and a duplicate is not executed again. A request has 16 bytes more and a reply 7
+// more than published.
 //
 //   request | value | key | sequence u64 | trailer |     reply | trailer |
 #include "common/fabric/memory.h"
@@ -27,7 +27,7 @@ rpc::ChannelConfig channel_config(const Settings& settings) {
   config.request_bytes[put_code] = bytes;
   config.reply_bytes[put_code] = rpc::trailer_bytes;
   config.transport = fabric::Transport::uc;
-  config.inline_up_to = 144;  // HERD 2014, 5.3
+  config.inline_up_to = 144;  // HERD 2014, section 5.3
   config.retry_after = settings.retry_after;
   config.give_up_after = config.reconnect_timeout = settings.patience;
   config.flaws.executes_repeated = settings.fault == Fault::executes_repeated;
@@ -75,11 +75,11 @@ class NumberedPuts final : public PutChannel {
     own = std::make_unique<NumberedPutter>(*this, worker, lane);
     return *own;
   }
-  // A request that was executed more than once is a violation too.
+  // Counters of the PUTs; a request that was executed more than once counts as a violation.
   void add_counters(std::map<std::string, double>& counters) const override {
     PutCounts sum;
     std::uint64_t executed = 0;
-    bool is_whole = true;  // every server is of this process
+    bool is_whole = true;  // whether every server is in this process
     for (std::uint32_t node = 0; node < settings_.config.nodes; ++node)
       is_whole &= nodes_.contains(static_cast<fabric::NodeId>(node));
     for (const auto& [node, state] : nodes_) {
@@ -97,7 +97,7 @@ class NumberedPuts final : public PutChannel {
   friend class NumberedPutter;
   struct Node {
     std::unique_ptr<ExecutedPuts> executed;
-    std::vector<std::unique_ptr<Putter>> putters;  // by lane
+    std::vector<std::unique_ptr<Putter>> putters;  // indexed by window slot of the node
   };
   class Server;
   [[nodiscard]] std::uint64_t digest(fabric::LocalSlice frame) const {
@@ -106,7 +106,7 @@ class NumberedPuts final : public PutChannel {
   }
 
   const Settings& settings_;
-  std::uint32_t value_bytes_, key_bytes_;  // as they lie in a frame
+  std::uint32_t value_bytes_, key_bytes_;  // bytes in a request frame
   rpc::WriteChannel channel_;
   std::map<fabric::NodeId, Node> nodes_;
 };
@@ -160,7 +160,7 @@ coro::Task<kv::OpResult> NumberedPutter::put(std::uint32_t node, kv::Key key, kv
   }
   ++counts_.answered;
   result.status = kv::OpStatus::ok;
-  // The server's state can be checked only if the server is in this process.
+  // The server's state can be checked only if the server runs in this process.
   const auto there = puts_.nodes_.find(server.node);
   const std::uint32_t slot = server.index * parties.columns() + parties.column(worker_.node(), lane_);
   if (there != puts_.nodes_.end() && there->second.executed->last(slot) != digest) ++counts_.unexecuted;

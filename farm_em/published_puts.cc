@@ -1,12 +1,12 @@
-// PUT as published (HERD 2014, 5.1): the client WRITES S_K + S_V bytes over UC into a slot that a server
-// worker polls; the worker zeroes the slot's last word and WRITES one byte back.
+// PUT as published (HERD 2014, section 5.1): the client WRITEs S_K + S_V bytes over UC into a slot that a
+// server worker polls; the worker zeroes the slot's last word and WRITEs one byte back.
 //
 //   slot    | unused | value | key |     the key's last word, never 0, is polled; here it is a hash
 //   reply   | 1 | 0 0 0 0 0 0 0 |        zeroed by the client before each request
 //
-// Hole F1: nothing tells one request from another. A lost request or reply is never answered (the client
-// gives up), a late reply answers the next request, and where bytes are not placed in order the last word
-// announces a request that is not all there.
+// Hole F1: requests cannot be told apart. A lost request or reply is never answered (the client gives up), a
+// late reply is taken for the reply to the next request, and where bytes are not placed in order the last
+// word may announce an incomplete request.
 #include <algorithm>
 
 #include "common/fabric/memory.h"
@@ -27,12 +27,12 @@ class PublishedPutter final : public Putter {
                                              fabric::OpStats* stats) override;
 
  private:
-  // Lays the request out; its digest.
+  // Writes the request into `message`; returns the request's digest.
   [[nodiscard]] std::uint64_t stage(fabric::LocalSlice message, kv::Key key, kv::ValueView value);
 
   PublishedPuts& channel_;
   fabric::Worker& worker_;
-  std::uint32_t lane_;  // index of this client slot among those of the worker's node
+  std::uint32_t lane_;  // index of this window slot among all of its node
 };
 
 class PublishedPuts final : public PutChannel {
@@ -107,10 +107,10 @@ class PublishedPuts final : public PutChannel {
   friend class PublishedPutter;
   struct Node {
     fabric::Region* requests = nullptr;  // [server worker][column]; peers WRITE
-    fabric::Region* token = nullptr;     // the byte that is WRITTEN back
+    fabric::Region* token = nullptr;     // the one byte that replies WRITE
     std::unique_ptr<ExecutedPuts> executed;
-    fabric::Region* staged = nullptr;   // [lane]
-    fabric::Region* replies = nullptr;  // [lane]; peers WRITE
+    fabric::Region* staged = nullptr;   // indexed by window slot of the node
+    fabric::Region* replies = nullptr;  // indexed by window slot of the node; servers WRITE here
     std::vector<std::unique_ptr<Putter>> putters;
   };
   static bool is_there(void* /*self*/, std::uint32_t /*column*/, std::uint64_t word) { return word != 0; }
@@ -118,16 +118,16 @@ class PublishedPuts final : public PutChannel {
 
   const Settings& settings_;
   rpc::Parties parties_;
-  std::uint32_t value_bytes_, key_bytes_;  // as they lie in a slot
+  std::uint32_t value_bytes_, key_bytes_;  // bytes in a request slot
   rpc::SlotGrid requests_, staged_, replies_;
   std::map<fabric::NodeId, Node> nodes_;
-  std::vector<fabric::RemoteRegion> remote_requests_, remote_replies_;  // by node
+  std::vector<fabric::RemoteRegion> remote_requests_, remote_replies_;  // indexed by node
 };
 
 fabric::WorkRequest write(const fabric::Worker& worker, const fabric::RemoteRegion& remote,
                           std::uint64_t offset, fabric::LocalSlice from, std::uint32_t bytes,
                           fabric::OpStats* stats) {
-  constexpr std::uint32_t inline_most = 144;  // HERD 2014, 5.3
+  constexpr std::uint32_t inline_most = 144;  // HERD 2014, section 5.3
   fabric::WorkRequest request = fabric::one_sided(fabric::Verb::write, remote, offset, from, bytes, stats);
   request.transport = fabric::Transport::uc;
   request.is_signaled = false;
@@ -178,7 +178,7 @@ coro::Task<kv::OpResult> PublishedPutter::put(std::uint32_t node, kv::Key key, k
   arrived.stats = stats;
   worker_.attribute(arrived);
   ++counts_.answered;
-  // The server's state can be checked only if the server is in this process.
+  // The server's state can be checked only if the server runs in this process.
   const auto there = c.nodes_.find(static_cast<fabric::NodeId>(node));
   if (there != c.nodes_.end() &&
       there->second.executed->last(server * c.parties_.columns() + column) != digest)

@@ -1,4 +1,4 @@
-// Counters and digests that both ways of sending PUTs share.
+// Counters and digests for both ways of sending PUTs.
 #include "farm_em/puts.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// How PUTs reach a server and their answers come back. Two ways: numbered, over the write channel that
-// all protocols with polled slots share (sent again when no answer comes, executed once); and published,
-// S_K + S_V bytes into a polled slot and one byte back, with nothing that tells one request from the next.
+// How PUTs reach a server and how replies come back. Numbered PUTs use the write channel that all protocols
+// with polled slots share (sent again without a reply, executed once). Published PUTs are S_K + S_V bytes
+// into a polled slot and one byte back, without a request number.
 //
-// The server stores nothing; it notes what it executed, and a client compares: an answer to a request
-// that was not executed, or a request that was executed twice, is a violation.
+// The server stores no values. It records a digest of what it executed, and the client compares: a reply to a
+// request that was not executed, or a request that was executed twice, is a violation.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace loch::farm {
 
-// What server workers executed, by request slot. Any thread.
+// Digests of the requests that server workers executed last, by request slot. Thread-safe.
 class ExecutedPuts {
  public:
   explicit ExecutedPuts(std::uint32_t slots) : digests_(slots) {}
@@ -36,24 +36,24 @@ class ExecutedPuts {
   std::atomic<std::uint64_t> executed_{0};
 };
 
-// Of a request: the key, and of the value what every memory keeps.
+// Digest of a request: of its key and of those bytes of its value that memory always keeps.
 [[nodiscard]] std::uint64_t digest_of(const std::byte* key, std::uint32_t key_bytes, const std::byte* value,
                                       std::uint32_t value_bytes);
 
 struct PutCounts {
-  std::uint64_t begun = 0;  // requests that were sent, and so may have been executed
+  std::uint64_t begun = 0;  // number of requests sent, each of which may have been executed
   std::uint64_t answered = 0;
-  std::uint64_t unexecuted = 0;  // answered requests that were not what the server executed last
+  std::uint64_t unexecuted = 0;  // number of replies to requests that the server did not execute last
   std::uint64_t retries = 0, timeouts = 0;
   void add(const PutCounts& other);
 };
-// Adds them, and "violations".
+// Adds the counts, and "violations", to `counters`.
 void report(const PutCounts& sum, std::uint64_t executed, std::map<std::string, double>& counters);
 
-// Bytes of a value that every memory keeps.
+// Bytes of each value that memory always keeps.
 [[nodiscard]] std::uint32_t kept_of(const Settings& settings);
 
-// One window slot's end. On its worker's thread.
+// The client side of PUTs for one window slot; used by its worker's thread.
 class Putter {
  public:
   virtual ~Putter() = default;
@@ -71,9 +71,9 @@ class PutChannel {
   [[nodiscard]] virtual Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) = 0;
   [[nodiscard]] virtual Result<> connect(fabric::Fabric& fabric) = 0;
   [[nodiscard]] virtual coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) = 0;
-  // The channel owns the Putter.
+  // The window slot's Putter, which the channel owns.
   [[nodiscard]] virtual Putter& putter(fabric::Worker& worker, std::uint32_t slot) = 0;
-  // "violations" among them.
+  // Adds the channel's counters, "violations" among them.
   virtual void add_counters(std::map<std::string, double>& counters) const = 0;
 };
 

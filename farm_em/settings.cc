@@ -1,4 +1,4 @@
-// Options and sizes of FaRM-em.
+// Derives and checks the options and sizes of FaRM-em.
 #include "farm_em/settings.h"
 
 #include <fmt/format.h>

@@ -18,9 +18,9 @@ enum class Fault : std::uint8_t { none, executes_repeated, trusts_trailer };
 
 struct Settings {
   kv::DeployConfig config;
-  std::string prefix;  // "farm-em", "farm-em-var"
+  std::string prefix;  // prefix of option and region names: "farm-em" or "farm-em-var"
   Layout layout;
-  cuckoo::HashFamily family;  // one hash function, which names a key's first bucket
+  cuckoo::HashFamily family;  // has one hash function, which gives a key's home bucket
   rpc::PostingShape posting;
   Puts puts = Puts::numbered;
   Nanos retry_after = 0, patience = 0;
@@ -28,7 +28,8 @@ struct Settings {
 
   [[nodiscard]] std::string region(const char* what) const { return prefix + "." + what; }
   [[nodiscard]] std::uint64_t slots_per_node() const { return family.shape().slots_per_node; }
-  // The last home's neighbours lie behind it.
+  // Bytes of a node's index, including the buckets after the last home bucket that belong to its
+  // neighbourhood.
   [[nodiscard]] std::uint64_t index_bytes() const {
     return (slots_per_node() + neighbourhood - 1) * layout.bucket_bytes();
   }
@@ -37,7 +38,7 @@ struct Settings {
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs(const std::string& prefix);
-// Refuses impossible combinations with one line that names the flag.
+// Decides the settings. Refuses impossible combinations with one line that names the flag.
 [[nodiscard]] Result<std::unique_ptr<const Settings>> decide(Form form, const kv::DeployConfig& config,
                                                              const kv::Options& options,
                                                              std::string_view mutant);

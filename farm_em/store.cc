@@ -60,8 +60,8 @@ Result<> FarmStore::connect(fabric::Fabric& fabric) {
   return puts_->connect(fabric);
 }
 
-// Each key into the first free one of its six buckets; if none is free, over its home: then GETs of the
-// other key find none of their own.
+// Puts each key into the first free one of its six buckets. If none is free, it overwrites the home bucket,
+// so that GETs of the overwritten key will not find it.
 Result<> FarmStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
   const Layout& layout = settings_->layout;
   std::vector<std::byte> key(layout.key_size());

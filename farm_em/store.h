@@ -1,4 +1,4 @@
-// A deployed FaRM-em: buckets in the memory of every node that serves, read by clients; server workers
+// A deployed FaRM-em: buckets in the memory of every serving node, which clients READ, and server workers
 // that answer PUTs and store nothing.
 #pragma once
 
@@ -15,20 +15,21 @@
 
 namespace loch::farm {
 
-// State that the window slots of a client worker share; used by its own thread.
+// State that all window slots of a client worker share; used only by its thread.
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const rpc::PostingShape& posting) : lists(worker, posting) {}
   rpc::PostingLists lists;
-  std::vector<rpc::Remote> index, values;  // by node that serves
-  std::uint64_t absent_keys = 0;           // GETs whose key was in none of its six buckets
+  std::vector<rpc::Remote> index, values;  // indexed by serving node
+  std::uint64_t absent_keys = 0;           // number of GETs whose key was in none of its six buckets
   std::uint64_t reconnects = 0;
 };
 
 struct NodeState {
-  fabric::Region* index = nullptr;           // null where the node only drives load
-  fabric::Region* values = nullptr;          // farm-em-var
-  fabric::Region* landing = nullptr;         // a neighbourhood each window slot
-  fabric::Region* landing_values = nullptr;  // farm-em-var
+  fabric::Region* index = nullptr;    // null on a node that only drives load
+  fabric::Region* values = nullptr;   // region of values; exists only in farm-em-var
+  fabric::Region* landing = nullptr;  // buffers for six buckets, one for each window slot
+  // Buffers for values, one for each window slot; only in farm-em-var.
+  fabric::Region* landing_values = nullptr;
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
 
@@ -54,7 +55,7 @@ class FarmStore final : public kv::Store {
   std::unique_ptr<PutChannel> puts_;
   std::string index_name_, values_name_;
   fabric::Fabric* fabric_ = nullptr;
-  std::vector<fabric::RemoteRegion> index_, values_;  // by node that serves
+  std::vector<fabric::RemoteRegion> index_, values_;  // indexed by serving node
   std::map<fabric::NodeId, NodeState> nodes_;
 };
 

@@ -1,4 +1,4 @@
-// A client of HERD: WRITEs a request into its slot, and waits for the datagram that answers it.
+// A client of HERD: WRITEs a request into its slot at the server, and waits for the datagram with the reply.
 #include "herd_em/client.h"
 
 #include <algorithm>
@@ -9,13 +9,15 @@
 namespace loch::herd {
 namespace {
 
-constexpr Nanos sending_poll = 1'000;       // how often a request's completion is looked for
-constexpr std::uint32_t most_backoff = 16;  // times the first wait
-constexpr Nanos patience_factor = 4;  // times the usual latency: a server that is busy is not asked twice
+constexpr Nanos sending_poll = 1'000;       // ns between checks for the completion of a large request's WRITE
+constexpr std::uint32_t most_backoff = 16;  // largest wait between repetitions, as a multiple of the first
+// The first wait is at least this multiple of the mean latency, so that a busy server gets no needless
+// repetitions.
+constexpr Nanos patience_factor = 4;
 
 }  // namespace
 
-// Every window slot may have its reply on the way and, of a request that was repeated, one more.
+// The receive buffers: for each window slot one reply and, if its request was repeated, a second one.
 rpc::ReplyDesk::Shape ClientWorker::desk_shape(const Settings& s) {
   return {.payload_bytes = s.config.value_size,
           .buffers = 2 * s.config.window + 8,
@@ -44,8 +46,8 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
   }
 }
 
-// Published: a client's requests to a worker take its slots in turn. Fixed: each window slot has its own
-// at every worker, which it alone uses again.
+// The request slot at the server for a request. Published: a client's requests to a server worker take its
+// request slots in turn. Fixed: each window slot always uses its own request slot.
 std::uint32_t ClientWorker::slot_of_request(std::uint32_t slot, std::uint32_t server) {
   if (settings_.rules.numbers) return slot;
   std::uint32_t& seen = requests_seen_[server];
@@ -73,7 +75,7 @@ void ClientWorker::post(Pending& pending, Op op, std::uint64_t from, std::uint64
   request.remote_offset = to + format.start(op);
   request.stats = pending.stats;
   request.is_inline = request.length <= worker_.capabilities().max_inline_bytes;
-  if (request.is_inline) {  // the fabric has it; selective signaling is the fabric's, too
+  if (request.is_inline) {  // inlined, so that no completion is needed before the buffer is reused
     request.is_signaled = false;
     return worker_.post_detached(request);
   }
@@ -92,7 +94,7 @@ std::optional<std::uint32_t> ClientWorker::whose(const fabric::Received& message
                          settings_.rules.takes_any_reply);
     return is_its ? std::optional(slot) : std::nullopt;
   }
-  // Published: replies of a worker come in the order of the requests.
+  // The published protocol matches replies to requests by their order.
   if (queue_[server].empty()) return std::nullopt;
   const std::uint32_t slot = queue_[server].front();
   queue_[server].pop_front();
@@ -117,7 +119,7 @@ std::optional<std::uint32_t> ClientWorker::read(const fabric::Received& message,
   if (message.length > 0)
     fabric::copy_from_shared(pending.reply.data(), payload,
                              std::min<std::size_t>(message.length, pending.reply.size()));
-  fabric::WorkRequest reply;  // describes the server's reply, which counts for this operation
+  fabric::WorkRequest reply;  // describes the server's reply, to count it for this operation
   reply.verb = fabric::Verb::send;
   reply.transport = fabric::Transport::ud;
   reply.peer = message.from;

@@ -1,4 +1,4 @@
-// The client's side: one per window slot, sharing what their client worker keeps.
+// The client side of HERD: one object per window slot, and the state that the slots of a client worker share.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ struct ClientCounts {
   std::uint64_t retries = 0, timeouts = 0, strays = 0;
 };
 
-// The regions of a node's clients.
+// Memory regions of a node's clients.
 struct ClientRegions {
-  fabric::Region* requests = nullptr;  // [client worker][window]: a slot each, as at the server
-  fabric::Region* replies = nullptr;   // [client worker]: the buffers of its desk
+  // [client worker][window]: requests in the layout of the server's slots
+  fabric::Region* requests = nullptr;
+  fabric::Region* replies = nullptr;  // [client worker]: receive buffers for replies
 };
 
-// What the window slots of one client worker share: the receive buffers, the slots at each server, and
-// who waits for which reply. Used by its worker's thread; outlives the run.
+// State that the window slots of one client worker share: receive buffers, request slots at each server, and
+// which window slot waits for which reply. Used only by its worker's thread; outlives the run.
 class ClientWorker : public rpc::DatagramReader {
  public:
   ClientWorker(const Settings& settings, fabric::Worker& worker, const ClientRegions& regions,
@@ -34,7 +35,7 @@ class ClientWorker : public rpc::DatagramReader {
   ClientWorker& operator=(const ClientWorker&) = delete;
   virtual ~ClientWorker() = default;
 
-  // One operation of window slot `slot`.
+  // Executes one operation of window slot `slot`.
   [[nodiscard]] coro::Task<kv::OpResult> call(std::uint32_t slot, Op op, kv::Key key, kv::ValueView value,
                                               fabric::OpStats* stats);
 
@@ -44,10 +45,10 @@ class ClientWorker : public rpc::DatagramReader {
   [[nodiscard]] static rpc::ReplyDesk::Shape desk_shape(const Settings& settings);
 
  private:
-  // A window slot and its request that is under way.
+  // A window slot's current request.
   struct Pending : fabric::CompletionSink {
     fabric::WorkRequest request;
-    bool is_sending = false;  // the request's buffer is the NIC's
+    bool is_sending = false;  // the WRITE has not completed, so the request's buffer must not change
     bool is_waiting = false;
     std::uint32_t server = 0;
     std::uint16_t sequence = 0;
@@ -66,13 +67,15 @@ class ClientWorker : public rpc::DatagramReader {
   const Settings& settings_;
   fabric::Worker& worker_;
   fabric::Region& requests_;
-  const std::vector<fabric::RemoteRegion>& slots_;  // by serving node
-  std::uint32_t client_;                            // number of this client in the cluster
-  std::vector<Pending> pending_;                    // by window slot
-  std::vector<std::uint16_t> sequence_;             // by server and window slot
-  std::vector<std::uint32_t> requests_seen_;        // by server, modulo the window (published)
-  std::vector<std::deque<std::uint32_t>> queue_;    // by server: who waits, in order (published)
-  Nanos usual_latency_ = 0;                         // a moving mean
+  const std::vector<fabric::RemoteRegion>& slots_;  // indexed by serving node
+  std::uint32_t client_;                            // number of this client worker in the cluster
+  std::vector<Pending> pending_;                    // indexed by window slot
+  std::vector<std::uint16_t> sequence_;             // last sequence number, by server and window slot
+  // published: number of requests to each server, modulo the window
+  std::vector<std::uint32_t> requests_seen_;
+  // published: for each server, the window slots that wait, in order
+  std::vector<std::deque<std::uint32_t>> queue_;
+  Nanos usual_latency_ = 0;  // moving mean of the latency in ns
   ClientCounts counts_;
   rpc::ReplyDesk desk_;
 };

@@ -1,5 +1,5 @@
-// HERD over the simulator and over this machine's memory: what an operation costs on the network, that
-// nothing is lost but what a cache may forget, and that lost messages neither hang nor repeat anything.
+// Tests HERD on sim and shm: work requests and bytes of each operation, that no value is lost except what the
+// cache may forget, and that lost messages cause neither hangs nor repeated executions.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -18,7 +18,7 @@ namespace {
 
 using Given = std::map<std::string, std::string>;
 
-// Keeps every operation of a run.
+// Keeps every operation of a run in memory.
 struct Recording {
   std::mutex mutex;
   std::vector<check::Operation> operations;
@@ -168,24 +168,25 @@ TEST_P(Herd, OneNodeServesTheOthers) {
   const workloads::RunOutcome outcome = run({});
   EXPECT_EQ(outcome.nodes.at(0).tally.total(), 0U);
   EXPECT_EQ(total(outcome).total(), plan_.load.operations);
-  // 2014, 4.2: N_S * N_C * W KB
+  // Size of the request region (HERD 2014, section 4.2): N_S * N_C * W KB.
   const kv::DeployConfig& c = plan_.deploy;
   EXPECT_EQ(outcome.protocol_counters.at("request_region_bytes"),
             2.0 * (c.nodes - 1) * c.client_workers * c.window * 1024);
   expect_no_stale_value(total(outcome));
 }
 
-// docs/protocols/herd.md, operations: GET 16 (2016: 17) and V back, PUT 2 + V + 16 (18 + V) and 1 (0) back; a
-// fixed request has 8 bytes more. One WRITE and one SEND each.
+// Payload bytes as in docs/protocols/herd.md. GET: request 16 (2016: 17), reply V. PUT: request 2 + V + 16
+// (18 + V), reply 1 (0). A fixed request has 8 bytes more. Each operation is one WRITE and one SEND.
 TEST_P(Herd, CountsAreThoseDerived) {
   plan_.deploy.server_nodes = 1;
   plan_.load.mix = {.get = 0.5, .put = 0.5, .remove = 0, .insert = 0, .read_modify_write = 0};
   plan_.load.operations = 2'000;
   for (const bool is_2016 : {false, true}) {
     for (const bool is_published : {false, true}) {
-      if (is_published && !is_sim()) continue;  // refused: needs whole lines, or bytes placed in order
+      // Published layouts are refused on shm, which promises neither whole lines nor order.
+      if (is_published && !is_sim()) continue;
       set_value(is_2016 ? 46 : 32);
-      // Published replies are told apart by their order, which UD does not keep.
+      // Published replies are matched by their order, which UD does not keep.
       plan_.deploy.window = is_published ? 1 : 4;
       SCOPED_TRACE(std::string(is_2016 ? "2016 " : "2014 ") + (is_published ? "published" : "mended"));
       const std::uint64_t v = plan_.deploy.value_size;
@@ -209,7 +210,8 @@ TEST_P(Herd, CountsAreThoseDerived) {
   }
 }
 
-// Q5: a published request is here when its flag is. 2016's needs whole lines, 2014's bytes in order.
+// Hole Q5: a published request is accepted when its flag is there, so the 2016 layout needs whole cache lines
+// and the 2014 layout bytes placed in order.
 TEST(HerdRequirements, PublishedLayoutsAreRefusedWhereTheirBytesMayComeInAnyOrder) {
   const std::unique_ptr<kv::Module> module = make_module();
   const auto refusal = [&](const Given& given) {
@@ -230,7 +232,7 @@ TEST(HerdRequirements, PublishedLayoutsAreRefusedWhereTheirBytesMayComeInAnyOrde
   EXPECT_EQ(refusal({}), "accepted");
 }
 
-// A hundredth of all requests and replies is lost, requests of several lines in part.
+// One in a hundred requests and replies is lost, requests of several lines in part.
 TEST_P(Herd, LosesNothingAndHangsNothingUnderLoss) {
   for (const std::uint32_t bytes : {32U, 300U}) {
     set_value(bytes);
@@ -245,9 +247,9 @@ TEST_P(Herd, LosesNothingAndHangsNothingUnderLoss) {
   }
 }
 
-// A request that is written again has another polled word. One with the same word (mutant repeated-word) is
-// not looked at again where its reply was lost: its client waits until it gives up. No promise speaks of such
-// a wait while messages are lost, and no history contradicts it, so that no campaign sees it.
+// A repeated request has a different polled word. With the mutant repeated-word it has the same word, which
+// the server ignores, so that the client whose reply was lost waits until it gives up. Fuzzing cannot find
+// this: no promise bounds waits while messages are lost, and no history is violated.
 class SimulatedHerd : public Herd {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, SimulatedHerd, ::testing::Values("sim"));
 
@@ -264,7 +266,7 @@ TEST_P(SimulatedHerd, AReplyThatWasLostIsSentAgain) {
   }
 }
 
-// The table is large enough to forget nothing: no GET misses but after a DELETE.
+// The table has room for all keys, so no GET misses without a DELETE.
 TEST_P(Herd, ForgetsNothingThatFits) {
   plan_.load.mix = {.get = 0.7, .put = 0.3, .remove = 0, .insert = 0, .read_modify_write = 0};
   const workloads::RunOutcome outcome = run({}, 0.01);

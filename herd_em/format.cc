@@ -1,4 +1,4 @@
-// Lays requests out in their slots and reads them back, for each layout and variant.
+// Writes requests into slots and reads them back, for each layout and variant.
 #include "herd_em/format.h"
 
 #include <cstring>
@@ -86,7 +86,7 @@ SlotFormat::Request SlotFormat::read(const fabric::Region& region, std::uint64_t
 
 void SlotFormat::clear(fabric::Region& region, std::uint64_t slot) const {
   LOCH_CHECK(!has_trailer, "a request with a trailer stays where it is");
-  // LEN shares a word with the end of the value, which nobody needs any more.
+  // The word of LEN also holds the value's last bytes, which are no longer needed.
   if (layout == Layout::y2014) fabric::store_word_release(region.at(slot + slot_bytes - 24), 0);
   fabric::store_word_release(region.at(slot + word_at()), 0);
 }

@@ -1,4 +1,4 @@
-// Tests request slots: their sizes are those of the papers, and a written request is read back.
+// Tests request slots: sizes as in the papers, and requests that are written and read back.
 #include "herd_em/format.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST_F(Format, BytesAreThoseOfThePapers) {
   EXPECT_EQ(fresh.message_bytes(Op::put), 18u + 32);
   EXPECT_EQ(format(Layout::y2014, true, 32).message_bytes(Op::get), 16u + 8);
   EXPECT_EQ(format(Layout::y2016, true, 32).message_bytes(Op::put), 18u + 32 + 8);
-  // A fixed request of a 32-byte value still lies in one line.
+  // A fixed request with a value of 32 bytes fits in one cache line.
   EXPECT_LE(format(Layout::y2014, true, 32).largest(), SlotFormat::line);
 }
 
@@ -55,7 +55,7 @@ TEST_F(Format, WhatIsWrittenIsRead) {
         f.slot_bytes = layout == Layout::y2014 ? 1024 : 192;
         std::vector<std::byte> value(size, std::byte{7}), read(size);
         std::uint16_t sequence = 41;
-        // A PUT comes first: the GET behind it must not take its length for its own.
+        // A GET after a PUT in the same slot must not be taken for a PUT because of the old length.
         for (const Op op : {Op::put, Op::get, Op::remove, Op::get, Op::put}) {
           const std::uint64_t slot = std::uint64_t{f.slot_bytes} * 2;
           const KeyHash key{0x1122334455667788, 0x99AABBCCDDEEFF01};
@@ -85,7 +85,7 @@ TEST_F(Format, AnotherAttemptIsNewsOfTheSameRequest) {
   EXPECT_TRUE(f.is_here(*region_, 0, word(f, 0)));
 }
 
-// Rule 1 and rule 6 of the contract: the trailer may be here and a line before it not.
+// Rules 1 and 6 of fabric.h: a trailer may have arrived although an earlier line of its request has not.
 TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   SlotFormat f = format(Layout::y2014, true, 200);
   f.places_lines = true;
@@ -99,14 +99,14 @@ TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   f.write(*region_, 0, Op::put, {1, 2}, value.data(), 9);
   fabric::store_word_release(region_->at((at + 15) / 8 * 8), 0);
   EXPECT_TRUE(f.is_here(*region_, 0, word(f, 0)));
-  // A GET is one line: where lines come as a whole, its trailer says it all.
+  // A GET lies in one line, so where lines are placed as a whole its trailer proves that it has arrived.
   f.checks = true;
   EXPECT_EQ(f.arrival(Op::get), rpc::Arrival::by_trailer);
   f.places_lines = false;
   EXPECT_EQ(f.arrival(Op::get), rpc::Arrival::by_check);
 }
 
-// Q3: the published server takes a keyhash whose low byte is 0 for an empty slot.
+// Hole Q3: the published server takes a keyhash with a low byte of 0 for an empty slot.
 TEST_F(Format, AZeroKeyhashIsNotSeen) {
   const SlotFormat f = format(Layout::y2014, false, 32);
   f.write(*region_, 0, Op::get, {1, 0x1200}, nullptr, 0);

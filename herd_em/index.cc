@@ -1,4 +1,4 @@
-// Inserts into and evicts from the buckets of HERD's index.
+// Inserts into, and evicts from, the buckets of HERD's index.
 #include "herd_em/index.h"
 
 #include <bit>

@@ -1,11 +1,11 @@
-// A set-associative index that forgets: buckets of eight 8-byte slots, one cache line each; a key's slot
-// is in its one bucket, and when that is full another key's is evicted.
+// A set-associative index that may forget keys. A bucket has eight 8-byte slots in one cache line; a key has
+// one bucket, and inserting into a full bucket evicts another key.
 //
 //   slot   0              48 (or 40)        63
 //          | offset + 1   | tag             |      0: free
 //
-// The tag is a part of the key's hash; who looks for a key asks of every slot with its tag whether the log
-// entry that it points to is the key's, because the first one may be another's.
+// The tag is part of the key's hash. Since different keys may have the same tag, a search checks the log
+// entry of every slot with the key's tag.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@
 namespace loch::herd {
 
 enum class Eviction : std::uint8_t {
-  oldest,  // 2014: the slot with the smallest offset
-  by_tag,  // 2016: slot number tag modulo 8
-  none,    // store mode: a bucket that is full gets another one behind it
+  oldest,  // 2014: evicts the slot with the smallest log offset
+  by_tag,  // 2016: evicts slot number tag modulo 8
+  none,    // store mode: a full bucket is chained to an additional one
 };
 
 class Index {
@@ -34,13 +34,14 @@ class Index {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  // `buckets` is a power of two; tags have up to 23 bits (40-bit offsets), those of up to 16 leave 48.
+  // `buckets` is a power of two. Tags of up to 23 bits leave 40 bits for offsets, tags of up to 16 bits leave
+  // 48.
   Index(std::uint64_t buckets, std::uint32_t tag_bits, Eviction eviction);
 
   void prefetch(KeyHash key) const { __builtin_prefetch(&buckets_[key.bucket(home_buckets_)]); }
 
-  // The slots of the key's bucket (and of those behind it) that have its tag, in order; `matches(offset)` of
-  // each, until one is. Its place, or none.
+  // Finds a slot in the key's bucket (and those chained to it) that has its tag, and for which
+  // `matches(offset)` is true; nullopt if there is none.
   template <typename Matches>
   [[nodiscard]] std::optional<Place> find(KeyHash key, Matches&& matches) const {
     for (std::uint64_t at = key.bucket(home_buckets_); at != nowhere; at = behind(at)) {
@@ -51,7 +52,7 @@ class Index {
     }
     return std::nullopt;
   }
-  // The first slot with the key's tag, whosever it is.
+  // The first slot with the key's tag, even if it holds another key.
   [[nodiscard]] std::optional<Place> first_with_tag(KeyHash key) const {
     return find(key, [](std::uint64_t) { return true; });
   }
@@ -59,7 +60,7 @@ class Index {
     return offset_of(buckets_[place.bucket][place.way]);
   }
   void set(KeyHash key, Place place, std::uint64_t offset);
-  // Every slot that is taken: its home bucket (store mode: the first of its chain) and its offset.
+  // Calls `visit` with each used slot's home bucket (store mode: the first bucket of its chain) and offset.
   template <typename Visit>
   void visit(Visit&& visit) const {
     for (std::uint64_t home = 0; home < home_buckets_; ++home) {
@@ -73,8 +74,9 @@ class Index {
   [[nodiscard]] std::uint64_t home(KeyHash key) const { return key.bucket(home_buckets_); }
   void clear(Place place) { buckets_[place.bucket][place.way] = 0; }
 
-  // Where a new entry of the key goes: a slot that is free or whose entry `is_live` no more, the first (or
-  // the last) such; else the victim's, or one of a new bucket. `evicts` says whether somebody had it.
+  // The slot for a new entry of the key: the first (or with `takes_last` the last) slot that is free or whose
+  // entry is not live; otherwise a victim's slot, or in store mode one of an additional bucket. `evicts`: the
+  // slot holds a live entry.
   struct Room {
     Place place;
     bool evicts = false;
@@ -108,7 +110,7 @@ class Index {
   [[nodiscard]] std::uint64_t add_behind(std::uint64_t bucket);
 
   std::vector<Bucket> buckets_;
-  std::vector<std::uint64_t> behind_;  // store mode: for each bucket, the bucket behind it
+  std::vector<std::uint64_t> behind_;  // store mode: for each bucket, the next bucket of its chain
   std::uint64_t home_buckets_;
   std::uint32_t tag_bits_;
   std::uint32_t tag_shift_;

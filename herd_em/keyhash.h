@@ -1,5 +1,5 @@
-// What HERD knows of a key: 16 bytes of hash (2014, 4.2 and 5.2). The hash is sent and stored in the
-// key's place; keys of other sizes than 16 bytes are served alike.
+// The 16 bytes of hash that stand for a key in HERD (2014, sections 4.2 and 5.2). They are sent and stored
+// instead of the key, so that keys of other sizes than 16 bytes work too.
 #pragma once
 
 #include <xxhash.h>
@@ -15,10 +15,10 @@ constexpr std::uint32_t keyhash_bytes = 16;
 
 struct KeyHash {
   std::uint64_t first = 0;
-  std::uint64_t second = 0;  // the last 8 bytes of a 2014 request: its low byte announces the request
+  std::uint64_t second = 0;  // last 8 bytes of a 2014 request, whose low byte announces the request
   friend bool operator==(const KeyHash&, const KeyHash&) = default;
 
-  // Disjoint bits decide partition, bucket and tag.
+  // Partition, bucket and tag are taken from disjoint bits of the hash.
   [[nodiscard]] std::uint32_t partition(std::uint32_t partitions) const {
     return static_cast<std::uint32_t>((second >> 8) % partitions);
   }
@@ -29,7 +29,7 @@ struct KeyHash {
 };
 static_assert(sizeof(KeyHash) == keyhash_bytes);
 
-// `never_zero`: no hash has a low byte of 0 in its second word (Q3).
+// Hashes a key. `never_zero`: the second word's low byte is never 0 (fix of hole Q3).
 [[nodiscard]] inline KeyHash hash_of(kv::Key key, bool never_zero) {
   const XXH128_hash_t hash = XXH3_128bits(key.data, key.size);
   KeyHash out{hash.high64, hash.low64};

@@ -1,8 +1,8 @@
-// A circular log of entries of any size, in private memory: what is appended overwrites what is oldest.
+// A circular log of entries of any size in private memory: appending overwrites the oldest entries.
 //
-// Offsets are logical and only grow; the byte of offset o lies at o modulo the capacity, and an entry that
-// reaches the end of the memory goes on at its start. An offset is live until the log's head is a whole
-// capacity further: then at least its first byte has been overwritten.
+// Offsets are logical and only increase; the byte at offset o lies at o modulo the capacity, and an entry may
+// wrap around the end of the memory. An offset is live until the log's head is one capacity beyond it, when
+// at least its first byte has been overwritten.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace loch::herd {
 
 // Defects of the known-bad variants of the log.
 struct LogDefects {
-  bool checks_nothing = false;  // an overwritten offset counts as live
-  // "capacity - head" as unsigned numbers, as if the head were a position: after the first turn an entry
-  // never seems to reach the end, and what lies beyond it is lost.
+  bool checks_nothing = false;  // an overwritten offset is taken for a live one
+  // Computes "capacity - head" with unsigned numbers as if the head were a position: after the first
+  // wrap-around an entry never seems to reach the end of the memory, and its bytes beyond the end are lost.
   bool wrap_underflows = false;
 };
 
@@ -26,16 +26,16 @@ class Log {
   struct Header {
     KeyHash key;
     std::uint32_t length = 0;  // bytes of the whole value
-    std::uint32_t kept = 0;    // bytes of it that are here
+    std::uint32_t kept = 0;    // bytes of the value that are stored here
   };
   static_assert(sizeof(Header) == 24);
 
-  // The bytes that an entry takes in the log.
+  // Bytes of the log for an entry with `kept` bytes of value.
   [[nodiscard]] static std::uint64_t entry_bytes(std::uint32_t kept) {
     return sizeof(Header) + (kept + 7) / 8 * 8;
   }
 
-  // Rounded up to a multiple of 8.
+  // `capacity` in bytes is rounded up to a multiple of 8.
   explicit Log(std::uint64_t capacity, LogDefects defects = {});
 
   [[nodiscard]] std::uint64_t capacity() const { return memory_.size(); }
@@ -43,14 +43,14 @@ class Log {
   [[nodiscard]] bool is_live(std::uint64_t offset) const {
     return defects_.checks_nothing || head_ - offset <= memory_.size();
   }
-  // Returns the new entry's offset. It must fit the log.
+  // Appends an entry, which has to be smaller than the log, and returns its offset.
   std::uint64_t append(const Header& header, const std::byte* value);
-  // Replaces a live entry by another of the same size.
+  // Overwrites a live entry by another of the same size.
   void rewrite(std::uint64_t offset, const Header& header, const std::byte* value);
-  // The header of the entry at a live offset.
+  // The header of a live entry.
   [[nodiscard]] Header header(std::uint64_t offset) const;
   void read_value(std::uint64_t offset, std::byte* out, std::uint32_t bytes) const;
-  // In place: as many bytes as the entry keeps.
+  // Overwrites the value of a live entry in place; `bytes` must not exceed the entry's kept bytes.
   void overwrite_value(std::uint64_t offset, const std::byte* value, std::uint32_t bytes);
   void prefetch(std::uint64_t offset) const;
 

@@ -1,4 +1,4 @@
-// Registers HERD: requirements of its layouts, options, mutants and holes.
+// The module of HERD: requirements of its layouts, options, mutants and holes.
 #include "herd_em/module.h"
 
 #include <utility>
@@ -24,7 +24,8 @@ class HerdModule final : public kv::Module {
     return options.choice("herd.mode") == "store" ? kv::Consistency::linearizable
                                                   : kv::Consistency::lossy_cache;
   }
-  // The published slots have no code for it (2014: the length says which operation it is).
+  // INSERT is supported by the fixed variant only: published requests have no code for it (in 2014, the
+  // length tells the operation).
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
     kv::DataSupport all;
     if (options.choice("herd.variant") != "published")
@@ -34,8 +35,9 @@ class HerdModule final : public kv::Module {
     return all;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // A request is here when its flag is (Q5). The opcode of a published 2016 request lies before the value:
-    // its line must come at once. The flag of all others comes last where bytes are placed in order.
+    // Published requests are accepted when their flag is there (hole Q5). In the 2016 layout the opcode lies
+    // before the value, so the cache line has to be placed as a whole; in the 2014 layout the flag is last,
+    // so bytes have to be placed in order.
     const bool trusts_flag =
         options.choice("herd.variant") == "published" && !options.boolean("herd.mend-q5");
     const bool needs_line =
@@ -46,8 +48,8 @@ class HerdModule final : public kv::Module {
             .in_order_placement = trusts_flag && !needs_line,
             .ud_lanes = static_cast<std::uint32_t>(options.integer("herd.ud-qps"))};
   }
-  // No partition has a copy, no worker serves another's, and a node that came back has no way to say so yet:
-  // datagrams and UC WRITEs have no connection that would break.
+  // What is served after a loss. No partition has a replica, no worker serves another's partition, and
+  // clients cannot learn that a node has restarted, because UD and UC have no connection that breaks.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
     const bool is_borne = loss == kv::Loss::client_killed || loss == kv::Loss::link_down;
     return is_borne ? kv::Promise::serves : kv::Promise::unavailable;

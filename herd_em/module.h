@@ -1,4 +1,4 @@
-// HERD (2014) with the improvements of the guidelines (2016), as a module of Loch.
+// HERD (2014) with the improvements of the guidelines of 2016, as a protocol module.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The options of HERD, its mutants and holes, and what a fuzz run draws.
+// The options of HERD, its mutants and holes, and the options that a fuzz run draws.
 #include <fmt/format.h>
 
 #include <utility>
@@ -17,7 +17,7 @@ constexpr auto integer = OptionType::integer;
 constexpr auto size = OptionType::size;
 constexpr auto duration = OptionType::duration;
 
-// Options of the protocol's rules, layouts and eviction.
+// Options of the protocol's rules, layout and eviction.
 Specs protocol_specs() {
   return {
       {"herd.variant",
@@ -40,7 +40,7 @@ Specs protocol_specs() {
   };
 }
 
-// How a worker collects requests and answers them.
+// Options of how a worker collects and answers requests.
 Specs worker_specs() {
   return {
       {"herd.batch",
@@ -93,7 +93,7 @@ Specs worker_specs() {
   };
 }
 
-// Sizes; 0 is what the workload takes.
+// Options of memory sizes; 0 means that the size follows from the workload.
 Specs memory_specs() {
   return {
       {"herd.slot",
@@ -150,7 +150,7 @@ Specs loss_specs() {
   };
 }
 
-// The fixes of the published variant, each by itself.
+// Options that switch on single fixes of the published variant.
 Specs fix_specs() {
   return {
       kv::fix_option("herd", "q1",
@@ -229,7 +229,8 @@ std::vector<kv::Fix> open_holes(const kv::Options& options) {
   return all;
 }
 
-// Q3 is not among them: a request with a trailer, which the fixes of Q1 and Q5 bring, does not have it.
+// The holes that can be found alone. Q3 is missing: the trailer that the fixes of Q1 and Q5 add removes Q3 as
+// well.
 std::vector<kv::Hole> single_holes() {
   const auto all_but = [](const char* open) {
     std::map<std::string, std::string> options = {{"herd.variant", "published"}};
@@ -247,8 +248,8 @@ std::vector<kv::Hole> single_holes() {
   };
 }
 
-// A table so small that keys forget each other: one or two buckets, tags that collide, a log of a few
-// entries whose wrap moves.
+// Draws a table so small that keys evict each other: one or two buckets, colliding tags, and a log of a few
+// entries of varying size.
 std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape) {
   const auto pick = [&](std::initializer_list<const char*> from) {
     return std::string(*(from.begin() + rng.below(from.size())));

@@ -1,11 +1,9 @@
-// What one server worker owns of the data: index and log, in private memory. Nobody else reads or writes
-// it (EREW: the worker is decided by the key's hash), so there is no lock in it.
+// The data of one server worker: index and log in private memory. No other worker accesses it (EREW: the
+// key's hash decides the worker), so it needs no locks.
 //
-// A cache that loses: a key may be forgotten at any time, when its bucket or the log is full; but a key
-// never has more than one slot, so that what is read is the newest value or nothing.
-//
-// Store mode (is_lossless): buckets grow, the log does not wrap, what is removed is used again, and a PUT
-// that finds no room says so.
+// In cache mode a key may be forgotten at any time, when its bucket or the log is full. A key never has more
+// than one slot, so a GET returns the newest value or nothing. In store mode (is_lossless) buckets are
+// chained, the log does not wrap around, space of removed entries is reused, and a PUT without room fails.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +21,16 @@ namespace loch::herd {
 struct PartitionShape {
   std::uint64_t buckets = 1;
   std::uint64_t log_bytes = 1024;
-  std::uint32_t value_bytes = 0;  // stored bytes of the largest value
+  std::uint32_t value_bytes = 0;  // most bytes of a value that are stored
   std::uint32_t tag_bits = 16;
   Eviction eviction = Eviction::oldest;
   bool is_lossless = false;
   LogDefects log;
-  // Known bad: a PUT looks at the first slot with its tag alone and, if that is another key's, takes the
-  // last free slot beside an older one of its own.
+  // Known bad: a PUT checks only the first slot with its tag; if that holds another key, it takes the last
+  // free slot although the key may have an older entry.
   bool inserts_by_first_tag = false;
-  // Known bad, of store mode: what must forget nothing wraps its log, gives slots away, or never uses the
-  // room of removed entries again.
+  // Known bad, in store mode: the log wraps around, slots are evicted, or space of removed entries is never
+  // reused.
   bool wraps_in_store_mode = false, evicts_in_store_mode = false, keeps_replaced = false;
 };
 
@@ -44,22 +42,23 @@ class Partition {
  public:
   explicit Partition(const PartitionShape& shape);
 
-  // A value of `length` bytes of which `kept` are here, at `value`. False: no room (store mode alone).
+  // Stores a value of `length` bytes, of which the first `kept` are at `value`. False: no room (only in store
+  // mode).
   [[nodiscard]] bool put(KeyHash key, const std::byte* value, std::uint32_t length, std::uint32_t kept);
-  // Copies what is kept of the value, at most value_bytes, and returns its length; none if the key is not
-  // there.
+  // Copies the stored bytes of the value, at most value_bytes, to `out` and returns the value's length;
+  // nullopt if the key is absent.
   [[nodiscard]] std::optional<std::uint32_t> get(KeyHash key, std::byte* out);
   // Whether get() would find the key.
   [[nodiscard]] bool has(KeyHash key) { return find(key).has_value(); }
   // Removes the key; returns whether it was present.
   bool remove(KeyHash key);
 
-  // The two accesses to memory that an operation takes, ahead of it: the key's bucket; then, when that is
-  // here, the log entry that its first slot with the key's tag points to.
+  // Prefetches for the two cache misses of an operation: the key's bucket; then, once that is cached, the log
+  // entry of the first slot with the key's tag.
   void prefetch_bucket(KeyHash key) const { index_.prefetch(key); }
   void prefetch_entry(KeyHash key) const;
 
-  // Violated invariants: a key with two slots or in another key's bucket, space of the log that is lost.
+  // Violated invariants, one line each: a key with two slots or in a wrong bucket, leaked log space.
   [[nodiscard]] std::vector<std::string> audit() const;
   [[nodiscard]] const PartitionCounts& counts() const { return counts_; }
 
@@ -72,7 +71,8 @@ class Partition {
   PartitionShape shape_;
   Index index_;
   Log log_;
-  std::map<std::uint64_t, std::vector<std::uint64_t>> free_;  // store mode: removed entries, by size
+  // Store mode: offsets of removed entries, by size.
+  std::map<std::uint64_t, std::vector<std::uint64_t>> free_;
   PartitionCounts counts_;
 };
 

@@ -1,4 +1,4 @@
-// Log, index and partition: pure memory.
+// Tests log, index and partition, which are pure memory.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,7 +22,7 @@ std::vector<std::byte> bytes_of(std::uint64_t number, std::uint32_t size) {
 }
 
 TEST(Log, AnEntryIncarnationsUntilTheHeadIsACapacityFurther) {
-  Log log(3 * Log::entry_bytes(8) + 8);  // an entry is 32 bytes: every fourth one wraps
+  Log log(3 * Log::entry_bytes(8) + 8);  // an entry has 32 bytes, so every fourth entry wraps around
   std::vector<std::uint64_t> offsets;
   for (std::uint64_t i = 0; i < 50; ++i) {
     const auto value = bytes_of(i, 8);
@@ -44,7 +44,7 @@ TEST(Log, OverwritesInPlaceAcrossTheEnd) {
   EXPECT_EQ(log.capacity(), 104u);
   const auto one = bytes_of(1, 40), two = bytes_of(2, 40);
   log.append({{1, 1}, 40, 40}, one.data());
-  const std::uint64_t at = log.append({{2, 2}, 40, 40}, one.data());  // 64 … 128: wraps
+  const std::uint64_t at = log.append({{2, 2}, 40, 40}, one.data());  // bytes 64 to 128, wraps around
   log.overwrite_value(at, two.data(), 40);
   std::vector<std::byte> read(40);
   log.read_value(at, read.data(), 40);
@@ -56,11 +56,13 @@ TEST(Log, AnUnderflowingWrapLosesWhatLiesBeyondTheEnd) {
   const auto value = bytes_of(1, 40);
   std::vector<std::byte> read(40);
   log.read_value(log.append({{1, 1}, 40, 40}, value.data()), read.data(), 40);
-  log.append({{2, 2}, 40, 40}, value.data());                                   // the first turn is sound
-  log.read_value(log.append({{3, 3}, 40, 40}, value.data()), read.data(), 40);  // 24 … 88 of the second
+  log.append({{2, 2}, 40, 40}, value.data());  // the defect has no effect before the first wrap-around
+  // Bytes 24 to 88 of the second round.
+  log.read_value(log.append({{3, 3}, 40, 40}, value.data()), read.data(), 40);
   EXPECT_EQ(read, value);
   const auto other = bytes_of(2, 40);
-  log.read_value(log.append({{4, 4}, 40, 40}, other.data()), read.data(), 40);  // 88 … 48: over the end
+  // Bytes 88 to 152, beyond the end of the memory.
+  log.read_value(log.append({{4, 4}, 40, 40}, other.data()), read.data(), 40);
   EXPECT_NE(read, other);
 }
 
@@ -90,12 +92,12 @@ TEST(Index, EvictsTheOldestOrByTag) {
     const Index::Room room = index.room(late, false, live);
     EXPECT_TRUE(room.evicts);
     EXPECT_EQ(room.place.way, eviction == Eviction::oldest ? 5u : late.tag(16) % 8);
-    // An entry that the log has overwritten is as good as a free slot.
+    // A slot whose entry the log has overwritten counts as free.
     EXPECT_EQ(index.room(late, false, [](std::uint64_t offset) { return offset != 102; }).place.way, 2u);
   }
 }
 
-// Compares the partition with a map: a GET returns the newest value or nothing, for all sizes.
+// Compares the partition with a std::map: for all value sizes, a GET returns the newest value or nothing.
 void against_a_map(PartitionShape shape, std::uint64_t seed, std::uint64_t* found, std::uint64_t* wrong) {
   Rng rng(seed);
   shape.value_bytes = 48;
@@ -190,7 +192,7 @@ TEST(Partition, AStoreForgetsNothingAndSaysWhenItIsFull) {
   EXPECT_EQ(partition.counts().evictions, 0u);
 }
 
-// How many of 40 keys a store of 20 entries' room still holds that said that it took them.
+// Known-bad stores with room for 20 entries forget keys that they have accepted: counts how many of 40.
 TEST(Partition, AStoreThatWrapsOrEvictsForgets) {
   const std::uint64_t entry = Log::entry_bytes(32);
   const auto forgotten = [&](const PartitionShape& shape) {
@@ -267,7 +269,8 @@ TEST(Settings, RefusesInOneLine) {
   EXPECT_NE(message(c).find("--herd.log"), std::string::npos);
 }
 
-// 2014, 4.2: 16 servers, 200 clients, 2 slots each: "approximately 6 MB" (V154: 6.25 MiB).
+// HERD 2014, section 4.2: with 16 servers, 200 clients and 2 slots each, "approximately 6 MB" (6.25 MiB;
+// reference V154).
 TEST(Settings, TheRequestRegionOfThePaper) {
   kv::DeployConfig c = config();
   c.nodes = 201;

@@ -1,4 +1,4 @@
-// Runs a server worker: polls request slots, executes requests with prefetching, and replies in batches.
+// A server worker: polls request slots, executes requests with prefetching, and sends replies in batches.
 #include "herd_em/server.h"
 
 #include <algorithm>
@@ -54,7 +54,8 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   into.slot = slot;
   into.what = format.read(slots_, at, word, into.value.data());
   if (format.has_trailer) {
-    // A client that gave up may have begun the slot's next request while this one was copied.
+    // The client may have given up and overwritten the slot with its next request during the copy, so check
+    // again.
     if (!settings_.rules.trusts_first_look && !format.is_here(slots_, at, word)) return false;
     duplicates_.looked_at(slot, word);
   } else {
@@ -65,7 +66,7 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   return true;
 }
 
-// One pass over the slots from `first` on, until the batch is full.
+// Fetches requests in one pass over the slots, starting at `first`, until the batch is full.
 void Server::collect(std::uint32_t first) {
   collected_ = 0;
   const std::uint32_t slots = settings_.slots();
@@ -110,13 +111,13 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
 }
 
 // ---- What it costs --------------------------------------------------------------------------------
-// Copying out of, or into, a line that is in the cache: every miss is charged where it is waited for.
+// CPU time for copying to or from a cached line; cache misses are charged where the worker waits for them.
 Nanos Server::move_cost(const fabric::Worker& worker, std::uint32_t bytes) {
   return worker.costs().copy(bytes) - worker.costs().copy(0);
 }
 
-// Copying a request out of the line that the NIC wrote, and its check. The first one's miss is in the
-// polling; those that are found in the same pass have their own.
+// CPU time for copying a request out of the line that the NIC wrote, and for its checksum. The cache miss on
+// the first request of a pass is part of polling; the others are charged here.
 Nanos Server::fetch_cost(const fabric::Worker& worker, Op op, bool is_first) const {
   const std::uint32_t bytes = settings_.format.message_bytes(op);
   const Nanos copying = is_first ? move_cost(worker, bytes) : worker.costs().copy(bytes);
@@ -125,13 +126,13 @@ Nanos Server::fetch_cost(const fabric::Worker& worker, Op op, bool is_first) con
   return copying + (is_checked ? worker.costs().hash(bytes) : 0);
 }
 
-// Comparing a log entry's key and copying its value, from or to it.
+// CPU time for comparing a log entry's key and copying its value.
 Nanos Server::entry_cost(const fabric::Worker& worker) const {
   return worker.costs().compare(keyhash_bytes) + move_cost(worker, settings_.config.value_size);
 }
 
-// Prefetches are issued back to back, so that those of a batch are waited for once: for what is left of
-// the first one's time when the last has been issued.
+// CPU time of a batch. Its prefetches are issued back to back, so the batch waits only once for each: for
+// what remains of the first one's latency when the last has been issued.
 Nanos Server::batch_cost(const fabric::Worker& worker) const {
   const fabric::CpuCosts& costs = worker.costs();
   const Nanos issue = costs.compare(0), search = costs.compare(sizeof(Index::Bucket));
@@ -156,7 +157,7 @@ coro::Task<void> Server::serve_batch(fabric::Worker& worker) {
   sender_->flush();
 }
 
-// 2014: each new request pushes those before it one stage further.
+// Layout of 2014: each new request moves the earlier ones one pipeline stage further.
 coro::Task<void> Server::move_pipeline(fabric::Worker& worker, bool has_new) {
   const fabric::CpuCosts& costs = worker.costs();
   if (has_entry_) {
@@ -212,7 +213,8 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
   return answer;
 }
 
-// Sends the former answer again; a GET is executed again, which is as good while its client waits.
+// Answers a duplicate request: repeats the last reply, but executes a GET again, which is correct because its
+// client is still waiting.
 Server::Answer Server::repeat(Request& request, std::byte* out) {
   LOCH_PROBE("herd.request-repeated");
   ++counts_.repeated;
@@ -223,8 +225,8 @@ Server::Answer Server::repeat(Request& request, std::byte* out) {
   return {true, length};
 }
 
-// A GET's reply is the value, or nothing; a DELETE's and an INSERT's one byte; a PUT's one byte (2014), or
-// nothing (2016) if there was room for it.
+// Executes a request. The reply to a GET is the value, or empty for a miss; to a DELETE or INSERT one byte;
+// to a PUT one byte (2014), or nothing (2016) if it was stored.
 Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
   if (request.what.op == Op::get) {
     const auto length = partition_.get(request.what.key, out);

@@ -1,4 +1,4 @@
-// A server worker: polls its request slots, executes what is there on its own partition, replies.
+// A server worker: polls its request slots, executes requests on its own partition, and replies.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ struct ServerCounts {
   std::uint64_t requests = 0, batches = 0, repeated = 0, stale = 0, drains = 0;
 };
 
-// The state of a server worker; made before the run, outlives it. Used by one worker's thread.
+// State of a server worker, made before the run and outliving it. Used only by that worker's thread.
 class Server {
  public:
-  // `index` of its node's server workers; `slots` and `replies` are the node's regions.
+  // `index` counts the node's server workers; `slots` and `replies` are the node's regions.
   Server(const Settings& settings, std::uint32_t index, fabric::Region& slots, fabric::Region& replies);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // The main of its worker; leaves when worker.stopping().
+  // The worker's main coroutine; returns when worker.stopping().
   [[nodiscard]] coro::Task<void> run(fabric::Worker& worker);
 
   [[nodiscard]] Partition& partition() { return partition_; }
@@ -35,14 +35,14 @@ class Server {
   }
 
  private:
-  // A request that was fetched from its slot.
+  // A request fetched from its slot.
   struct Request {
     std::uint32_t slot = 0;
     SlotFormat::Request what;
     std::vector<std::byte> value;
     Nanos prefetched_at = 0;
   };
-  // The outcome of a request.
+  // The reply to a request.
   struct Answer {
     bool is_due = false;
     std::uint32_t length = 0;
@@ -51,18 +51,18 @@ class Server {
   static bool is_ready(void* self, std::uint32_t slot, std::uint64_t word);
   [[nodiscard]] bool is_polled(std::uint32_t slot) const;
   [[nodiscard]] bool has_request(std::uint32_t slot, std::uint64_t word) const;
-  // Fetches what is in the slot; false if it changed meanwhile.
+  // Fetches the request in the slot; false if it has none, or changed during the copy.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
   void advance(std::uint32_t slot);
 
   [[nodiscard]] coro::Task<void> serve_batch(fabric::Worker& worker);
   [[nodiscard]] Nanos batch_cost(const fabric::Worker& worker) const;
-  // Moves the pipeline by one stage; `with` enters it, if anything does.
+  // Moves the pipeline by one stage; with `has_new`, the first request of the batch enters it.
   [[nodiscard]] coro::Task<void> move_pipeline(fabric::Worker& worker, bool has_new);
   [[nodiscard]] coro::Task<void> finish(Request* request);
 
-  // Executes the request and writes its reply.
+  // Executes the request and writes its reply to `out`.
   [[nodiscard]] Answer execute(Request& request, std::byte* out);
   [[nodiscard]] Answer execute_fresh(Request& request, std::byte* out);
   [[nodiscard]] Answer repeat(Request& request, std::byte* out);
@@ -77,13 +77,13 @@ class Server {
   fabric::Region& replies_;
   Partition partition_;
   rpc::Duplicates duplicates_;
-  std::vector<std::uint8_t> last_status_;  // by slot: the reply to its last PUT or DELETE
-  std::vector<std::uint32_t> next_slot_;   // by client: where its next request is expected
+  std::vector<std::uint8_t> last_status_;  // by slot: status of the reply to its last PUT or DELETE
+  std::vector<std::uint32_t> next_slot_;   // by client: the slot of its next request (published)
   std::unique_ptr<rpc::DatagramSender> sender_;
   std::vector<Request> batch_;
   std::uint32_t collected_ = 0;
-  std::uint32_t start_ = 0;  // slot at which polling continues
-  // The pipeline: a request whose bucket is on its way, and one whose log entry is.
+  std::uint32_t start_ = 0;  // slot at which the next poll starts
+  // The pipeline: a request whose bucket is being prefetched, and one whose log entry is.
   Request at_bucket_, at_entry_;
   bool has_bucket_ = false, has_entry_ = false;
   std::uint16_t fabric_index_ = 0;

@@ -1,4 +1,4 @@
-// Options and sizes of HERD, and the rules of its variants.
+// Derives and checks the options and sizes of HERD, and the rules of its variants.
 #include "herd_em/settings.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace loch::herd {
 namespace {
 
-constexpr std::uint32_t largest_value = 4096;  // what one datagram carries
+constexpr std::uint32_t largest_value = 4096;  // bytes of a value that fit in one datagram
 
 std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
@@ -78,7 +78,8 @@ PartitionShape partition_of(const kv::DeployConfig& c, const kv::Options& option
   shape.buckets = std::bit_ceil(buckets != 0 ? buckets : std::max(fewest_buckets, keys / keys_a_bucket));
   const std::uint64_t entry = Log::entry_bytes(shape.value_bytes);
   const auto log = static_cast<std::uint64_t>(options.integer("herd.log"));
-  // A log of the size that was asked for, had its entries all their bytes, holds as many of these.
+  // Number of entries in a log of the requested size, if entries had all their bytes, times the bytes of an
+  // elided entry.
   const std::uint64_t scaled =
       log / Log::entry_bytes(c.value_size) * entry + log % Log::entry_bytes(c.value_size);
   constexpr std::uint64_t least_log = 64 << 10;

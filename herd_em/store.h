@@ -1,4 +1,4 @@
-// A deployed HERD: the regions of the nodes, the servers' and the client workers' state.
+// A deployed HERD: the nodes' regions, and the state of servers and client workers.
 #pragma once
 
 #include <map>
@@ -33,15 +33,15 @@ class HerdStore final : public kv::Store {
  private:
   struct Node {
     fabric::Region* slots = nullptr;    // [server worker][client][window]
-    fabric::Region* replies = nullptr;  // [server worker]: the buffers of its sender
+    fabric::Region* replies = nullptr;  // [server worker]: send buffers for replies
     std::vector<std::unique_ptr<Server>> servers;
     ClientRegions client_regions;
     std::vector<std::unique_ptr<ClientWorker>> clients;
   };
 
   Settings settings_;
-  std::map<fabric::NodeId, Node> nodes_;     // of this process
-  std::vector<fabric::RemoteRegion> slots_;  // by serving node
+  std::map<fabric::NodeId, Node> nodes_;     // nodes of this process
+  std::vector<fabric::RemoteRegion> slots_;  // indexed by serving node
 };
 
 }  // namespace loch::herd

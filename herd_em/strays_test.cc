@@ -1,4 +1,4 @@
-// Datagrams that no server sent: a client of HERD takes none of them for its reply.
+// Tests that a client of HERD does not take a datagram that no server sent for its reply.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -16,7 +16,7 @@ using support::PatternData;
 
 constexpr std::uint32_t key_size = 16, value_size = 32, keys = 40;
 
-// Two nodes with two clients and a server each.
+// A cluster of two nodes, with two clients and one server on each.
 struct Cluster {
   Cluster() : module(make_module()) {
     fabric::sim::SimConfig simulated;
@@ -65,7 +65,8 @@ coro::Task<void> get_all(Cluster* cluster, std::uint64_t count) {
   cluster->is_over = true;
 }
 
-// Empty replies to any of the first requests of that client, from a client: a GET that takes one misses.
+// Sends empty replies for all of that client's first requests from another client; a GET that accepted one
+// would miss.
 coro::Task<void> reply_to_everything(Cluster* cluster, fabric::Worker* self) {
   std::uint16_t number = 0;
   while (!cluster->is_over) {
@@ -76,7 +77,7 @@ coro::Task<void> reply_to_everything(Cluster* cluster, fabric::Worker* self) {
     reply.peer = 0;
     reply.peer_worker = 0;
     reply.has_immediate = true;
-    reply.immediate = number;  // window slot 0
+    reply.immediate = number;  // request number, in window slot 0
     const fabric::Completion sent = co_await self->execute(reply);
     EXPECT_TRUE(sent.ok());
   }

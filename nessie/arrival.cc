@@ -1,4 +1,5 @@
-// Landing places of a lane's requests, and what is asked when nothing lands in them.
+// Computes the landing places of a lane's requests, and finds out what became of requests that did not
+// land.
 #include "nessie/arrival.h"
 
 #include "nessie/reach.h"

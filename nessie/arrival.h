@@ -1,5 +1,6 @@
-// How a lane's READs and CASes are posted and awaited (2017, 4.1.1): the landing word's watermark is polled,
-// and a late one is asked after; or completions are (common/onesided/transfer.h).
+// Posts and awaits a lane's READs and CASes (2017, 4.1.1). The client polls the watermark of the landing
+// word, and after a time-out asks whether the request was executed; or it awaits a completion
+// (common/onesided/transfer.h).
 #pragma once
 
 #include "common/onesided/transfer.h"
@@ -7,18 +8,19 @@
 
 namespace loch::nessie {
 
-// Where a request's last 8 bytes land, if its watermark is to be polled.
+// The place of a request's last 8 bytes, if their watermark is to be polled; none if the completion is
+// awaited.
 [[nodiscard]] std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region,
                                                           std::uint64_t last_word, bool by_watermark);
-// The READ that asks what has become of a request to the peer.
+// An 8-byte READ to the peer, whose completion shows that earlier requests to the peer have ended.
 [[nodiscard]] fabric::WorkRequest flush_of(const Lane& lane, fabric::NodeId peer);
-// What has become of a request to the peer.
+// Finds out the completion status of a request to the peer that ended without a known status.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(Lane* lane, onesided::Ended ended, fabric::NodeId peer);
 
-// What the READs of index words and of entries have in common, for onesided::try_again().
+// Common base of the READs of index words and of entries, as onesided::try_again() needs it.
 struct LaneReading {
   Access access;
-  fabric::NodeId peer = 0;  // peer of the last attempt
+  fabric::NodeId peer = 0;  // node to which the last attempt was sent
 
   [[nodiscard]] fabric::Worker& worker() const { return access.lane.worker; }
   [[nodiscard]] fabric::WorkRequest flush() const { return flush_of(access.lane, peer); }

@@ -1,5 +1,5 @@
-// The tables at rest: nothing is under way, every worker's background has ended. What an audit finds is a
-// bug, or what a dead client left and no scrub has repaired.
+// Audits the tables at rest, when no operation is under way and every worker's background work has ended.
+// A finding is a bug, or the remains of a dead client that no scrub has repaired.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Audit {
     if (findings_.size() < most) findings_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
-  // The newest copy among the nodes that are up.
+  // Takes the newest copy of the member table among the nodes that are up.
   void read_members() {
     Word newest = 0;
     for (std::uint32_t i = 0; i < s_.config.nodes; ++i) members_.push_back(Member::initial(i));
@@ -78,7 +78,8 @@ class Audit {
     return fabric::load_word(state.data->at(id.index * s_.entry.stride() + within));
   }
 
-  // A slot that a MIGRATE has emptied is reserved while its copy is not committed.
+  // A slot that a MIGRATE has emptied is reserved by its tag until the MIGRATE's copy is committed; such
+  // a reservation must not last for ever.
   void look_at_tag(const cuckoo::Place& place, Word word) {
     if (!s_.format.is_tagged(word)) return;
     const EntryId id = s_.format.entry(word);
@@ -107,9 +108,10 @@ class Audit {
     if (s_.format.has_generation() && meta.generation != id.generation)
       return find("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
     if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
-    // Where a CAS of the word commits, the entry need not say so: its owner may have died in between, and the
-    // word have come back from under a dead client's PUT when the owner had been scrubbed (seed 40095738).
-    // For a copy that matters as long as a slot is reserved for it: look_at_tag().
+    // With commit by CAS only the word counts: the owner may have died before it set the entry's valid
+    // bit, and a rollback of a dead client's PUT may have restored the word after the owner was scrubbed
+    // (seed 40095738). For a MIGRATE's copy the bit matters while a slot is reserved for it:
+    // look_at_tag().
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
       if (!is_share_missing()) find("{}: pending for ever", where);
@@ -126,7 +128,8 @@ class Audit {
     if (!is_first) find("{}: the same key as {}", where, other->second);
   }
 
-  // Whether the entry has a stamp of its incarnation that is not only a suspicion.
+  // Whether the entry is stamped for reuse: the stamp is of its current incarnation and is not a mere
+  // suspicion.
   [[nodiscard]] bool is_stamped(const NodeState& state, const EntryId& id) const {
     const Word word = word_of(state, id, s_.entry.stamp_at());
     if (Stamp::is_live(word)) return false;
@@ -136,15 +139,15 @@ class Audit {
     return !s_.format.has_generation() || stamp.generation == meta.generation;
   }
 
-  // Of a share that lies nowhere, its node gone and no room for it elsewhere, nobody can say what it named;
-  // an operation that has to look at it cannot end.
+  // Whether a share of the index lies on no node, because its node is gone and no other had room for it.
+  // Nobody can then say which entries the share named, and an operation that needs it cannot end.
   [[nodiscard]] bool is_share_missing() const {
     return std::ranges::any_of(
         members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
   }
 
-  // Whether entries may leak: those that a dead client had unlinked and not yet stamped, where no repair
-  // looks for them.
+  // Whether leaked entries are expected: a client died after it had unlinked an entry and before it
+  // stamped it, and no leak scan was run.
   [[nodiscard]] bool may_leak() const {
     if (is_share_missing()) return true;
     if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;
@@ -156,10 +159,10 @@ class Audit {
     return false;
   }
 
-  // Every entry that was ever used is linked, free, or marked.
+  // Checks that every entry that was ever used is linked, free or stamped.
   void look_at_entries(fabric::NodeId node, const NodeState& state) {
     for (const auto& worker : state.workers) {
-      if (worker->is_abandoned) continue;  // its worker died: no one allocates from this partition any more
+      if (worker->is_abandoned) continue;  // the owner died, so that nobody allocates these entries any more
       const std::set<std::uint32_t> free(worker->table.free_entries().begin(),
                                          worker->table.free_entries().end());
       std::uint64_t leaked = 0, freed_and_linked = 0;
@@ -179,7 +182,7 @@ class Audit {
       }
       if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
-      if (is_share_missing()) continue;  // marks and settlements wait for it
+      if (is_share_missing()) continue;  // stamps and unfinished work may wait for that share
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())
         find("node {}: {} words left unfinished", node, worker->unfinished.size());
@@ -198,7 +201,7 @@ class Audit {
 }  // namespace
 
 std::vector<std::string> NessieStore::audit(const std::vector<fabric::NodeId>& lost) const {
-  // Of the published ones it is known what they leave behind (H3, H11).
+  // The published variants are not audited: they are known to leave entries behind (H3, H11).
   if (!settings_->format.has_incarnation()) return {};
   const std::set<std::uint32_t> gone(lost.begin(), lost.end());
   return Audit(*settings_, nodes_, gone).run();

@@ -1,12 +1,13 @@
-// A worker's background work (2017, 4.2.5): marking DTEs that left the index, finding those of its own whose
-// deadline has passed, and settling what operations had to leave unfinished, off their critical path.
+// A worker's background work (2017, 4.2.5), off the critical path of operations: stamping DTEs that left
+// the index, finding the worker's own DTEs whose deadline has passed, and settling operations that were
+// left unfinished.
 #pragma once
 
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// Runs alongside the worker's clients until `*done`, and then until nothing is left to settle, or for
+// Runs alongside the worker's clients until `*done`, then until all its work is settled, at most for
 // nessie.settle-timeout.
 [[nodiscard]] coro::Task<void> run_background(Lane* lane, const bool* done);
 

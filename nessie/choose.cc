@@ -1,4 +1,5 @@
-// Choosing a slot: the first that fits, as published, or after all have been read.
+// Chooses the slot for a PUT or DELETE: the first that fits (published), or after reading all candidates
+// (hardened).
 #include "nessie/choose.h"
 
 #include "nessie/slot.h"
@@ -6,7 +7,7 @@
 namespace loch::nessie {
 namespace {
 
-// 2017 and 2015: the first slot that is EMPTY or holds the key.
+// The published choice (2017 and 2015): the first slot that is EMPTY or holds the key.
 coro::Task<Attempt> choose_first_fit(Access access, Writing* w) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {
@@ -26,7 +27,7 @@ coro::Task<Attempt> choose_first_fit(Access access, Writing* w) {
   co_return Attempt::ok;
 }
 
-// The first EMPTY slot that no MIGRATE has reserved.
+// Chooses the first EMPTY candidate slot that is not reserved by an unfinished MIGRATE.
 coro::Task<Attempt> find_free_slot(Access access, Writing* w) {
   const Settings& settings = access.settings();
   bool is_any_reserved = false;
@@ -43,8 +44,8 @@ coro::Task<Attempt> find_free_slot(Access access, Writing* w) {
   co_return is_any_reserved ? Attempt::conflict : Attempt::ok;
 }
 
-// Hardened (H1): all N slots are read before anything is changed; the one that holds the key comes
-// first, then the first free one.
+// The hardened choice (H1): reads all N candidate slots before anything is changed, and takes the slot
+// that holds the key, else the first free one.
 coro::Task<Attempt> choose_after_full_scan(Access access, Writing* w) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {
@@ -70,7 +71,8 @@ coro::Task<Attempt> choose_after_full_scan(Access access, Writing* w) {
 }  // namespace
 
 coro::Task<Attempt> choose(Access access, Writing* w) {
-  if (!access.lane.in_hand.fresh) access.own().table.prefetch_next();  // the READs below take their time
+  // the prefetch completes during the READs that follow
+  if (!access.lane.in_hand.fresh) access.own().table.prefetch_next();
   access.lane.expect(w->hash.candidate(0));
   const auto functions = static_cast<Nanos>(access.settings().functions());
   co_await access.worker().compute(functions * access.worker().costs().hash(w->key.size));

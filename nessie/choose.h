@@ -1,12 +1,12 @@
-// The slot that a PUT or DELETE writes to (2017, 4.2.2; hardened by H1).
+// Chooses the slot that a PUT or DELETE writes to (2017, 4.2.2; hardened variant: H1).
 #pragma once
 
 #include "nessie/put.h"
 
 namespace loch::nessie {
 
-// READs candidate slots and fills in `seen`, `rank` and `is_update`; `rank` stays no_rank if every candidate
-// holds another key. Ends in ok, conflict, expired or link_error.
+// READs candidate slots and sets `seen`, `rank` and `is_update` of the Writing; `rank` remains no_rank if
+// every candidate holds another key. Ends in ok, conflict, expired or link_error.
 [[nodiscard]] coro::Task<Attempt> choose(Access access, Writing* w);
 
 }  // namespace loch::nessie

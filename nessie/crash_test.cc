@@ -1,5 +1,5 @@
-// A client dies between any two of its requests; then "fence, then scrub" (H12). Afterwards the key
-// has its old or its new state, whole, and everybody can work with it again.
+// Tests that kill a client between any two of its requests and then fence and scrub it (H12). Afterwards
+// the key has its old or its new value, and every client can read and write it.
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -27,7 +27,7 @@ class Crash : public ::testing::TestWithParam<Variant> {
                      {"nessie.leak-scan", "on"}};
     return shape;
   }
-  // No entry is pending, every entry that no word names is free or stamped.
+  // Expects that no linked entry is pending and that every entry that no word names is free or stamped.
   static void expect_clean(TestCluster& cluster) {
     std::set<std::pair<std::uint32_t, std::uint32_t>> named;
     for (const Word word : cluster.occupied()) {
@@ -47,7 +47,7 @@ class Crash : public ::testing::TestWithParam<Variant> {
       }
     }
   }
-  // After the scrub: reads, writes, deletes and moves of the key all work.
+  // Expects that GET, PUT, DELETE and MIGRATE of the key all work after the scrub.
   static void expect_usable(TestCluster& cluster, std::uint64_t key) {
     EXPECT_EQ(cluster.put(0, key, 90).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(1, key).value, 90u);
@@ -127,8 +127,9 @@ TEST_P(Crash, InTheMiddleOfAMigrate) {
   if (std::string(GetParam().commit) == "cas") EXPECT_GE(kinds["copies_committed"], 1u);
 }
 
-// The MIGRATE has read its source; a DELETE completes; the MIGRATE inserts its copy and dies. The
-// source has changed, yet the copy must not rise from the dead.
+// A MIGRATE reads its source, a DELETE of the key completes, the MIGRATE links its copy and its client
+// dies. The source has changed, but scrub must not commit the copy, which would bring a deleted value
+// back.
 TEST_P(Crash, ACopyOfADeletedValueIsDropped) {
   TestCluster cluster(shape(3));
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -144,16 +145,16 @@ TEST_P(Crash, ACopyOfADeletedValueIsDropped) {
   expect_clean(cluster);
 }
 
-// The copy is in, the source is emptied and tagged, and the client died before its commit: others
-// keep off the slot, so that the evidence is still there when scrub comes.
+// A client dies after its MIGRATE linked the copy and tagged the source, before the commit. Other clients
+// must not use the tagged slot, because scrub decides by the tag.
 TEST_P(Crash, ATaggedSlotIsKeptUntilScrub) {
   TestCluster cluster(shape(2));
   const std::uint64_t key = cluster.key_at({1, 3});
   const cuckoo::Place source = cluster.candidate(key, 0);
   ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(victim, source);
-  // Under flip the commit is a local store right after the second CAS: the client dies with that
-  // CAS executed and its answer not yet seen.
+  // With Commit::flip the commit is a local store right after the second CAS. So the client is killed
+  // when that CAS has been executed and its completion has not been seen.
   cluster.step_through_cas(victim, 1);
   const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(victim));
   ASSERT_NE(next, nullptr);
@@ -188,7 +189,7 @@ TEST(Scrub, ReportsWithoutRepairIfAsked) {
   Outcome scrub = cluster.scrub(0, {2});
   EXPECT_EQ(scrub.scrubbed["held_puts"], 1u);
   EXPECT_EQ(cluster.word(cluster.candidate(key, 0)), held);
-  EXPECT_EQ(cluster.get(1, key).value, 1u);  // by the previous version
+  EXPECT_EQ(cluster.get(1, key).value, 1u);  // the pending entry leads to its previous version
   EXPECT_EQ(cluster.put(1, key, 3).result.status, OpStatus::conflict);
 }
 

@@ -1,5 +1,5 @@
-// The DTEs of one owner: the free list, the scan for expired ones, and what becomes of stamps that name
-// another incarnation or are only suspicions.
+// The DTEs of one owner: the free list, the scan for expired entries, and the handling of stamps that
+// name another incarnation or are only suspicions.
 #include "nessie/data_table.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace loch::nessie {
 namespace {
 
 constexpr Nanos never = INT64_MAX;
-// Entries that an allocation looks at before it gives up for now.
+// Entries that one allocation examines at most before it reports that none is free.
 constexpr std::uint32_t scan_chunk = 256;
 
 }  // namespace
@@ -123,7 +123,7 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
       case Verdict::dropped:
         LOCH_PROBE("nessie.stamp-of-another-incarnation");
         ++counts_.stamps_dropped;
-        [[fallthrough]];  // the late stamp may have overwritten a correct one
+        [[fallthrough]];  // a late stamp may have overwritten the correct one, so the owner checks
       case Verdict::doubted:
         fabric::store_word_release(word_at(index, layout_.stamp_at()), 0);
         doubts_.push_back(index);
@@ -134,8 +134,9 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
   counts_.recycled += freed;
   uncharged_ += most;
   if (since_found_ >= fresh_ && earliest_ != never && honours_expiry_) {
-    // A whole turn found nothing: nothing expires before the earliest deadline seen. Stamps that
-    // were set meanwhile lie further ahead, up to the clocks' skew, which the margin covers.
+    // A whole scan of all entries found none expired, so nothing expires before the earliest deadline
+    // seen. Stamps written meanwhile have later deadlines, except for clock skew, which the margin
+    // covers.
     next_scan_ = earliest_ - margin_;
     since_found_ = 0;
     earliest_ = never;

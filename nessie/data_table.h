@@ -1,7 +1,7 @@
-// The DTEs of one node that one worker owns: allocation, and reuse after expiry (2017, 4.2.5 and
-// 4.3.1). Each worker of a node owns every W-th entry, so that no lock is needed: only the owner
-// allocates an entry and finds that it may be reused; anyone may stamp it. A stamp names the incarnation
-// of the entry that left the index: one that arrives late, or again, is dropped (A2).
+// The DTEs of a node that one worker owns: allocation, and reuse after expiry (2017, 4.2.5 and 4.3.1). Of
+// W workers each owns every W-th entry, so that no lock is needed: only the owner allocates an entry and
+// decides that it may be reused, while any client may stamp it. A stamp names the incarnation of the
+// entry that left the index; a stamp that arrives late or twice is dropped (A2).
 #pragma once
 
 #include <algorithm>
@@ -19,44 +19,45 @@ namespace loch::nessie {
 class DataTable {
  public:
   struct Share {
-    std::uint32_t first = 0;  // entries first, first + step, … below `entries` are this owner's
+    std::uint32_t first = 0;  // this owner has the entries first, first + step, … below `entries`
     std::uint32_t step = 1;
-    std::uint32_t entries = 0;    // of the whole node
-    std::uint32_t preloaded = 0;  // of the whole node, from entry 0 on: in use from the start
+    std::uint32_t entries = 0;    // number of entries of the whole node
+    std::uint32_t preloaded = 0;  // entries 0 to preloaded - 1 of the node are in use from the start
   };
   struct Counts {
     std::uint64_t allocated = 0, recycled = 0, scanned = 0, exhausted = 0, stamps_dropped = 0;
   };
 
-  // The rules that matter: honours_expiry, stamps_name_incarnation. `incarnation`: of the node's memory.
+  // Uses honours_expiry and stamps_name_incarnation of `rules`. `incarnation` is that of the node's
+  // memory.
   DataTable(fabric::Region& region, const EntryLayout& layout, const WordFormat& format, const Share& share,
             Nanos margin, const Rules& rules, std::uint32_t incarnation);
 
-  // A free entry in its next incarnation, not yet written, or nothing: every entry is in use or
-  // waits for its expiry, and the caller backs off. Scans for expired ones when the free list is
+  // Allocates a free entry in its next incarnation, not written yet. Returns none if every entry is in
+  // use or waits for its expiry; the caller then backs off. Scans for expired entries if the free list is
   // empty; `node_now` is the node's clock.
   [[nodiscard]] std::optional<EntryId> allocate(Nanos node_now);
-  // Brings the entry that allocate() would give, as things stand, into the cache, to be written.
+  // Prefetches the entry that allocate() would return next into the CPU cache, since it will be written.
   void prefetch_next() const;
-  // Gives back an entry that no index word ever named: free at once, and the same incarnation comes again,
-  // so that an attempt that leads to nothing uses up no generation.
+  // Returns an entry that no index word ever named. It is free at once, and its next allocation has the
+  // same incarnation, so that failed attempts use up no generation numbers.
   void release(const EntryId& id);
-  // Looks at up to `most` entries, from where the last scan stopped, and frees those whose deadline
-  // lies strictly before node_now - margin. Returns how many were freed.
+  // Examines up to `most` entries, continuing where the last scan stopped, and frees those whose deadline
+  // lies strictly before node_now - margin. Returns the number freed.
   std::uint32_t scan(Nanos node_now, std::uint32_t most);
 
-  // An entry that may have left the index without a stamp, or of which somebody suspects it: whether any word
-  // still names it is for its owner to find out (doubts.cc). Nothing when there is none.
+  // Removes and returns an entry that may have left the index without a stamp, or is suspected to have;
+  // its owner finds out whether any word names it (doubts.cc). Returns none if there is no such entry.
   [[nodiscard]] std::optional<EntryId> take_doubt();
   void doubt(std::uint32_t index) { doubts_.push_back(index); }
-  // The node's memory is a new incarnation since it was declared lost; nothing of the old one is left.
+  // Sets the incarnation of the node's memory after the node was declared lost and lost all its entries.
   void begin_incarnation(std::uint32_t incarnation) { incarnation_ = incarnation; }
   [[nodiscard]] bool has_doubts() const { return !doubts_.empty(); }
-  // The identity (incarnation, generation) that the entry has now.
+  // The entry's current identity (incarnation of the memory, and generation).
   [[nodiscard]] EntryId current(std::uint32_t index) const;
-  // Entries that may be allocated at once.
+  // The free list: entries that may be allocated at once.
   [[nodiscard]] const std::vector<std::uint32_t>& free_entries() const { return free_; }
-  // Whether the entry was ever allocated (or preloaded), and is of this owner.
+  // Whether the entry is this owner's and was ever allocated or preloaded.
   [[nodiscard]] bool was_used(std::uint32_t index) const {
     return owns(index) && (index - share_.first) / share_.step < fresh_;
   }
@@ -64,17 +65,18 @@ class DataTable {
     return index < share_.entries && index % share_.step == share_.first % share_.step;
   }
 
-  // Entries looked at since the last call: CPU time is charged by it.
+  // Number of entries scanned since the last call, for which CPU time is to be charged.
   [[nodiscard]] std::uint64_t take_scanned();
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] std::uint32_t owned() const { return owned_; }
-  // Whether a scan may find expired entries; before next_scan_ none can have expired.
+  // Whether a scan may find expired entries: none expires before next_scan_.
   [[nodiscard]] bool is_scan_due(Nanos node_now) const { return node_now >= next_scan_; }
   void no_scan_before(Nanos node_time) { next_scan_ = std::max(next_scan_, node_time); }
-  // Few entries are left that need no scan: the background should look for expired ones.
+  // Whether less than about an eighth of the entries can be allocated without a scan, so that the
+  // background should scan for expired ones.
   [[nodiscard]] bool is_short() const { return owned_ - fresh_ + free_.size() < owned_ / 8 + 1; }
 
-  // Offset of an entry in the node's data region.
+  // Byte offset of an entry in the node's data region.
   [[nodiscard]] std::uint64_t offset(std::uint32_t index) const { return index * layout_.stride(); }
 
  private:
@@ -83,7 +85,7 @@ class DataTable {
   }
   [[nodiscard]] EntryId take(std::uint32_t index);
   void put_back(std::uint32_t index);
-  // What to do about a stamp other than "live".
+  // What a scan does with an entry whose stamp is not "live".
   enum class Verdict : std::uint8_t { free_now, wait, dropped, doubted };
   [[nodiscard]] Verdict judge(std::uint32_t index, const Stamp& stamp, Nanos node_now) const;
 
@@ -97,10 +99,10 @@ class DataTable {
   bool frees_suspects_;
   std::uint32_t incarnation_;
   std::uint32_t owned_ = 0;
-  std::uint32_t fresh_ = 0;        // the next of the owned entries that was never used; counts up to owned_
-  std::uint32_t cursor_ = 0;       // scan position
-  std::uint32_t since_found_ = 0;  // entries scanned since one was freed
-  Nanos earliest_ = 0;             // earliest deadline seen since that scan
+  std::uint32_t fresh_ = 0;        // number of owned entries that were ever used; the next one is fresh
+  std::uint32_t cursor_ = 0;       // position at which the next scan begins
+  std::uint32_t since_found_ = 0;  // entries scanned since the last one that was freed
+  Nanos earliest_ = 0;             // earliest deadline seen since an entry was last freed
   Nanos next_scan_ = 0;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> doubts_;

@@ -1,4 +1,5 @@
-// Declaring nodes lost: members are told, shares of the index laid out again, words of lost memory emptied.
+// Declares nodes lost: tells all members, initialises shares of the index again, and empties words that
+// name lost memory.
 #include "nessie/declare.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace loch::nessie {
 namespace {
 
-// EMPTY words in one area of a node. False: it could not be reached.
+// Fills one area of a node with EMPTY words. Returns false if the node cannot be reached.
 coro::Task<bool> fill_area(Lane* lane, Member place) {
   const fabric::LocalSlice source{lane->node.words, lane->word_at(lane_scan)};
   const auto host = static_cast<fabric::NodeId>(place.host);
@@ -46,7 +47,8 @@ coro::Task<bool> fill_area(Lane* lane, Member place) {
   co_return seen.ok();
 }
 
-// Finds a place for a share that lies nowhere and fills it with EMPTY words. Nobody uses it meanwhile.
+// Finds a place for a share of the index that lies on no node and fills it with EMPTY words. No operation
+// uses the share meanwhile.
 coro::Task<bool> lay_out_share(Lane* lane, std::uint32_t share, Survey* survey,
                                std::vector<fabric::NodeId> lost) {
   const Member before = survey->members.of[share];
@@ -73,7 +75,8 @@ coro::Task<bool> lay_out_share(Lane* lane, std::uint32_t share, Survey* survey,
   co_return false;
 }
 
-// read_index() buries what names lost memory; so all that is to do is to read every slot of it.
+// Empties every word that names lost memory. read_index() does that when it meets such a word, so each of
+// these slots is read once.
 coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* counts) {
   bool is_whole = true;
   const std::uint64_t before = access.own().counters.lost_words_buried;
@@ -88,14 +91,14 @@ coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* c
     }
   }
   (*counts)["words_emptied"] += access.own().counters.lost_words_buried - before;
-  // Entries that only lost words named are their owners' again.
+  // Entries that only words of lost shares named are reported to their owners for reuse.
   const LeakScan leaks = co_await stamp_leaks(access);
   (*counts)["leaks_suspected"] += leaks.found;
   co_return is_whole&& leaks.is_whole;
 }
 
-// Who is not lost and cannot be asked may know of a newer table than anybody else: what was laid out by it,
-// and holds values since, would be laid out again.
+// Whether a node that is not lost cannot be asked. That node might have the newest member table; without
+// it, a share that was initialised by that table and holds values since would be initialised again.
 bool is_anyone_missing(const Lane& lane, const std::vector<fabric::NodeId>& lost, const Survey& survey) {
   if (lane.has(Flaw::declares_by_some)) return false;
   for (std::uint32_t node = 0; node < lane.settings.config.nodes; ++node) {
@@ -104,8 +107,8 @@ bool is_anyone_missing(const Lane& lane, const std::vector<fabric::NodeId>& lost
   return false;
 }
 
-// New incarnations for those that this call is to declare: one that an earlier call has declared, which was
-// not complete, may hold values again by now. Returns them.
+// Gives the lost nodes new incarnations and returns those nodes. A node that an earlier, incomplete call
+// has declared lost is skipped, because it may hold values again.
 std::vector<fabric::NodeId> begin_declaring(Lane& lane, const std::vector<fabric::NodeId>& lost,
                                             Survey* survey, kv::Repair* done) {
   std::vector<fabric::NodeId> losing;
@@ -114,11 +117,12 @@ std::vector<fabric::NodeId> begin_declaring(Lane& lane, const std::vector<fabric
     Member& member = survey->members.of[node];
     lane.own.peers[node].is_gone = !is_up;
     if (is_up) {
-      // Back, and yet its memory may be as void as that of one that is not.
+      // The node answers again, but its memory may be as empty as that of a node that does not answer.
       LOCH_PROBE("nessie.lost-node-is-back");
       ++done->counts["nodes_back"];
     }
-    // The announced incarnation is kept: a node that is back uses it from the moment it is told.
+    // An incarnation that was announced before is kept, because a node that is back uses it as soon as it
+    // is told.
     const std::optional<std::uint32_t> begun = lane.store.declared_as(node);
     if (begun == member.incarnation && !(is_up && survey->is_new[node])) {
       LOCH_PROBE("nessie.declaration-goes-on");
@@ -131,7 +135,7 @@ std::vector<fabric::NodeId> begin_declaring(Lane& lane, const std::vector<fabric
   return losing;
 }
 
-// The shares that lie nowhere from now on.
+// Marks the shares that the lost nodes hosted as void (they lie on no node) and returns all void shares.
 std::vector<std::uint32_t> take_shares(const std::vector<fabric::NodeId>& losing, MemberTable* members) {
   std::vector<std::uint32_t> shares;
   for (std::uint32_t share = 0; share < members->of.size(); ++share) {
@@ -149,7 +153,7 @@ coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost
   kv::Repair done;
   const Access access{.lane = *lane, .stats = nullptr, .started = lane->worker.now(), .marks_at_once = true};
   if (!lane->settings.format.has_incarnation()) {
-    done.is_complete = false;  // published: a word does not say of which incarnation it is
+    done.is_complete = false;  // published variant: a word does not name an incarnation
     ++done.counts["undecidable"];
     co_return done;
   }

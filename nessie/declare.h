@@ -1,17 +1,18 @@
-// Nodes that are lost with their memory (A4). "Failed nodes can be re-added or replaced" (2017, 7) says that
-// it can be done, not how; this is how.
+// Declares nodes lost whose memory is lost (A4). The paper says "Failed nodes can be re-added or
+// replaced" (2017, 7), but not how; this file defines it.
 //
-// Until the declaration, what a lost node held is an error and never a miss. The fabric has fenced the node:
-// nobody reaches its memory and nothing of its workers executes any more. Then one survivor
+// Until the declaration, access to what a lost node held is an error and never a miss. The fabric has
+// fenced the node: its memory is unreachable and its workers execute nothing. Then one surviving node
 //   1. tells every member the new incarnation of the lost nodes, and that the shares of the index that they
-//      hosted lie nowhere: from here on words that name the old incarnation are nobody's (read_index()), and
-//      no operation holds on to an old place;
-//   2. lays those shares out again, EMPTY: on the node itself if it is back, else in an area that a survivor
-//      keeps for the purpose (nessie.spare-shares);
-//   3. tells every member where they lie now;
-//   4. empties every word that names lost memory (what a rollback brings back later is emptied by who rolls
-//      back, or else by whoever meets it), and has the entries looked for that only lost shares named.
-// A call that could not reach somebody is made again: the store remembers which nodes have their new
+//      hosted are void: from then on words that name the old incarnation count as EMPTY (read_index()), and
+//      no operation uses an old place of a share;
+//   2. initialises those shares with EMPTY words: on the node itself if it is back, else in an area that a
+//      surviving node reserves for lost shares (nessie.spare-shares);
+//   3. tells every member where the shares lie now;
+//   4. empties every word that names lost memory (a word that a rollback restores later is emptied by the
+//      client that rolls back, or else by the next client that reads it), and has the owners check entries
+//      that only lost shares named.
+// A call that could not reach some node is repeated. The store remembers which nodes have their new
 // incarnation, so that what they hold by then is not declared lost a second time.
 #pragma once
 
@@ -21,9 +22,9 @@
 
 namespace loch::nessie {
 
-// On a lane of its own, alongside living clients. The counts say what was found and done; it is not complete,
-// and is to be called again, if somebody could not be reached, or if the published variant's words do not say
-// what is lost.
+// Declares `lost` nodes lost; needs a lane of its own and may run alongside clients. The result counts
+// what was found and done. It is incomplete if a node could not be reached, and the call is to be
+// repeated; and for the published variant, whose words do not tell what is lost.
 [[nodiscard]] coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost);
 
 }  // namespace loch::nessie

@@ -1,4 +1,4 @@
-// Settling doubts by reading the slots that an entry's key can be in.
+// Settles doubts about entries by reading the candidate slots of each entry's key.
 #include "nessie/doubts.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace {
 
 enum class Linked : std::uint8_t { yes, no, unknown };
 
-// Is some operation of this worker at work on it, or left unfinished with it?
+// Whether an operation of this worker uses the entry, or was left unfinished with it.
 bool is_in_hand(const WorkerState& own, const EntryId& id) {
   const auto has = [&](const InHand* hand) { return hand->has(id); };
   if (std::ranges::any_of(own.in_hand, has)) return true;
   return std::ranges::any_of(own.unfinished, [&](const Unfinished& left) { return left.entry == id; });
 }
 
-// The key's slots, all of them, as far as none answers the question.
+// Reads the candidate slots of the key until a word names the entry or an answer is impossible.
 coro::Task<Linked> collect_links(Access access, EntryId id, cuckoo::KeyHash* hash, SeenWords* words) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {
@@ -38,7 +38,7 @@ coro::Task<Linked> collect_links(Access access, EntryId id, cuckoo::KeyHash* has
     const bool is_held = !is_committed(settings, read.word, other.meta) && other.prev != 0 &&
                          settings.format.names(other.prev, id);
     if (is_held && !access.lane.has(Flaw::doubt_ignores_previous))
-      co_return Linked::unknown;  // a rollback would bring it back
+      co_return Linked::unknown;  // a rollback of that pending entry would link the entry again
   }
   co_return Linked::no;
 }
@@ -63,7 +63,7 @@ coro::Task<Linked> find_links(Access access, EntryId id) {
 
 coro::Task<void> settle_doubts(Lane* lane) {
   WorkerState& own = lane->own;
-  constexpr std::uint32_t most = 16;  // a turn
+  constexpr std::uint32_t most = 16;  // doubts examined in one turn of the background work
   std::vector<std::uint32_t> again;
   for (std::uint32_t i = 0; i < most; ++i) {
     const std::optional<EntryId> id = own.table.take_doubt();
@@ -79,7 +79,7 @@ coro::Task<void> settle_doubts(Lane* lane) {
     }
     const EntryId entry = *id;
     const Linked linked = co_await find_links(access, entry);
-    // Meanwhile the entry may have been stamped, or reused.
+    // The entry may have been stamped or reused during the READs.
     const EntryId now = own.table.current(entry.index);
     if (now != entry) continue;
     if (linked == Linked::unknown || is_in_hand(own, entry)) {

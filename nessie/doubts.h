@@ -1,16 +1,16 @@
-// Entries of which nobody knows whether a word of the index still names them: an operation's last CAS ended
-// in an error, a client died before it marked what it had replaced, a stamp arrived for another incarnation
-// (H15). The owner of such an entry finds out. It reads all slots that the entry's key can be in until two
-// readings agree: a word that is in none of them, and is no pending entry's previous version, never comes
-// back.
+// Settles doubts: entries of which nobody knows whether an index word still names them, because the last
+// CAS of an operation ended in an error, a client died before it stamped the entry that it had replaced,
+// or a stamp arrived for another incarnation (H15). The owner of such an entry finds out. It reads all
+// candidate slots of the entry's key until two readings agree: if none names the entry, directly or as a
+// pending entry's previous version, then no word ever will.
 #pragma once
 
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// Looks at some of the worker's doubts (DataTable::take_doubt): each entry is linked, or marked, or doubted
-// again.
+// Examines some of the worker's doubts (DataTable::take_doubt). Each entry turns out to be linked, or is
+// stamped for reuse, or remains in doubt.
 [[nodiscard]] coro::Task<void> settle_doubts(Lane* lane);
 
 }  // namespace loch::nessie

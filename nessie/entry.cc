@@ -1,4 +1,4 @@
-// Data table entries: looking at them where they are, writing one's own.
+// Reads data table entries, local or remote, and writes those of this node.
 #include "nessie/entry.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace loch::nessie {
 namespace {
 
-// READ of an entry of another node into the lane's landing buffer.
+// A READ of another node's entry into the lane's landing buffer.
 struct EntryReading : LaneReading {
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
@@ -24,7 +24,8 @@ struct EntryReading : LaneReading {
     return fabric::one_sided(fabric::Verb::read, lane.own.peers[peer].data, offset,
                              {lane.node.landing, lane.landing_base}, length, access.stats);
   }
-  // Polling the last byte of more than one line needs lines that arrive in order (H19).
+  // An entry may span several cache lines; polling its last byte is correct only if bytes arrive in order
+  // (H19).
   [[nodiscard]] std::optional<onesided::Landing> landing() const {
     const Lane& lane = access.lane;
     const bool by_watermark =
@@ -56,15 +57,16 @@ coro::Task<Fetched> read_entry(Access access, EntryId id, Extent extent) {
   co_return found;
 }
 
-// Does the header belong to the entry that the word names?
+// Whether the header in memory belongs to the entry that the index word names.
 bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored, const EntryId& id) {
   if (!WordFormat::is_stored(stored)) return false;
   const bool is_same_incarnation = !format.has_incarnation() || meta.incarnation == id.incarnation;
   return is_same_incarnation && (!format.has_generation() || meta.generation == id.generation);
 }
 
-// What lies there is not what the word named. An operation older than E may meet an entry that was written
-// anew; a younger one can only be looking at memory that was lost, and that is an error, not a miss (A4).
+// Handles an entry other than the one that the word named. An operation older than E may find a reused
+// entry and expires. A younger one can only be reading memory that was lost, which is an error and not a
+// miss (A4).
 void refuse_foreign(Access access, Word stored, Fetched* found) {
   found->ok = false;
   if (WordFormat::is_stored(stored)) {
@@ -91,7 +93,7 @@ coro::Task<Fetched> fetch(Access access, Word word, Extent extent) {
   if (id.node == lane.node.node && id.index < settings.entries_per_node) {
     found.ok = true;
     found.is_local = true;
-    found.extent = Extent::full;  // a local entry is complete
+    found.extent = Extent::full;  // local memory holds the whole entry
     found.region = lane.node.data;
     found.offset = lane.own.table.offset(id.index);
     access.count_local();
@@ -141,7 +143,7 @@ void set_meta(Lane& lane, const EntryId& id, const EntryMeta& meta) {
   stored.incarnation = static_cast<std::uint8_t>(id.incarnation);
   const std::uint64_t at = lane.own.table.offset(id.index) + lane.settings.entry.meta_at();
   fabric::store_word_release(lane.node.data->at(at), stored.pack());
-  // A commit is visible everywhere before its operation returns (H20).
+  // The commit must be visible to all clients before the operation returns (H20).
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

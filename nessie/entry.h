@@ -1,21 +1,23 @@
-// Data table entries (2017, 4.1.1): looking at one where it is, in this node's data table or by a READ into
-// the lane's landing buffer, and writing one's own.
+// Data table entries (2017, 4.1.1): fetches an entry from this node's data table or by a READ into the
+// lane's landing buffer, and writes entries of this node.
 #pragma once
 
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// How much of an entry a READ brings: key and words alone, or all of it. A local one is always all there.
+// How much of an entry a READ transfers: the header (key and words) or all of it. A local entry is always
+// complete.
 enum class Extent : std::uint8_t { header, full };
 
-// A DTE, looked at where it is.
+// The result of fetching a DTE, which lies in local memory or in the lane's landing buffer.
 struct Fetched {
-  // False: its node cannot be reached, or its memory is gone: what the word named is not there any more.
+  // False if the entry's node cannot be reached, its memory was lost, or the entry is no longer the one
+  // that the word named.
   bool ok = false;
-  Attempt why = Attempt::link_error;  // how the attempt ends, if not ok: expired or link_error
+  Attempt why = Attempt::link_error;  // how the attempt ends if not ok: expired or link_error
   bool is_gone = false;               // the entry's node was declared lost
-  bool is_replaced = false;           // the slot in the data table holds another incarnation
+  bool is_replaced = false;           // the place in the data table holds another incarnation of the entry
   bool is_key = false;                // the entry has the wanted key (set by fetch_for only)
   bool is_local = false;
   Extent extent = Extent::header;
@@ -25,24 +27,25 @@ struct Fetched {
   std::uint64_t offset = 0;
 };
 
-// The entry that the word names, of whatever key. A READ that fails is tried again once over a new
-// connection. An entry that is another one by now, or whose memory is gone, is an error and no miss (A4).
+// Fetches the entry that the word names, whatever its key. A failed READ is repeated once over a new
+// connection. An entry that was reused, or whose memory is lost, is an error and not a miss (A4).
 [[nodiscard]] coro::Task<Fetched> fetch(Access access, Word word, Extent extent);
-// fetch(), and compares the entry's key with `key`.
+// Fetches the entry as fetch() does, and compares its key with `key`.
 [[nodiscard]] coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key key);
 
-// Has the operation that put the word into the index committed it (2017, 4.3.2; H9)?
+// Whether the operation that linked the entry has committed it (2017, 4.3.2; H9).
 [[nodiscard]] inline bool is_committed(const Settings& settings, Word word, const EntryMeta& meta) {
   return settings.rules.commit == Commit::cas ? !settings.format.is_pending(word) : meta.is_valid;
 }
 
-// Fills an entry of this node that is in no slot yet: key, previous version and value first, the meta word
-// last (H20: a CAS that is posted later finds them in memory).
+// Writes an entry of this node that no slot names yet: first key, previous version and value, the meta
+// word last (H20: a CAS that is posted later finds all of it in memory).
 void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value);
-// Replaces the meta word of an entry of this node; visible everywhere before it returns (H20).
+// Replaces the meta word of an entry of this node; the store is visible to all clients before the call
+// returns (H20).
 void set_meta(Lane& lane, const EntryId& id, const EntryMeta& meta);
 
-// Charges the CPU time of the entries that the worker's table has looked at since this was last called.
+// Charges CPU time for the entries that the worker's data table has scanned since the last call.
 [[nodiscard]] coro::Task<void> charge_scan(Lane* lane);
 
 }  // namespace loch::nessie

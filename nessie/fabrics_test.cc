@@ -1,6 +1,6 @@
-// The same Nessie over the simulator and over this machine's memory, or, with LOCH_TEST_VERBS set, over
-// its RDMA device: several clients at work on few keys, with every rule of the hardened variant;
-// afterwards the table is sound.
+// Runs Nessie on the simulator, over shared memory and, with LOCH_TEST_VERBS set, on this machine's RDMA
+// device: several clients work on few keys, with every rule of the hardened variant; afterwards the table
+// must be sound.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ kv::DeployConfig small(std::uint32_t nodes, std::uint32_t clients, std::uint64_t
   return config;
 }
 
-// A value's number is its key's number plus a multiple of `stride`: a GET that returns another key's
-// value, or half of one, is seen.
+// Each value encodes its key's number plus a multiple of `stride`, so that a GET that returns another
+// key's value, or a torn one, is detected.
 constexpr std::uint64_t stride = 1'000'000;
 
 coro::Task<void> work(TestRun* run, std::size_t w, std::uint32_t operations, Tally* tally) {
@@ -95,7 +95,8 @@ coro::Task<void> work(TestRun* run, std::size_t w, std::uint32_t operations, Tal
   }
 }
 
-// Every key at most once, every entry committed, in a slot of its key, unstamped.
+// Expects each key at most once, and each linked entry to be committed, unstamped and in a candidate slot
+// of its key.
 void expect_sound(TestRun& run) {
   const Settings& s = run.store().settings();
   std::map<std::string, int> entries;
@@ -138,7 +139,8 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_EQ(tally.torn, 0u);
     EXPECT_EQ(tally.foreign, 0u);
-    // Short expiry periods pass; and an emulated machine may be without a core for a whole second.
+    // With the default expiry no operation may fail, except that on the emulated machine with Soft-RoCE some
+    // may time out, because it can be without a core for a whole second.
     if (!options.contains("nessie.expiry")) {
       EXPECT_EQ(tally.other, 0u);
       EXPECT_LE(tally.timeout, std::string_view(GetParam()) == "verbs" ? 24u : 0u);
@@ -152,7 +154,7 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
 
 TEST_P(OnFabric, ALoadedTableMigrates) {
   kv::DeployConfig config = small(2, 2, 380);
-  config.max_keys = 440;  // the others are inserted into a table that is nearly full
+  config.max_keys = 440;  // keys beyond the preload are inserted until the table is nearly full
   TestRun run(make_fabric(GetParam(), 2, 9), config, {{"nessie.load-factor", "0.8"}});
   Tally tally;
   for (std::size_t w = 0; w < run.workers(); ++w)
@@ -181,7 +183,7 @@ coro::Task<void> one_put_of_each(TestRun* run, std::vector<fabric::OpStats>* out
   }
 }
 
-// The count decorator and the protocol's own count agree on a simulated cluster too.
+// The counting fabric decorator and the protocol's own counters must agree on a simulated cluster too.
 TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {
   TestRun run(make_fabric("sim", 5, 3), small(5, 1, 100), {});
   std::vector<fabric::OpStats> all;
@@ -206,8 +208,8 @@ coro::Task<void> scrub_later(TestRun* run, Nanos at, std::map<std::string, std::
   *counts = found.counts;
 }
 
-// A client is killed in the middle of its work, at many different instants; the others go on; then
-// what it held is freed, and every key can be read and written.
+// A client is killed in the middle of its work, at many different instants, while others continue; after
+// the scrub every key must be readable and writable.
 TEST(OnSim, AKilledClientIsScrubbed) {
   std::uint64_t repaired = 0;
   for (Nanos at = 101'000; at < 141'000; at += 1'000) {

@@ -1,4 +1,5 @@
-// Connection errors, ambiguous CASes (H17), expiry under clock skew, back-pressure, bad options.
+// Tests connection errors, ambiguous CASes (H17), expiry under clock skew, back-pressure, and bad
+// options.
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -17,8 +18,8 @@ class LinkError : public ::testing::TestWithParam<const char*> {
   }
 };
 
-// Each request of a PUT fails in turn, executed or not: the PUT goes on over a new connection, and
-// one entry is in the table.
+// Each request of a PUT fails in turn, executed or not. The PUT must continue over a new connection and
+// leave exactly one entry of the key.
 TEST_P(LinkError, EveryRequestOfAPutMayFailOnce) {
   for (const bool takes_effect : {false, true}) {
     for (std::uint32_t at = 0;; ++at) {
@@ -57,7 +58,8 @@ TEST_P(LinkError, EveryRequestOfADeleteMayFailOnce) {
   }
 }
 
-// What the PUT left is not committed and will be taken back by its owner: it certainly has no effect.
+// A PUT whose CAS ended in an error and cannot be resolved has no effect: its entry is uncommitted and
+// its owner rolls it back later.
 TEST_P(LinkError, APutThatCannotAskLeavesNothingBehind) {
   TestCluster cluster(shape());
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -65,7 +67,7 @@ TEST_P(LinkError, APutThatCannotAskLeavesNothingBehind) {
   cluster.begin_put(2, key, 2);
   while (cluster.fabric().next(cluster.worker(2))->verb != fabric::Verb::cas) ASSERT_TRUE(cluster.step(2));
   cluster.fabric().fail_next(cluster.worker(2), true);
-  // (The reconnection was granted at once; what follows fails for good.)
+  // The reconnection succeeded at once; from here on every request to node 1 fails.
   cluster.fabric().cut_off(1, true);
   const Outcome put = cluster.finish(2);
   EXPECT_EQ(put.result.status, OpStatus::error);
@@ -94,7 +96,8 @@ TestCluster::Shape small_table(std::map<std::string, std::string> more = {}) {
   return shape;
 }
 
-// Every version of a key waits for its expiry; then the table runs on for ever.
+// A small table fills up with replaced versions of a key until they expire; from then on entries are
+// reused for ever.
 TEST(Recycling, BackPressureThenReuse) {
   TestCluster cluster(small_table());
   std::uint64_t waited = 0;
@@ -118,27 +121,27 @@ TEST(Recycling, BackPressureIsReportedWhenNothingExpires) {
   EXPECT_EQ(cluster.get(1, 5).value, 7u);
 }
 
-// A GET has read the index word and then dawdles while a third node replaces the entry, whose owner's clock
-// is ahead. When is it used again, and what does the GET say?
+// A GET reads the index word and then pauses while a third node replaces the entry, whose owner's clock
+// is ahead. The result says when the entry is reused and what the GET returns.
 struct Dawdle {
-  Nanos reused_after = 0;  // true time after the GET began; 0: never used again
+  Nanos reused_after = 0;  // true time from the GET's begin to the entry's reuse; 0: never reused
   Outcome seen;
 };
 Dawdle dawdle(const std::string& mutant) {
   TestCluster::Shape shape = small_table({{"nessie.cache", "off"}});
   shape.mutant = mutant;
   TestCluster cluster(shape);
-  constexpr Nanos ahead = 90'000;  // inside the margin of 100 us
+  constexpr Nanos ahead = 90'000;  // clock skew within the allowed margin of 100 us
   cluster.fabric().skew(1, ahead);
   const std::uint64_t key = cluster.key_at({2, 3});
-  EXPECT_EQ(cluster.put(1, key, 1).result.status, OpStatus::ok);  // the DTE is on node 1
+  EXPECT_EQ(cluster.put(1, key, 1).result.status, OpStatus::ok);  // places the DTE on node 1
   const EntryId first = cluster.settings().format.entry(cluster.word(cluster.candidate(key, 0)));
   cluster.begin_get(0, key);
   const Nanos began = cluster.fabric().now();
-  EXPECT_TRUE(cluster.step(0));  // the index word
+  EXPECT_TRUE(cluster.step(0));  // the GET reads the index word
   EXPECT_EQ(cluster.put(2, key, 2).result.status, OpStatus::ok);
   Dawdle done;
-  // The owner looks every 5 us.
+  // The owner scans for expired entries every 5 us.
   DataTable& table = cluster.store().local(1).workers[0]->table;
   for (int i = 0; i < 400 && done.reused_after == 0; ++i) {
     table.scan(cluster.fabric().now() + ahead, 64);
@@ -150,11 +153,12 @@ Dawdle dawdle(const std::string& mutant) {
 }
 
 TEST(Recycling, NoEntryIsUsedAgainWhileAGetMayReadIt) {
-  // 1 ms of expiry; not before it, for the third node's clock is behind the owner's by less than the margin.
+  // The expiry period is 1 ms. The entry must not be reused earlier, although its owner's clock is ahead of
+  // the clock of the node that replaced it: the clock margin covers the difference.
   const Dawdle hardened = dawdle("");
   EXPECT_GE(hardened.reused_after, 1'000'000);
   EXPECT_LT(hardened.reused_after, 2'000'000);
-  EXPECT_EQ(hardened.seen.value, 2u);  // the retry finds the entry free, and starts over
+  EXPECT_EQ(hardened.seen.value, 2u);  // the GET finds the entry reused and starts over
   const Dawdle unguarded = dawdle("margin-ignored");
   EXPECT_GT(unguarded.reused_after, 0);
   EXPECT_LT(unguarded.reused_after, 1'000'000);
@@ -174,7 +178,7 @@ TEST(Recycling, OperationsEndAfterTheExpiryPeriod) {
   cluster.step_through_cas(0, 1);
   cluster.fabric().advance(1'000'000);
   const Outcome late = cluster.finish(0);
-  EXPECT_EQ(late.result.status, OpStatus::timeout);  // rolled back
+  EXPECT_EQ(late.result.status, OpStatus::timeout);  // the PUT expired and was rolled back
   EXPECT_EQ(late.result.effect, kv::Effect::none);
   EXPECT_EQ(cluster.get(1, 5).value, 1u);
 }
@@ -194,7 +198,7 @@ TEST(Recycling, LazyStampsReachTheirOwner) {
   EXPECT_EQ(cluster.counter("stamps_remote"), 1);
 }
 
-// Without in-order placement, entries are awaited by completion and words by their watermark.
+// Without in-order placement, entries must be awaited by completion, index words by their watermark.
 TEST(Completion, TheTailIsOnlyPolledWhereBytesArriveInOrder) {
   for (const bool is_ordered : {true, false}) {
     TestCluster::Shape shape;
@@ -276,25 +280,25 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;     // of scrub, not of the fault-free protocol
-  expected.has_incarnation = false;  // of nodes that are lost
+  expected.migrate_tags = false;     // not a fix of a published hole: it serves scrub
+  expected.has_incarnation = false;  // not a fix of a published hole: it serves lost nodes
   EXPECT_EQ((*settings)->rules, expected);
 }
 
-// A6: a CAS that is executed late is fenced by the word's generation, as long as that has not come round
-// (H16).
+// A6: the word's generation fences a CAS that is executed late, unless the generation number has wrapped
+// around meanwhile (H16).
 TEST(Options, ARequestThatMayBeExecutedTooLateIsRefused) {
   const auto module = make_module();
   kv::Options options(module->options());
   fabric::Capabilities can;
   can.request_lifetime = 33'000'000;
   EXPECT_TRUE(fabric::check(module->requirements(options), can));
-  ASSERT_TRUE(options.set("nessie.expiry", "2us"));  // 16,382 uses of an entry in 32.8 ms
+  ASSERT_TRUE(options.set("nessie.expiry", "2us"));  // an entry is used 16,382 times in 32.8 ms
   const Result<> refused = fabric::check(module->requirements(options), can);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("after it was posted"), std::string::npos)
       << refused.error().message;
-  ASSERT_TRUE(options.set("nessie.filter-bits", "11"));  // ten bits of generation are left
+  ASSERT_TRUE(options.set("nessie.filter-bits", "11"));  // leaves ten bits for the generation
   ASSERT_TRUE(options.set("nessie.expiry", "30us"));
   EXPECT_FALSE(fabric::check(module->requirements(options), can));
   ASSERT_TRUE(options.set("nessie.expiry", "40us"));

@@ -1,4 +1,4 @@
-// The end of a PUT or DELETE, after its own CAS: removing duplicates, commit, rollback.
+// Ends a PUT or DELETE after its own CAS: removes duplicates, commits, or rolls back.
 #include "nessie/finish.h"
 
 #include "common/base/probe.h"
@@ -11,7 +11,8 @@
 namespace loch::nessie {
 namespace {
 
-// To be taken back in the background, and with it what was staged.
+// Describes an operation that the background is to roll back, with the entries that it had staged for
+// reuse.
 Unfinished leave_staged(Lane& lane, const Writing& w, const cuckoo::Place& place) {
   Unfinished left = leave(lane, Unfinished::Step::take_back, place, w.own, w.replaced, lane.in_hand.linked);
   left.staged = w.staged;
@@ -33,13 +34,15 @@ coro::Task<Attempt> commit(Access access, Writing* w) {
       if (settings.rules.settles_later) access.own().unfinished.push_back(left);
       co_return Attempt::ambiguous;
     }
-    if (!swap.done()) co_return Attempt::conflict;  // somebody broke the entry's lease
+    // another client broke the entry's lease and took the word away
+    if (!swap.done()) co_return Attempt::conflict;
   }
   set_meta(access.lane, access.lane.in_hand.linked, {.is_valid = true, .kind = w->kind});
   co_return Attempt::ok;
 }
 
-// The tombstone was verified: nobody else is at work on the key, and it leaves the index.
+// Ends a DELETE whose tombstone was verified: no other operation works on the key, and the tombstone
+// leaves the index.
 coro::Task<Attempt> end_tombstone(Access access, Writing* w) {
   const Settings& settings = access.settings();
   const cuckoo::Place place = w->hash.candidate(w->rank);
@@ -94,7 +97,8 @@ coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why) {
   const EntryId linked = access.lane.in_hand.linked;
   const Swap swap = co_await take_back(access, place, w->own, to, Proof::expected_ours);
   if (swap.outcome == Swap::Outcome::unknown) {
-    // It is taken back later; nothing happened, unless another entry of the key was removed already.
+    // The background will roll the PUT back. The PUT has no effect, unless it has removed a duplicate of
+    // the key already.
     LOCH_PROBE("nessie.rollback-unknown");
     if (!settings.rules.settles_later || w->removed_duplicate) co_return Attempt::ambiguous;
     access.own().unfinished.push_back(
@@ -103,14 +107,14 @@ coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why) {
   }
   if (swap.done()) {
     co_await bury_restored(access, place, to);
-    co_await recycle(access, linked);  // readers may hold its word
+    co_await recycle(access, linked);  // readers may still hold the word of the rolled-back entry
     if (restores && replaced_entry && !access.lane.has(Flaw::rollback_stamps_restored)) {
-      // The entry that was staged first is back in its slot.
+      // The replaced entry is back in its slot, so it must not be stamped.
       w->unstage(settings.format.entry(w->replaced));
     }
   }
-  // Where nothing but the own entry is ever touched, only a repair can have taken it back: the entry
-  // that it replaced is linked again, and must not be stamped.
+  // If our word is gone although operations never touch other operations' entries, then a repair has
+  // rolled this operation back. The replaced entry is linked again and must not be stamped.
   if (swap.done() || settings.rules.removes_duplicates) co_await recycle_staged(access, w);
   co_return why;
 }

@@ -1,25 +1,26 @@
-// How a PUT or DELETE ends once its word is in the slot (2017, 4.2.2, 4.2.4 and 4.3.2): other entries of the
-// key go, as published, then it is committed, or taken back.
+// Ends a PUT or DELETE whose word is in the slot (2017, 4.2.2, 4.2.4 and 4.3.2): removes other entries of
+// the key (published variants), then commits or rolls back.
 #pragma once
 
 #include "nessie/put.h"
 
 namespace loch::nessie {
 
-// 2017 and 2015 (H1, H4, H5): other entries of the key beyond the own slot are CASed to EMPTY at once,
-// pending ones too. They are staged.
+// Published variants (2017 and 2015; H1, H4, H5): CASes entries of the key in later candidate slots to
+// EMPTY at once, pending ones too, and stages them to be stamped.
 [[nodiscard]] coro::Task<Attempt> remove_duplicates(Access access, Writing* w);
 
-// Verified: a PUT's entry becomes valid, a tombstone leaves the index. conflict: somebody else took the word
-// away. ambiguous: its CAS ended in an error, and goes on in the background (unfinished.h).
+// Ends a verified operation: a PUT's entry becomes valid, a DELETE's tombstone leaves the index.
+// conflict: another operation took the word away. ambiguous: the CAS ended in an error and is settled in
+// the background (unfinished.h).
 [[nodiscard]] coro::Task<Attempt> end(Access access, Writing* w);
 
-// H3: the slot gets back exactly the word that it held; nothing that was replaced has been marked yet.
-// Duplicates that were removed stay removed, and are marked. Ends as `why`, or in link_error or ambiguous if
-// the slot's node cannot be reached.
+// Rolls back (H3): restores the exact word that the slot held; replaced entries were not stamped yet.
+// Duplicates that were removed stay removed and are stamped. Ends as `why`, or in link_error or ambiguous
+// if the slot's node cannot be reached.
 [[nodiscard]] coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why);
 
-// The entries that gave way are marked.
+// Stamps the staged entries, which this operation removed from the index, for reuse.
 [[nodiscard]] coro::Task<void> recycle_staged(Access access, Writing* w);
 
 }  // namespace loch::nessie

@@ -1,6 +1,6 @@
-// nessie_fix_costs [hardware] [value bytes]: what each fix of the published protocol costs, on the
-// simulator: READs and CASes of the index, READs of entries, and microseconds, per operation, of one
-// client in an otherwise idle cluster. Each fix is switched off (or each option on) by itself.
+// nessie_fix_costs [hardware] [value bytes]: prints the cost of each fix of the published protocol on the
+// simulator: READs and CASes of index words, READs of entries, and microseconds, per operation of one
+// client in an otherwise idle cluster. In each row one fix is switched off or one option on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ constexpr const char* kind_names[kinds] = {"GET hit", "GET miss",      "PUT upda
                                            "DELETE",  "DELETE absent", "MIGRATE"};
 struct Measured {
   Cost cost[kinds];
-  std::uint32_t wrong = 0;  // operations that did not end as they must
+  std::uint32_t wrong = 0;  // operations with an unexpected result
 };
 
 struct Row {
@@ -71,7 +71,7 @@ coro::Task<void> one_operation(TestRun* run, Kind kind, std::uint64_t key, Measu
     cuckoo::KeyHash hash = run->store().settings().family.hash(bytes);
     const cuckoo::Place place = hash.candidate(0);
     const Attempt moved = co_await client.migrate_from(place, &stats);
-    if (moved != Attempt::ok) co_return;  // the slot is EMPTY, or its key's other slots are full
+    if (moved != Attempt::ok) co_return;  // the slot is EMPTY, or the key's other slots are full
   }
   if (!is_right) ++out->wrong;
   out->cost[kind].add(stats, worker.now() - begin);
@@ -106,7 +106,8 @@ Measured measure_row(const Row& row, const fabric::sim::HardwareProfile& hardwar
   config.max_keys = keys + samples;
   std::map<std::string, std::string> options = row.options;
   options.try_emplace("nessie.cache", "off");
-  options.try_emplace("nessie.min-spare", "4096");  // nothing expires during the measurement
+  // enough entries that none has to expire during the measurement
+  options.try_emplace("nessie.min-spare", "4096");
   TestRun run(fabric::count_requests(std::move(*fabric), {}), config, options, row.mutant);
   Measured measured;
   run.start(0, [&] { return measure(&run, &measured); });

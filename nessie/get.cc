@@ -11,7 +11,7 @@
 namespace loch::nessie {
 namespace {
 
-// The entry is committed and the key's: brings its value into this lane.
+// Brings the value of a committed entry of the key into this lane's landing buffer.
 coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos read_at, kv::Key key) {
   const EntryLayout& entry = access.settings().entry;
   Lane& lane = access.lane;
@@ -19,11 +19,12 @@ coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos rea
   if (found.extent == Extent::header) {
     const Fetched whole = co_await fetch_for(access, word, Extent::full, key);
     if (!whole.ok) co_return Looked{whole.why == Attempt::expired ? Look::expired : Look::failed, {}};
-    if (!whole.is_key) co_return Looked{Look::conflict, {}};  // H22: reused between the two READs
+    // H22: the entry was reused between the two READs
+    if (!whole.is_key) co_return Looked{Look::conflict, {}};
     found = whole;
   }
   if (found.is_local) {
-    // Copied out, because the entry may be reused E after it has left the index.
+    // A local value is copied, because the entry may be reused E after it left the index.
     co_await worker.compute(worker.costs().copy(entry.value_size()));
     const auto kept =
         static_cast<std::uint32_t>(found.region->kept(found.offset + entry.value_at(), entry.value_size()));
@@ -32,7 +33,8 @@ coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos rea
                           found.region->at(found.offset + entry.value_at()), kept);
     }
   }
-  // Every byte is here: had the operation taken longer than E, they might be another entry's.
+  // All bytes have been read. If the operation has taken longer than E, they may belong to a reused
+  // entry.
   if (access.is_over_age()) co_return Looked{Look::expired, {}};
   const std::uint32_t kept = std::min(access.settings().config.kept_value_bytes, entry.value_size());
   const kv::ValueView value{lane.node.landing->at(lane.landing_base + entry.value_at()), entry.value_size(),
@@ -45,8 +47,8 @@ coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos rea
   co_return Looked{Look::value, value};
 }
 
-// Compares the entry that `word` names with the key. A pending entry leads to the version before
-// it, which is committed or gone: chains have length 1.
+// Compares the key of the entry that `word` names. A pending entry leads to its previous version, which
+// is committed or gone, so that the recursion has depth 1.
 coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key key, bool is_previous) {
   const Settings& settings = access.settings();
   if (const std::optional<Looked> cached = look_in_cache(access, word, read_at, key)) {

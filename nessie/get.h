@@ -1,5 +1,5 @@
-// GET (2017, 4.2.1 and 4.3.2): a forward pass over the candidate slots in rank order, and, if the key is in
-// none of them, a reverse pass that confirms it.
+// GET (2017, 4.2.1 and 4.3.2): a forward pass over the candidate slots in rank order and, if none holds
+// the key, a reverse pass that confirms its absence.
 #pragma once
 
 #include "common/onesided/get.h"
@@ -11,7 +11,7 @@ using onesided::Got;
 using onesided::Look;
 using onesided::Looked;
 
-// The passes of common/onesided/get.h over Nessie's tables.
+// Access to Nessie's tables for the GET passes of common/onesided/get.h.
 struct Tables {
   Access access;
 
@@ -32,13 +32,13 @@ struct Tables {
   void count_mismatch() const { ++access.own().counters.reverse_mismatches; }
 };
 
-// One attempt. The value, if ok, lies in the lane's landing buffer or in Lane::pinned, until the lane's next
-// operation.
+// One attempt of a GET. If ok, the value lies in the lane's landing buffer or in Lane::pinned until the
+// lane's next operation.
 [[nodiscard]] coro::Task<Got> get_once(Access access, kv::Key key);
 [[nodiscard]] Attempt attempt_of(onesided::Outcome outcome);
 
-// The word cache's answer, if it has one; a hit lives until E after the word was read (2017, 4.1.3).
-// `read_at`: now() before that. What a value lies in is pinned in Lane::pinned.
+// Looks the word up in the node's cache; a hit is valid until E after the word was read (2017, 4.1.3).
+// `read_at` is now() before that READ. A cached value is pinned by Lane::pinned.
 [[nodiscard]] std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv::Key key);
 
 }  // namespace loch::nessie

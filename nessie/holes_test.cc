@@ -1,5 +1,5 @@
-// The published protocol's two best known holes as scripts: the same schedule violates the 2017
-// rules and not the hardened ones. (`./loch explore` tries all schedules.)
+// Scripted schedules for holes of the published protocol: each schedule violates the 2017 rules and not
+// the hardened ones. (`./loch explore` tries all schedules.)
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -17,9 +17,9 @@ TestCluster::Shape shape(const char* variant, std::uint32_t functions, std::stri
   return shape;
 }
 
-// H1. K = 1 at its last slot, X at the middle one, the first one free again. A PUT of K takes the
-// free slot and, in the 2017 text, removes the committed entry at once; a PUT of X then makes it
-// abort, and nothing is left of K.
+// H1. K = 1 is at its last slot and key X at the middle one; the first slot is free again. A PUT of K
+// takes the free slot and, by the 2017 text, removes the committed entry of K at once. A PUT of X then
+// makes the PUT of K abort, and no entry of K is left.
 OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -34,12 +34,11 @@ OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   EXPECT_FALSE(cluster.settings().format.is_empty(cluster.word(places[2])));
 
   cluster.begin_put(2, k, 11);
-  // Lets the PUT run until it has done its CASes: one to take a slot and, in 2017, one to remove the
-  // duplicate.
+  // Run the PUT until its CASes are done: one to take a slot and, in 2017, one to remove the duplicate.
   const bool removes = cluster.settings().rules.removes_duplicates;
   cluster.step_through_cas(2, removes ? 2 : 1);
   EXPECT_EQ(cluster.put(4, x, 22).result.status, OpStatus::ok);
-  cluster.step_until_waiting(2);  // verifies, finds X changed, rolls back, waits to try again
+  cluster.step_until_waiting(2);  // the PUT verifies, finds X changed, rolls back, and backs off
   EXPECT_FALSE(cluster.fabric().is_done(cluster.worker(2)));
   const Outcome seen = cluster.get(0, k);
   if (seen.result.status == OpStatus::ok) EXPECT_EQ(seen.value, 1u);
@@ -54,19 +53,19 @@ TEST(Holes, H1PutDestroysBeforeItCommits) {
   EXPECT_EQ(get_after_aborted_put("hardened", "destructive-put"), OpStatus::not_found);
 }
 
-// H2. K is at its second slot and never absent. Between a GET's reads it moves to the first slot and
-// back: in the 2017 text the first slot holds the same EMPTY word as before.
+// H2. K is at its second slot and is never absent. Between a GET's reads K moves to the first slot and
+// back; by the 2017 text the first slot then holds the same EMPTY word as before.
 OpStatus get_while_key_moves_twice(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
   const std::vector<cuckoo::Place> places{cluster.candidate(k, 0), cluster.candidate(k, 1)};
   EXPECT_EQ(cluster.put(0, k, 1).result.status, OpStatus::ok);
-  EXPECT_EQ(cluster.migrate(0, places[0]).moved, Attempt::ok);  // K is at its second slot
+  EXPECT_EQ(cluster.migrate(0, places[0]).moved, Attempt::ok);  // K is now at its second slot
   cluster.begin_get(2, k);
-  EXPECT_TRUE(cluster.step(2));  // the first slot: EMPTY
+  EXPECT_TRUE(cluster.step(2));  // the GET reads the first slot: EMPTY
   cluster.begin_migrate(4, places[1]);
   cluster.step_through_cas(4, 2);  // K is in the first slot, not yet committed
-  EXPECT_TRUE(cluster.step(2));    // the second slot: EMPTY
+  EXPECT_TRUE(cluster.step(2));    // the GET reads the second slot: EMPTY
   EXPECT_EQ(cluster.finish(4).moved, Attempt::ok);
   EXPECT_EQ(cluster.migrate(0, places[0]).moved, Attempt::ok);
   const Outcome seen = cluster.finish(2);
@@ -80,7 +79,8 @@ TEST(Holes, H2EmptyWordsComeBack) {
   EXPECT_EQ(get_while_key_moves_twice("hardened", "empty-not-unique"), OpStatus::not_found);
 }
 
-// H3. A PUT replaced K = 1 and must give up; what it restores decides what is left.
+// H3. A PUT that has replaced K = 1 must give up; the word that its rollback restores decides what a
+// later GET of K returns.
 OpStatus get_after_rolled_back_update(std::string mutant) {
   TestCluster cluster(shape("hardened", 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -102,16 +102,16 @@ TEST(Holes, H3RollbackMustRestore) {
   EXPECT_EQ(get_after_rolled_back_update("rollback-to-empty"), OpStatus::not_found);
 }
 
-// H6. A MIGRATE has read its source; a DELETE of the key completes; the MIGRATE inserts its copy. A
-// GET that follows the copy's previous version would return what was deleted.
+// H6. A MIGRATE reads its source, a DELETE of the key completes, and the MIGRATE links its copy. A GET
+// that followed the copy's previous version would return the deleted value.
 OpStatus get_after_delete_under_migrate(std::string mutant) {
   TestCluster cluster(shape("hardened", 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
   EXPECT_EQ(cluster.put(0, k, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(2, cluster.candidate(k, 0));
-  EXPECT_TRUE(cluster.step(2, 3));  // source word, source entry, target word
+  EXPECT_TRUE(cluster.step(2, 3));  // the MIGRATE reads the source word, the source entry and the target word
   EXPECT_EQ(cluster.remove(4, k).result.status, OpStatus::ok);
-  cluster.step_through_cas(2, 1);  // the copy is in the target slot
+  cluster.step_through_cas(2, 1);  // the copy is now in the target slot
   cluster.begin_get(0, k);
   for (int i = 0; i < 20 && cluster.step(0); ++i) {
   }
@@ -124,7 +124,7 @@ TEST(Holes, H6CopiesHaveNoPreviousVersion) {
   EXPECT_EQ(get_after_delete_under_migrate("migrate-copies-prev"), OpStatus::ok);
 }
 
-// A PUT that removes before it inserts leaves a moment without the key.
+// A PUT that removes the old entry before it links the new one leaves the key absent for a while.
 TEST(Holes, RemoveBeforeCommitLosesTheKeyForAWhile) {
   for (const bool is_mutant : {false, true}) {
     TestCluster cluster(shape("hardened", 3, is_mutant ? "remove-before-commit" : ""));
@@ -138,7 +138,7 @@ TEST(Holes, RemoveBeforeCommitLosesTheKeyForAWhile) {
   }
 }
 
-// H20. The CAS must not overtake the stores to the entry.
+// H20. The CAS that links an entry must not overtake the stores to the entry.
 TEST(Holes, LinkBeforeWriteShowsAnEmptyEntry) {
   for (const bool is_mutant : {false, true}) {
     TestCluster cluster(shape("hardened", 3, is_mutant ? "link-before-write" : ""));
@@ -154,7 +154,7 @@ TEST(Holes, LinkBeforeWriteShowsAnEmptyEntry) {
   }
 }
 
-// H7, H13: two PUTs that insert the same absent key into different slots: at most one commits.
+// H7, H13: two PUTs insert the same absent key into different slots; at most one may commit.
 TEST(Holes, TwoInsertersOfOneKey) {
   for (std::uint32_t lead = 0; lead < 12; ++lead) {
     TestCluster cluster(shape("hardened", 3));
@@ -163,7 +163,7 @@ TEST(Holes, TwoInsertersOfOneKey) {
         cluster.key_at(cluster.candidate(k, 0), {cluster.candidate(k, 1), cluster.candidate(k, 2)});
     EXPECT_EQ(cluster.put(0, first, 5).result.status, OpStatus::ok);
     cluster.begin_put(2, k, 11);
-    EXPECT_TRUE(cluster.step(2));  // has seen the first slot full
+    EXPECT_TRUE(cluster.step(2));  // the PUT has seen the first slot full
     EXPECT_EQ(cluster.remove(0, first).result.status, OpStatus::ok);
     cluster.begin_put(4, k, 12);
     cluster.step(4, lead);

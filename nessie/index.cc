@@ -1,4 +1,5 @@
-// READ and CAS of index words: by watermark or by completion, over a new connection after an error.
+// READ and CAS of index words, awaited by watermark or by completion, and repeated over a new connection
+// after an error.
 #include "nessie/index.h"
 
 #include "common/base/probe.h"
@@ -9,8 +10,9 @@
 namespace loch::nessie {
 namespace {
 
-// The word names memory that was declared lost, which makes it nobody's: whoever meets it empties the slot
-// before going on, so that all agree on when the key went. What the slot holds then.
+// Empties a slot whose word names memory that was declared lost. Such a word has no owner, so the first
+// operation that meets it empties the slot, after which all operations agree that the key is absent.
+// Returns what the slot holds then.
 coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
   LOCH_PROBE("nessie.lost-word-buried");
   const WordFormat& format = access.settings().format;
@@ -21,15 +23,16 @@ coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
     ++access.own().counters.lost_words_buried;
     co_return WordRead{true, emptied};
   }
-  // Somebody else was first, or asked the slot after an error: what it holds now is the answer, unless it
-  // is another such word (a rollback may have brought it back), which a later attempt meets.
+  // Another operation changed the slot first, or the slot was read after an error: its word is the
+  // answer. If that word names lost memory again (a rollback may have restored it), a later attempt
+  // empties it.
   const bool is_known = swap.outcome == Swap::Outcome::lost || swap.seen == emptied;
   co_return WordRead{is_known && !names_lost_memory(access.lane, swap.seen), swap.seen};
 }
 
-// H17: the outcome of a CAS that ended in an error is asked of the slot. Once the connection is a
-// new one, the old request cannot take effect any more. `expected` in the slot means that it did not;
-// what any other word means depends on who can write it (A1).
+// H17: finds out the outcome of a CAS that ended in an error by reading the slot. Over a new connection
+// the old request can no longer take effect. If the slot holds `expected`, the CAS did not take place;
+// what any other word proves depends on who can write it (A1).
 coro::Task<Swap> settle_swap(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
   ++access.own().counters.ambiguous_swaps;
   const bool is_back = co_await reconnect(&access.lane, access.own().shares[place.node].index.node);
@@ -59,7 +62,7 @@ coro::Task<Swap> settle_swap(Access access, cuckoo::Place place, Word expected, 
   co_return Swap{Swap::Outcome::unknown, now.word};
 }
 
-// Mutant cpu-cas-on-index: atomic against nothing that the NIC does.
+// Mutant cpu-cas-on-index: a compare-and-swap by the CPU, which is not atomic against CASes of the NIC.
 coro::Task<Swap> swap_by_cpu(Access access, cuckoo::Place place, Word expected, Word desired) {
   std::byte* slot = access.node().index->at(place.slot * 8);
   if (access.stats != nullptr) ++access.stats->index_cas;
@@ -71,7 +74,7 @@ coro::Task<Swap> swap_by_cpu(Access access, cuckoo::Place place, Word expected, 
   co_return Swap{Swap::Outcome::swapped, seen};
 }
 
-// Mutant unlock-by-write: an unconditional WRITE to a word that others CAS.
+// Mutant unlock-by-write: an unconditional WRITE to a word that other clients CAS.
 coro::Task<bool> overwrite_index(Access access, cuckoo::Place place, Word word) {
   const IndexShare& share = access.own().shares[place.node];
   const fabric::LocalSlice source{access.node().words, access.lane.word_at(lane_flush)};
@@ -81,7 +84,7 @@ coro::Task<bool> overwrite_index(Access access, cuckoo::Place place, Word word) 
   co_return done.ok();
 }
 
-// READ of a slot's word.
+// A READ of a slot's word.
 struct WordReading : LaneReading {
   std::uint32_t share_number = 0;
   std::uint64_t slot = 0;
@@ -120,7 +123,7 @@ coro::Task<WordRead> read_index(Access access, cuckoo::Place place) {
     if (!has_come) co_return WordRead{};
   }
   const Word word = fabric::load_word(node.words->at(access.lane.word_at(lane_index)));
-  // Memory without a watermark is an index that nobody laid out: its node came back empty.
+  // A word without a watermark was never initialised: the node came back with empty memory.
   if (!WordFormat::is_stored(word)) [[unlikely]] {
     LOCH_PROBE("nessie.index-not-laid-out");
     co_return WordRead{};
@@ -141,7 +144,8 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
   for (int attempt = 0; attempt < most_tries; ++attempt) {
     const IndexShare& share = access.own().shares[place.node];
     if (share.is_void) [[unlikely]] {
-      // What it held is gone; but an own word may be in it as it was laid out anew since, where it was.
+      // The slot's share lies on no node, so its content is lost. Only an own word may still be in the slot,
+      // if the share is initialised again at its old place.
       co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
     }
     const fabric::NodeId peer = share.index.node;

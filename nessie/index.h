@@ -1,5 +1,5 @@
-// READ and CAS of index words, which is all that operations do to the index (2017, 4.1.2), and what follows
-// an error.
+// READ and CAS of index words, the only accesses that operations make to the index (2017, 4.1.2), and how
+// their errors are resolved.
 #pragma once
 
 #include "common/onesided/get.h"
@@ -9,37 +9,46 @@ namespace loch::nessie {
 
 using onesided::WordRead;
 
-// READs the slot's word; tried again once over a new connection. Not ok: the node cannot be reached, the
-// share lies nowhere, or its memory was never laid out. A word that names lost memory is never returned: the
-// slot is emptied first, so that all agree on when the key went (A4).
+// READs the word of a slot; a failed READ is repeated once over a new connection. Not ok if the node
+// cannot be reached, the share of the index lies on no node, or its memory was never initialised. A word
+// that names lost memory is never returned: the slot is emptied first, so that all operations agree on
+// when the key became absent (A4).
 [[nodiscard]] coro::Task<WordRead> read_index(Access access, cuckoo::Place place);
 
 struct Swap {
   enum class Outcome : std::uint8_t { swapped, lost, unknown };
   Outcome outcome = Outcome::lost;
-  Word seen = 0;  // what the slot held, if lost
+  Word seen = 0;  // the word that the slot held, if the CAS lost
   [[nodiscard]] bool done() const { return outcome == Outcome::swapped; }
 };
 
-// What reading the slot again proves about a CAS that ended in an error (H17, A1), when it no longer holds
-// `expected`.
+// What a READ of the slot proves about a CAS that ended in an error, if the slot no longer holds
+// `expected` (H17, A1).
 enum class Proof : std::uint8_t {
-  none,            // others may write `desired` too: proves nothing
-  desired_stays,   // this operation alone writes `desired`, and nobody changes it: there or not, it is known
-  desired_unique,  // this operation alone writes `desired`, but others may have changed it since
-  expected_ours,   // `expected` is this operation's own, and nobody else changes it: the CAS took place
+  none,  // the slot's word proves nothing, because other operations may write `desired` too
+  // only this operation writes `desired` and no other changes it: the CAS took place if and only if the
+  // slot holds it
+  desired_stays,
+  // only this operation writes `desired`, but others may have replaced it: if the slot holds it, the CAS
+  // took place
+  desired_unique,
+  // `expected` is this operation's own word, which no other changes: its absence proves that the CAS took
+  // place
+  expected_ours,
 };
 
-// CAS of the slot from `expected` to `desired`. One that ended in an error is settled by what the slot holds
-// afterwards, as far as `proof` goes, and repeated if it did not take place; `unknown` is what is left.
+// CAS of the slot from `expected` to `desired`. After an error the slot is read: by `proof` its word may
+// tell the outcome, and a CAS that did not take place is repeated. The result is `unknown` if neither is
+// possible.
 [[nodiscard]] coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, Word desired,
                                           Proof proof);
 
-// Takes an entry out of the index: the same CAS, or what the known-bad variant unlock-by-write makes of it.
+// Takes an entry out of the index by swap_index(), or by a WRITE in the known-bad variant
+// unlock-by-write.
 [[nodiscard]] coro::Task<Swap> take_back(Access access, cuckoo::Place place, Word own, Word to, Proof proof);
 
-// The word that an own one had replaced is back in its slot. If it was declared lost meanwhile, nobody need
-// ever meet it again: the one who puts it back empties it.
+// To be called after a rollback has restored `word` in its slot. If the memory that the word names was
+// declared lost meanwhile, empties the slot, because no later operation need ever read it.
 [[nodiscard]] coro::Task<void> bury_restored(Access access, cuckoo::Place place, Word word);
 
 }  // namespace loch::nessie

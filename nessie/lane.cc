@@ -1,4 +1,4 @@
-// A lane's place among those of its node and worker.
+// Initialises a lane: its buffers among those of its node, and its registration with its worker.
 #include "nessie/lane.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// What an operation of Nessie works with. A Lane is one window slot of a client worker, or the worker's
-// background work or its repairs: buffers, connections, the worker's own entries, and nothing of any
-// operation. An Access is what one attempt of an operation takes along: the lane, whom its requests count
-// for, and since when it runs.
+// The resources of Nessie's operations. A Lane is one window slot of a client worker, or the worker's
+// background work, or its repairs: it has buffers, connections and the worker's own entries, and no state
+// of any operation. An Access is the context of one attempt of an operation: the lane, the statistics
+// that its requests count in, and its start time.
 //
-// Every operation and every step of one is a coroutine of its own that says what it takes and returns:
-// operations.h has the three that a client calls, and each header names the section of the paper that it is.
-// A lane runs one operation at a time.
+// Every operation and every step of an operation is a coroutine with explicit parameters and results:
+// operations.h has those that a client calls, and each header names the paper's section that it
+// implements. A lane runs one operation at a time.
 #pragma once
 
 #include <array>
@@ -19,45 +19,46 @@
 
 namespace loch::nessie {
 
-// How one attempt of an operation ended.
+// The result of one attempt of an operation.
 enum class Attempt : std::uint8_t {
   ok,
   not_found,
   exists,      // INSERT: some slot names a committed entry of the key
-  conflict,    // a concurrent operation: back off, start over
-  again,       // a MIGRATE made room: start over at once
-  expired,     // older than E
-  no_entry,    // no free DTE: back off until one has expired
-  table_full,  // MIGRATE found no way within its depth
-  link_error,  // a node cannot be reached; nothing was changed, or it was taken back
-  ambiguous,   // a CAS ended in an error and its node cannot be reached to ask (H17)
+  conflict,    // a concurrent operation interfered: back off, then start over
+  again,       // a MIGRATE has freed a slot: start over at once
+  expired,     // the attempt took longer than the expiry period E
+  no_entry,    // no DTE is free: back off until one has expired
+  table_full,  // MIGRATE found no free slot within its depth limit
+  link_error,  // a node cannot be reached; nothing was changed, or the change is rolled back
+  ambiguous,   // a CAS ended in an error and its node cannot be reached to learn the outcome (H17)
 };
 
-// Keys that one PUT may move, and one more (nessie.migrate-depth is at most 16).
+// Number of keys that one PUT may move, plus one (nessie.migrate-depth is at most 16).
 constexpr std::uint32_t most_moves = 17;
 
-// Entries that the operation under way on a lane has in hand. Whether a word of the index names one is for
-// the operation to say: the search for lost entries leaves them alone (doubts.h).
+// Entries that the current operation of a lane uses. The search for lost entries (doubts.h) leaves them
+// alone, because only the operation knows whether an index word names them.
 struct InHand {
-  bool is_writing = false;                   // the next two are of a PUT or DELETE that is under way
-  std::optional<EntryId> fresh;              // allocated, and in no slot
-  EntryId linked;                            // an entry whose word is, or may be, in a slot
-  std::array<EntryId, most_moves> copies{};  // of the MIGRATEs under way
+  bool is_writing = false;       // a PUT or DELETE is under way, so that `fresh` and `linked` are valid
+  std::optional<EntryId> fresh;  // an allocated entry that is in no slot
+  EntryId linked;                // an entry whose word is, or may be, in a slot
+  std::array<EntryId, most_moves> copies{};  // copies of the MIGRATEs under way
   std::uint32_t moves = 0;                   // number of `copies` in use
   [[nodiscard]] bool has(const EntryId& id) const;
 };
 
 struct Lane {
-  // Lane `number` of the node's (Settings::lanes). All that it refers to outlives it.
+  // Makes lane `number` of the worker's node (below Settings::lanes). `store` and `worker` must outlive
+  // the lane.
   Lane(NessieStore& store, fabric::Worker& worker, std::uint32_t number);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Offset in NodeState::words of one of the lane's words.
+  // Offset in NodeState::words of word `word` of this lane.
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
-  // The next request may well go to this slot's node.
+  // Prefetches the location of the slot's share, because the next request will probably go there.
   void expect(const cuckoo::Place& place) const { __builtin_prefetch(&own.shares[place.node]); }
 
   NessieStore& store;
@@ -65,27 +66,29 @@ struct Lane {
   NodeState& node;
   WorkerState& own;
   fabric::Worker& worker;
-  std::uint64_t landing_base;  // of the lane's DTE in NodeState::landing
-  std::uint64_t words_base;    // of its words in NodeState::words
-  // The cache entry that holds the last GET's value, if it came from the cache; released by the next
-  // operation.
+  std::uint64_t landing_base;  // offset of the lane's DTE buffer in NodeState::landing
+  std::uint64_t words_base;    // offset of the lane's words in NodeState::words
+  // The cache entry that holds the value of the last GET, if the value came from the cache; released by
+  // the next operation.
   kv::WordCache::Pin pinned;
   InHand in_hand;
-  std::vector<std::byte> key;  // room for one, for who copies it out of an entry and uses it before awaiting
+  // buffer for a key that is copied out of an entry and used before the next co_await
+  std::vector<std::byte> key;
 };
 
-// The context of one attempt, passed by value. The lane outlives every attempt.
+// The context of one attempt of an operation, passed by value. The lane outlives every attempt.
 struct Access {
   Lane& lane;
-  fabric::OpStats* stats = nullptr;  // whom requests count for; null: nobody
+  fabric::OpStats* stats = nullptr;  // statistics in which requests are counted; null: none
   Nanos started = 0;                 // now() when the attempt began
-  bool marks_at_once = false;        // a repair's: entries are marked at once, whatever nessie.stamping says
+  bool marks_at_once = false;        // for repairs: stamps are written at once, whatever nessie.stamping says
 
   [[nodiscard]] const Settings& settings() const { return lane.settings; }
   [[nodiscard]] NodeState& node() const { return lane.node; }
   [[nodiscard]] WorkerState& own() const { return lane.own; }
   [[nodiscard]] fabric::Worker& worker() const { return lane.worker; }
-  // Older than E: what the attempt has read may be another entry's by now (2017, 4.3.1).
+  // Whether the attempt is older than E, so that entries that it has read may have been reused (2017,
+  // 4.3.1).
   [[nodiscard]] bool is_over_age() const {
     return settings().rules.checks_time && worker().now() - started >= settings().expiry;
   }
@@ -94,7 +97,7 @@ struct Access {
   }
 };
 
-// May the slot's word name an entry of the key?
+// Whether the slot's word may name an entry of the key: it is occupied and its filter bits match.
 [[nodiscard]] inline bool holds_filter(const Settings& settings, Word word, cuckoo::KeyHash& hash) {
   return !settings.format.is_empty(word) && settings.format.filter(word) == hash.filter(settings.filter_bits);
 }

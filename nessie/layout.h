@@ -8,17 +8,17 @@
 //
 //   prev   the word that this entry replaced, or 0
 //   stamp  0: live; else which incarnation of the entry left the index, and the deadline after which it
-//          may be reused (Stamp below). The 2017 text's recycle flag and timestamp in ONE word: with two,
-//          an owner can see the flag before the time (H15's table).
+//          may be reused (Stamp below). ONE word holds what the 2017 text calls recycle flag and timestamp:
+//          with two words, an owner could see the flag before the time (H15).
 //   meta   0      1        2             4            7           8
 //          | valid| flags  | generation  | 0          | watermark |
 //          flags: kind (bits 0-1); of a MIGRATE's copy, the source's rank (bits 2-3); the incarnation of
 //          the node's memory (bits 4-7)
 //   tail   0 … 0 | watermark byte
 //
-// K and V are the sizes rounded up to 8. The stride is a multiple of 64, so that no two entries
-// share a cache line. A header READ ends in its own watermark, a full one in the tail (H19). Landing
-// buffers have the same layout.
+// K and V are the key and value sizes rounded up to 8 bytes. The stride is a multiple of 64, so that no
+// two entries share a cache line. A READ of the header ends in the header's watermark, a READ of the full
+// entry in the tail's (H19). Landing buffers have the same layout.
 #pragma once
 
 #include <cstddef>
@@ -34,16 +34,16 @@ enum class EntryKind : std::uint8_t {
   free = 0,  // not owned by any key: in a free list, or never used
   put = 1,
   tombstone = 2,
-  copy = 3,  // a MIGRATE's
+  copy = 3,  // a copy made by a MIGRATE
 };
 
-// The meta word, taken apart.
+// The fields of the meta word.
 struct EntryMeta {
   bool is_valid = false;
   EntryKind kind = EntryKind::free;
-  std::uint8_t source_rank = 0;  // kind copy: which candidate of its key it came from
+  std::uint8_t source_rank = 0;  // of a copy: rank of the slot that it came from among its key's candidates
   std::uint16_t generation = 0;
-  std::uint8_t incarnation = 0;  // of the node's memory
+  std::uint8_t incarnation = 0;  // incarnation of the node's memory
 
   [[nodiscard]] constexpr Word pack() const {
     return watermark_bit | Word{generation} << 16 |
@@ -60,15 +60,15 @@ static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_b
 static_assert(EntryMeta{true, EntryKind::copy, 2, 1, 15}.pack() == (watermark_bit | 0x1'FB01));
 
 // The stamp of an entry that left the index. It names the incarnation of the entry, so that a stamp that
-// arrives late, or twice, marks no other one (A2).
+// arrives late, or twice, affects no later one (A2).
 //
 //     0                    45          46            60            64
 //     | deadline           | suspected | generation  | incarnation |
 //
-// The deadline is in units of 1,024 ns of the unlinker's node clock, rounded up, modulo 2^45 (417 days).
+// The deadline is in units of 1,024 ns of the unlinking node's clock, rounded up, modulo 2^45 (417 days).
 struct Stamp {
   Nanos deadline = 0;
-  // The writer does not know that the entry has left the index: its owner is asked to find out.
+  // True if the writer does not know whether the entry left the index: the owner is asked to find out.
   bool is_suspicion = false;
   std::uint32_t generation = 0;
   std::uint32_t incarnation = 0;
@@ -80,7 +80,7 @@ struct Stamp {
                       (Word{generation} & 0x3FFF) << 46 | Word{incarnation & 15} << 60;
     return word == 0 ? 1 : word;
   }
-  // `node_now` says which of the deadlines that are equal modulo 2^45 is meant: the nearest.
+  // Unpacks a stamp. Of the deadlines that are equal modulo 2^45 the one nearest to `node_now` is meant.
   [[nodiscard]] static constexpr Stamp unpack(Word word, Nanos node_now) {
     const Nanos now_units = node_now >> unit_bits;
     const Word apart = ((word - static_cast<Word>(now_units)) & deadline_mask) << (64 - deadline_bits);
@@ -97,7 +97,7 @@ static_assert(Stamp::unpack(Stamp{5'000'000, true, 0x2001, 9}.pack(), 4'000'000)
 static_assert(Stamp::unpack(Stamp{5'000'000, true, 0x2001, 9}.pack(), 4'000'000).generation == 0x2001);
 static_assert(Stamp::unpack(Stamp{5'000'000, true, 0x2001, 9}.pack(), 9'000'000).deadline == 5'000'192);
 
-// Offsets within one entry, in bytes.
+// Sizes of an entry and offsets within it, in bytes.
 class EntryLayout {
  public:
   EntryLayout(std::uint32_t key_size, std::uint32_t value_size)
@@ -118,8 +118,8 @@ class EntryLayout {
   [[nodiscard]] std::uint32_t full_bytes() const { return tail_at_ + 8; }
   [[nodiscard]] std::uint64_t stride() const { return stride_; }
 
-  // Keeps the header, `kept_value` bytes of the value, and the tail; nothing is elided where that is
-  // all there is.
+  // The bytes of each entry that memory keeps: header, `kept_value` bytes of the value, and tail. Empty
+  // (all bytes are kept) if this would save nothing.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept_value) const {
     const std::uint32_t head = header_bytes() + round_up(kept_value, 8);
     const auto tail = static_cast<std::uint32_t>(stride_ - tail_at_);

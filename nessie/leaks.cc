@@ -1,4 +1,4 @@
-// Looking for entries that nothing names: all words of the index first, then the entries that they leave.
+// Searches for leaked entries: reads all index words first, then the entries that none of them names.
 #include "nessie/leaks.h"
 
 #include <algorithm>
@@ -20,13 +20,13 @@ using Where = std::pair<std::uint32_t, std::uint32_t>;  // an entry's node and i
 using Orphans = std::map<Where, EntryId>;
 
 struct Named {
-  bool is_known = true;  // false: a part of the index could not be read, so that nothing is known
+  bool is_known = true;  // false: a part of the index could not be read, so that no conclusion is possible
   bool is_whole = true;  // false: some entry could not be read
   std::set<Where> entries;
-  std::set<std::uint32_t> silent;  // nodes that did not answer: one wait for each, not one for each entry
+  std::set<std::uint32_t> silent;  // nodes that did not answer; no further entry of theirs is tried
 };
 
-// The entry that a word names, and the one before it if it is pending.
+// Records the entry that a word names and, if that entry is pending, its previous version.
 coro::Task<void> name_entries(Access access, Word word, Named* named) {
   const EntryId id = access.settings().format.entry(word);
   named->entries.emplace(id.node, id.index);
@@ -52,8 +52,8 @@ coro::Task<Named> find_named(Access access) {
     for (const Finding& each : found) {
       if (access.settings().format.is_empty(each.word)) continue;
       if (names_lost_memory(access.lane, each.word)) {
-        // A rollback by scrub has brought this entry's word back: it has no owner, and its node need not be
-        // waited for.
+        // The word names lost memory (a rollback by scrub has restored it): reading the slot empties it,
+        // and the entry's node need not be asked.
         const WordRead read = co_await read_index(access, each.place);
         named.is_whole = named.is_whole && read.ok;
         continue;
@@ -64,7 +64,8 @@ coro::Task<Named> find_named(Access access) {
   co_return named;
 }
 
-// Examines an entry that no word names: it has leaked unless it is in use.
+// Examines an entry that no index word names: it may have leaked if it is neither free nor stamped.
+// Returns false if it cannot be read.
 coro::Task<bool> look_at_entry(Lane* lane, std::uint32_t node, std::uint32_t index, Orphans* orphans) {
   const EntryLayout& entry = lane->settings.entry;
   const fabric::LocalSlice landing{lane->node.words, lane->word_at(lane_pair)};
@@ -85,7 +86,8 @@ coro::Task<bool> look_at_entry(Lane* lane, std::uint32_t node, std::uint32_t ind
   co_return false;
 }
 
-// False: a part of the index could not be read, so that nothing is known, or the entries of a node.
+// Collects possibly leaked entries. Returns false if a part of the index or the entries of a node could
+// not be read.
 coro::Task<bool> find_orphans(Access access, Orphans* orphans) {
   const Settings& settings = access.settings();
   const Named named = co_await find_named(access);
@@ -97,7 +99,8 @@ coro::Task<bool> find_orphans(Access access, Orphans* orphans) {
       if (named.entries.contains({node, index})) continue;
       const bool is_read = co_await look_at_entry(&access.lane, node, index, orphans);
       if (is_read) continue;
-      // A node that is lost has nothing to look for.
+      // A node that cannot be read does not make the scan incomplete if it was declared lost: its entries are
+      // gone.
       const Peer& peer = access.own().peers[node];
       is_whole = is_whole && (peer.is_gone || peer.incarnation > 0);
       break;

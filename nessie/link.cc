@@ -1,4 +1,4 @@
-// Allocating, writing and linking the entry of a PUT or DELETE.
+// Allocates, writes and links the entry of a PUT or DELETE.
 #include "nessie/link.h"
 
 #include "common/base/probe.h"
@@ -15,7 +15,8 @@ coro::Task<void> store_entry(Access access, Writing* w) {
   const Rules& rules = access.settings().rules;
   const InHand& hand = access.lane.in_hand;
   fabric::Worker& worker = access.worker();
-  // A value that an earlier attempt wrote, and nobody saw, is still there.
+  // If an earlier attempt has written the value and the entry was never linked, the copy costs no CPU
+  // time again.
   if (!w->is_written) co_await worker.compute(worker.costs().copy(w->key.size + w->value.size));
   w->is_written = true;
   const EntryId id = hand.fresh ? *hand.fresh : hand.linked;
@@ -25,18 +26,19 @@ coro::Task<void> store_entry(Access access, Writing* w) {
   write_entry(access.lane, id, meta, prev, w->key, w->value);
 }
 
-// Whether the slot has the own word, `own` for `expected`, nobody can say for now.
+// Handles a link whose CAS has an unknown outcome: nobody can say now whether the slot holds `own` or
+// `expected`.
 coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expected) {
   const EntryId linked = access.lane.in_hand.linked;
   if (w->is_fast(access.settings().rules)) {
-    // Either entry may be the linked one: the owners of both find out.
+    // Either entry may be the linked one, so the owners of both are asked to find out.
     LOCH_PROBE("nessie.update-unknown");
     co_await suspect(access, linked);
     const EntryId replaced = access.settings().format.entry(expected);
     co_await suspect(access, replaced);
     co_return Attempt::ambiguous;
   }
-  // The link will be rolled back and was never committed: the PUT has no effect.
+  // The background will roll the link back. The entry was never committed, so the PUT has no effect.
   LOCH_PROBE("nessie.link-unknown");
   if (access.lane.has(Flaw::link_unknown_is_free)) {
     access.own().table.release(linked);
@@ -88,7 +90,7 @@ coro::Task<Attempt> link(Access access, Writing* w) {
   const Swap swap = co_await swap_index(access, place, expected, own, proof);
   if (swap.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
   hand.linked = *hand.fresh;
-  hand.fresh.reset();  // in the index, or perhaps in it: it goes back only by way of its expiry
+  hand.fresh.reset();  // the entry is, or may be, in the index: it can be reused only after its expiry
   if (swap.outcome == Swap::Outcome::unknown) co_return co_await leave_link(access, w, own, expected);
   w->own = own;
   w->replaced = expected;

@@ -1,4 +1,4 @@
-// The entry of a PUT or DELETE, from its allocation to the CAS that puts its word into the chosen slot
+// The entry of a PUT or DELETE, from its allocation to the CAS that stores its word in the chosen slot
 // (2017, 4.2.2).
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace loch::nessie {
 
-// An entry in hand (Lane::in_hand.fresh), with key and value, pending unless the update is a fast one. Ends
-// in ok or no_entry.
+// Provides a pending entry with key and value in Lane::in_hand.fresh (a valid one for an update by a
+// single CAS). Ends in ok or no_entry.
 [[nodiscard]] coro::Task<Attempt> prepare_entry(Access access, Writing* w);
 
-// CAS of the chosen slot from what was seen to the entry's word. Once ok, `own`, `replaced`, `seen` and the
-// staged entries say what has changed. conflict: somebody was first, and the entry is still in hand.
-// link_error: whether the CAS took place is unknown; it will be taken back (unfinished.h). ambiguous: nobody
-// will ever know (H17).
+// CAS of the chosen slot from the word seen to the entry's word. If ok, `own`, `replaced`, `seen` and the
+// staged entries of the Writing are set. conflict: another operation changed the slot first, and the
+// entry stays in hand. link_error: the outcome of the CAS is unknown, and the background rolls it back
+// (unfinished.h). ambiguous: the outcome will never be known (H17).
 [[nodiscard]] coro::Task<Attempt> link(Access access, Writing* w);
 
 }  // namespace loch::nessie

@@ -1,4 +1,4 @@
-// READs and WRITEs of every node's words of members.
+// READs and WRITEs the member table of every node.
 #include "nessie/member_table.h"
 
 #include "common/base/probe.h"
@@ -45,7 +45,8 @@ coro::Task<bool> write_member_words(Lane* lane, fabric::NodeId peer, const Membe
         co_await lane->worker.write(remote, 8ULL * (1 + first), source, 8 * count);
     if (!done.ok()) co_return false;
   }
-  // A WRITE's completion does not say that the remote CPU can see it; a READ behind it does (rule 3).
+  // A WRITE's completion does not prove that the remote CPU can see the data; a READ after the WRITE does
+  // (rule 3 of common/fabric/fabric.h).
   const fabric::Completion pushed = co_await lane->worker.read(remote, 0, scratch, 8);
   if (!pushed.ok()) co_return false;
   fabric::store_word_release(lane->node.words->at(source.offset), watermark_bit | members->version);

@@ -1,4 +1,4 @@
-// The table of members (members.h) as one repair reads it from all nodes and tells it to all (A4).
+// The member table (members.h) as a repair reads it from all nodes and writes it to all (A4).
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace loch::nessie {
 
 struct MemberTable {
   Word version = 0;
-  std::vector<Member> of;  // by node
+  std::vector<Member> of;  // members, indexed by node
 };
 
 [[nodiscard]] inline bool is_among(const std::vector<fabric::NodeId>& nodes, std::uint32_t node) {
@@ -20,15 +20,17 @@ struct MemberTable {
 
 struct Survey {
   MemberTable
-      members;  // the newest that any node has: a declaration that was interrupted has told some of them
-  std::vector<bool> is_up;   // by node: it answers
-  std::vector<bool> is_new;  // a node with fresh memory: it was told nothing, while others were
+      // the newest member table on any node; an interrupted declaration may have reached only some nodes
+      members;
+  std::vector<bool> is_up;   // indexed by node: whether the node answers
+  std::vector<bool> is_new;  // indexed by node: whether its memory is fresh, without a member table
 };
 [[nodiscard]] coro::Task<Survey> survey_members(Lane* lane);
 
-// Every node that is up gets the words, and then the version by which its workers notice. A lost node that
-// can be told is up: from then on it takes part, and has to be told the end as well, or it would never learn
-// where the shares lie. False: a node that is up, or was not lost, could not be told.
+// Writes the member table to every node that is up: first the entries, then the version by which the
+// node's workers notice the change. A lost node that can be written to is up and takes part from then on,
+// so that it must also get the final table, or it would never learn where the shares lie. Returns false
+// if a node that is up, or was not lost, could not be told.
 [[nodiscard]] coro::Task<bool> tell_members(Lane* lane, std::vector<fabric::NodeId> lost, Survey* survey);
 
 }  // namespace loch::nessie

@@ -1,4 +1,5 @@
-// Moving keys: a chain of copies, each entered, its source emptied, and committed.
+// Moves keys to other slots: links a copy of the key's entry in the target slot, empties the source slot,
+// and commits the copy; recursively if the target is full.
 #include "nessie/migrate.h"
 
 #include <algorithm>
@@ -14,13 +15,13 @@
 namespace loch::nessie {
 namespace {
 
-// Sources of the MIGRATEs under way, by depth.
+// Source slots of the nested MIGRATEs under way, indexed by depth.
 using Path = std::array<cuckoo::Place, most_moves>;
 
 coro::Task<Migrated> migrate_at(Access access, Path* path, cuckoo::Place source, Word word,
                                 std::uint32_t depth);
 
-// The source's entry, whole, in a new local entry that is not in the index yet.
+// Copies the source's whole entry to a new local entry that is not in the index yet.
 coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   const Settings& settings = access.settings();
   const EntryLayout& entry = settings.entry;
@@ -41,7 +42,7 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   fabric::copy_from_shared(lane.key.data(), found.region->at(found.offset), entry.key_size());
   move->hash = settings.family.hash(lane.key);
   static_cast<void>(move->hash.candidate(settings.functions() -
-                                         1));  // computes all hashes while the key's bytes are at hand
+                                         1));  // computes all hashes while the key's bytes are available
   const std::uint32_t rank = move->hash.rank_of(move->source);
   if (access.is_over_age() || rank == settings.functions()) {
     lane.own.table.release(*copy);
@@ -54,7 +55,8 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
       static_cast<std::uint32_t>(found.region->kept(found.offset + entry.value_at(), entry.value_size()));
   const kv::ValueView value{kept == 0 ? nullptr : found.region->at(found.offset + entry.value_at()),
                             entry.value_size(), kept};
-  // H6: no previous version. Following it could return a value that a DELETE has removed meanwhile.
+  // H6: the copy has no previous version; a GET that followed it could return a value that a DELETE has
+  // removed.
   const Word prev = settings.rules.migrate_keeps_previous ? move->source_word : 0;
   write_entry(lane, *copy,
               {.is_valid = false, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)},
@@ -62,8 +64,8 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   co_return Attempt::ok;
 }
 
-// The first other candidate of the moved key that is not on the way that led here (H14); if it is
-// full, its key moves first.
+// Finds the target: the first other candidate of the moved key that is not on the path of nested MIGRATEs
+// (H14). If it is full, its key is moved first.
 coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint32_t depth) {
   const WordFormat& format = access.settings().format;
   for (std::uint32_t i = 0; i < access.settings().functions(); ++i) {
@@ -91,7 +93,7 @@ coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint
   co_return Attempt::table_full;
 }
 
-// The copy enters the target, then the source is emptied.
+// Links the copy in the target slot, then empties the source slot.
 coro::Task<Attempt> swing(Access access, Move* move) {
   const Settings& settings = access.settings();
   const WordFormat& format = settings.format;
@@ -110,9 +112,9 @@ coro::Task<Attempt> swing(Access access, Move* move) {
     leave_move(lane, *move, Unfinished::Step::take_back);
     co_return Attempt::link_error;
   }
-  // The tag names the copy, which is what lets scrub tell this MIGRATE's work from a DELETE's (H12). It stays
-  // as long as the copy is not committed, so that after an error it proves itself (A1); without tags the word
-  // is that of every deleter.
+  // The tag in the source slot names the copy, by which scrub distinguishes this MIGRATE from a DELETE
+  // (H12). It stays until the copy is committed, so that after an error its presence proves the CAS (A1).
+  // Without tags the word is the same that every DELETE would write.
   const bool is_tagging = settings.rules.migrate_tags;
   move->left = is_tagging ? format.tagged(move->copy_word) : format.emptied(move->source_word);
   const Swap emptied = co_await take_back(access, move->source, move->source_word, move->left,

@@ -1,6 +1,6 @@
-// MIGRATE (2017, 4.2.3 and 4.3.1): the key in a full slot moves to another of its candidates. Its entry is
-// copied into a new one of this node; the copy enters the target, the source is emptied, and only then is the
-// copy committed, so that the key is in the table once at every moment.
+// MIGRATE (2017, 4.2.3 and 4.3.1): moves the key in a full slot to another of its candidate slots. Its
+// entry is copied to a new one of this node; the copy is linked in the target, the source is emptied, and
+// only then is the copy committed, so that the key is in the table exactly once at every moment.
 #pragma once
 
 #include "nessie/lane.h"
@@ -9,27 +9,27 @@ namespace loch::nessie {
 
 struct Migrated {
   Attempt ended = Attempt::conflict;
-  Word left = 0;  // once ok: what the source holds now
+  Word left = 0;  // if ok: the word that the source slot holds now
 };
 
-// Moves away the key whose entry `word`, as it was read from `source`, names; if all its other candidates are
-// full, the key in the first one moves first, and so on, nessie.migrate-depth deep. Ends in ok; table_full,
-// no_entry, conflict, expired with nothing changed; link_error with what is left to be settled in the
-// background (unfinished.h).
+// Moves the key away whose entry `word` (read from slot `source`) names. If all other candidates of the
+// key are full, the key in the first of them is moved first, recursively to a depth of
+// nessie.migrate-depth. Ends in ok; in table_full, no_entry, conflict or expired without any change; or
+// in link_error, with the remaining work left to the background (unfinished.h).
 [[nodiscard]] coro::Task<Migrated> migrate(Access access, cuckoo::Place source, Word word);
 
-// A MIGRATE by itself, for tests and measurements: of the key in that slot, as a PUT does that finds all its
-// own full; and of the slot that holds the key, not_found if none does.
+// Execute a MIGRATE by itself, for tests and measurements: of the key in slot `source`, or of `key`,
+// wherever it is (not_found if it is absent).
 [[nodiscard]] coro::Task<Attempt> migrate_from(Access access, cuckoo::Place source);
 [[nodiscard]] coro::Task<Attempt> migrate_key(Access access, kv::Key key);
 
-// One move under way.
+// The state of one move.
 struct Move {
   EntryId copy;
-  cuckoo::KeyHash hash;  // of the moved key; every candidate is known
+  cuckoo::KeyHash hash;  // hashes of the moved key; every candidate is computed
   cuckoo::Place source, target;
   Word source_word = 0, target_word = 0, copy_word = 0;
-  Word left = 0;  // the word that MIGRATE leaves in the source slot
+  Word left = 0;  // the word that the MIGRATE leaves in the source slot
 };
 
 }  // namespace loch::nessie

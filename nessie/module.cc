@@ -1,4 +1,4 @@
-// Registers nessie: requirements, promises, fixes, holes and fuzzed options of its variants.
+// Registers nessie: requirements, availability promises, fixes, holes and fuzzed options of its variants.
 #include "nessie/module.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class NessieModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is held to the same claim: that it breaks it is a finding.
+    // The published variant is checked against the same claim; its violations are findings.
     return kv::Consistency::linearizable;
   }
   // The published PUT takes the first slot that is EMPTY or the key's, and removes the key's other entries
@@ -35,16 +35,18 @@ class NessieModule final : public kv::Module {
       all.insert_if_absent.how = "its published PUT does not know whether the key is there (H1)";
     return all;
   }
-  // The published ones answer ok to a DELETE of an absent key: a tombstone came and went.
+  // The published variants return ok to a DELETE of an absent key, because they write and remove a
+  // tombstone.
   [[nodiscard]] bool delete_ok_removes(const kv::Options& options) const override {
     return options.choice("nessie.variant") == "hardened";
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // In-order placement is not required: without it, entries are awaited by completion.
+    // In-order placement of bytes is not required: without it, entries are awaited by completion.
     fabric::Requirements needs{
         .rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
-    // E alone cannot fence a CAS that is executed late (H16). The word's generation can, until it has come
-    // round: not before the DTE was used again 2^bits - 2 times, with E between any two.
+    // The expiry period E alone cannot fence a CAS that is executed late (H16). The word's generation
+    // can, until it wraps around: that takes at least 2^bits - 2 reuses of the DTE, each E after the one
+    // before.
     if (options.choice("nessie.variant") == "hardened") {
       const std::int64_t filter_bits = options.integer("nessie.filter-bits");
       const std::int64_t bits = std::min<std::int64_t>(14, 21 - filter_bits);
@@ -53,7 +55,8 @@ class NessieModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
-    // The published texts do not say what becomes of a client's or a node's death, or of a CAS that fails.
+    // The published texts do not define the effect of a client's or a node's death, or of a CAS that
+    // fails.
     if (options.choice("nessie.variant") != "hardened") return kv::Promise::unavailable;
     switch (loss) {
       case kv::Loss::client_killed:
@@ -64,7 +67,7 @@ class NessieModule final : public kv::Module {
         return kv::Promise::serves;  // Nessie has no server workers
       case kv::Loss::memory_lost:
         if (!options.boolean("nessie.tagged-migrate")) return kv::Promise::unavailable;
-        // A share of the index whose node stays away needs room elsewhere.
+        // If the node stays away, its share of the index needs room on another node.
         return options.integer("nessie.spare-shares") > 0 ? kv::Promise::after_declared
                                                           : kv::Promise::after_return;
       case kv::Loss::link_down:
@@ -96,7 +99,7 @@ class NessieModule final : public kv::Module {
     std::vector<kv::Hole> out;
     for (const kv::Fix& open : all) {
       const auto seed = hole_seeds().find(open.hole);
-      if (seed == hole_seeds().end()) continue;  // found by an exploration or by a mutant alone
+      if (seed == hole_seeds().end()) continue;  // this hole is found only by an exploration or a mutant
       kv::Hole hole{open.hole, open.what, {{"nessie.variant", "published"}}, seed->second};
       for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";

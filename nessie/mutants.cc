@@ -3,7 +3,7 @@
 
 namespace loch::nessie {
 
-// The seeds are what `loch fuzz --mutants` prints; app/fuzz/mutants_test.cc finds each again.
+// `loch fuzz --mutants` prints the seeds in this table; app/fuzz/mutants_test.cc runs each of them.
 std::map<std::string, kv::Mutant> mutants() {
   return {
       {"no-reverse-pass", {"single-read version check: neither GET nor PUT reads the slots again", 13}},

@@ -10,7 +10,8 @@
 namespace loch::nessie {
 
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
-// The published holes that fuzzing shows with every other one fixed, and the first seed that does.
+// The published holes that fuzzing finds when every other hole is fixed, each with the first seed that
+// finds it.
 [[nodiscard]] const std::map<std::string, std::uint64_t>& hole_seeds();
 
 }  // namespace loch::nessie

@@ -1,4 +1,5 @@
-// Operations as the load generator sees them: attempts until one settles, with back-off between.
+// The operations that the load generator calls: attempts until one ends the operation, with back-off
+// between them.
 #include "nessie/operations.h"
 
 #include "common/kv/back_off.h"
@@ -11,7 +12,7 @@
 namespace loch::nessie {
 namespace {
 
-// Whether another attempt may end differently.
+// Whether another attempt of the operation may end differently.
 bool is_worth_retrying(Attempt attempt) {
   return attempt == Attempt::conflict || attempt == Attempt::again || attempt == Attempt::no_entry;
 }
@@ -51,12 +52,13 @@ kv::OpResult result_of(Attempt attempt, std::uint32_t retries) {
   return result;
 }
 
-// With full jitter (H13: two writers that back off alike meet again).
+// Backs off for a random time (full jitter), because two writers that back off equally would conflict
+// again (H13).
 coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
   return kv::back_off(&lane->worker, lane->settings.backoff_start, lane->settings.backoff_cap, attempt);
 }
 
-// An attempt begins now, with the members as the node knows them.
+// Begins an attempt of an operation, with the member table as this node knows it.
 Access begin_attempt(Lane& lane, fabric::OpStats* stats) {
   const Access access{.lane = lane, .stats = stats, .started = lane.worker.now()};
   look_at_members(lane);
@@ -122,7 +124,8 @@ coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
       co_return result;
     }
     ++lane->own.counters.conflicts;
-    // The first retry follows at once: what was in the way is mostly gone by then.
+    // The first retry follows without back-off, because the conflicting operation has mostly ended by
+    // then.
     if (attempt > 0) co_await back_off(lane, attempt - 1);
   }
 }

@@ -1,5 +1,5 @@
-// Every path of the operations: what it returns, and what it costs in READs, CASes and payload bytes
-// (docs/protocols.md, the table of costs).
+// Tests every path of the operations: results, and costs in READs, CASes and payload bytes (the table of
+// costs in docs/protocols.md).
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -9,7 +9,8 @@ namespace {
 
 using kv::OpStatus;
 
-// A cluster on which every access of worker 0 (node 0) to the keys used is remote.
+// Expected READs and CASes of index words by worker 0 (on node 0), for keys whose slots are on other
+// nodes.
 struct Costs {
   std::uint32_t index_reads, index_swaps;
 };
@@ -31,12 +32,12 @@ class Operations : public ::testing::TestWithParam<const char*> {
     shape.options["nessie.stamping"] = "eager";
     return shape;
   }
-  // A place on another node than worker 0's.
+  // A slot on a node other than worker 0's.
   static cuckoo::Place remote_place(TestCluster& cluster, std::uint32_t slot = 3) {
     static_cast<void>(cluster);
     return {1, slot};
   }
-  // A key all of whose candidates are on nodes 1 and 2, the first one at this slot of node 1.
+  // A key with all candidate slots on nodes 1 and 2, the first one in slot `slot` of node 1.
   static std::uint64_t remote_key(TestCluster& cluster, std::uint32_t slot = 3,
                                   std::vector<cuckoo::Place> avoid = {}) {
     for (;;) {
@@ -69,12 +70,12 @@ TEST_P(Operations, InsertIsFiveReadsAndOneSwap) {
 TEST_P(Operations, UpdateReadsTheHeaderOnlyIfRemote) {
   TestCluster cluster(shape());
   const std::uint64_t key = remote_key(cluster);
-  cluster.put(2, key, 11);  // the entry is on node 2
+  cluster.put(2, key, 11);  // places the entry on node 2
   const Outcome remote = cluster.put(0, key, 12);
   expect_costs(remote, {5, 1});
   EXPECT_EQ(remote.stats.read, 6u);
-  EXPECT_EQ(remote.stats.payload_bytes, 48u + 152 + 8);  // plus the stamp of the old entry
-  const Outcome local = cluster.put(0, key, 13);         // the entry is here now
+  EXPECT_EQ(remote.stats.payload_bytes, 48u + 152 + 8);  // includes the stamp of the replaced entry
+  const Outcome local = cluster.put(0, key, 13);         // the replaced entry is local
   expect_costs(local, {5, 1});
   EXPECT_EQ(local.stats.read, 5u);
   EXPECT_EQ(local.stats.payload_bytes, 48u);
@@ -99,7 +100,8 @@ TEST_P(Operations, HitCostsByRank) {
     EXPECT_EQ(hit.value, 20 + rank);
     EXPECT_TRUE(hit.is_whole);
     expect_costs(hit, {rank + 1, 0});
-    // A colliding filter (1 in 128) would add one useless entry READ.
+    // If a key in an earlier slot has the same filter bits (probability 1 in 128), the GET READs one entry
+    // more.
     const auto false_hits = hit.stats.read - hit.stats.index_read - 1;
     EXPECT_EQ(hit.stats.payload_bytes, 8 * (rank + 1) + entry_bytes * (1 + false_hits));
     EXPECT_EQ(cluster.remove(2, key).result.status, OpStatus::ok);
@@ -147,7 +149,7 @@ TEST_P(Operations, GetOfAKeyUnderPutReturnsThePreviousVersion) {
   const std::uint64_t key = remote_key(cluster);
   cluster.put(2, key, 11);
   cluster.begin_put(1, key, 12);
-  cluster.step_through_cas(1, 1);  // linked, not committed
+  cluster.step_through_cas(1, 1);  // the PUT's entry is linked, not committed
   const Outcome old = cluster.get(0, key);
   EXPECT_EQ(old.value, 11u);
   EXPECT_EQ(old.stats.payload_bytes, 8 + 304 + entry_bytes);
@@ -203,7 +205,7 @@ TEST_P(Operations, MigrateIsOneEntryOneWordAndTwoSwaps) {
   cluster.put(2, key, 11);
   const Outcome moved = cluster.migrate(0, cluster.candidate(key, 0));
   EXPECT_EQ(moved.moved, Attempt::ok);
-  // The READ of the source word belongs to the PUT in the table of costs.
+  // The table of costs counts the READ of the source word for the PUT, not for the MIGRATE.
   expect_costs(moved, {2, 2});
   EXPECT_EQ(moved.stats.payload_bytes, 8 + 24 + entry_bytes + 8);
   EXPECT_TRUE(cluster.settings().format.is_empty(cluster.word(cluster.candidate(key, 0))));
@@ -280,7 +282,8 @@ TEST_P(Operations, ElidedValuesKeepTheirHead) {
   EXPECT_EQ(remote.result.value.kept, 32u);
   EXPECT_EQ(remote.result.value.size, value_size);
   EXPECT_TRUE(remote.is_whole);
-  EXPECT_GE(remote.stats.payload_bytes, entry_bytes);  // elision changes no count
+  // payload bytes are counted in full although values are elided
+  EXPECT_GE(remote.stats.payload_bytes, entry_bytes);
   EXPECT_EQ(cluster.put(0, 1, 77).result.status, OpStatus::ok);
   EXPECT_EQ(cluster.get(0, 1).value, 77u);
   EXPECT_EQ(cluster.get(2, 1).value, 77u);

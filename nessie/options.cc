@@ -1,4 +1,4 @@
-// The options of Nessie: one line each, with unit, default and source.
+// The options of Nessie, each with its unit, default and source.
 #include <utility>
 
 #include "common/kv/spare.h"
@@ -8,7 +8,7 @@ namespace loch::nessie {
 
 namespace {
 
-// Adds the role and the values by which the fuzzer draws the option.
+// Adds the option's role, and the values from which the fuzzer draws, to its specification.
 kv::OptionSpec with(kv::OptionSpec spec, kv::OptionRole role, std::vector<std::string> fuzz_values) {
   spec.role = role;
   spec.fuzz_values = std::move(fuzz_values);

@@ -1,4 +1,4 @@
-// Words, layouts and the data table, each by itself.
+// Tests index words, entry layouts and the data table separately.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -28,7 +28,7 @@ TEST(Word, FieldsOf2017Hardened) {
   EXPECT_TRUE(format.is_empty(empty));
   EXPECT_FALSE(format.is_tagged(empty));
   EXPECT_FALSE(format.is_pending(empty));
-  EXPECT_EQ(format.entry(empty), id);  // unique: names the last occupant
+  EXPECT_EQ(format.entry(empty), id);  // a unique EMPTY word names the slot's last occupant
   EXPECT_TRUE(format.is_tagged(format.tagged(word)));
   EXPECT_NE(format.tagged(word), empty);
   EXPECT_EQ(format.entry(format.tagged(word)), id);
@@ -37,7 +37,7 @@ TEST(Word, FieldsOf2017Hardened) {
 TEST(Word, EmptyWordsOf2017PublishedAreAllEqual) {
   const WordFormat format(Layout::y2017, published_2017(), 7);
   const Word one = format.occupied({1, 2, 9}, 3, false, format.initial_empty());
-  EXPECT_EQ(one, (Word{1} << 63) | (Word{3} << 55) | (Word{2} << 8) | 1);  // bits 40 … 54 are zero
+  EXPECT_EQ(one, (Word{1} << 63) | (Word{3} << 55) | (Word{2} << 8) | 1);  // bits 40 to 54 are zero
   EXPECT_EQ(format.emptied(one), format.initial_empty());
 }
 
@@ -88,13 +88,13 @@ TEST(Word, GenerationsNeverReturnToZero) {
 }
 
 TEST(Layout, SizesOfThePaper) {
-  // 128-byte keys: a 152-byte header; 16 KB values: 16,544 bytes in all.
+  // Keys of 128 bytes make a header of 152 bytes; values of 16 KiB make entries of 16,544 bytes.
   const EntryLayout entry(128, 16'384);
   EXPECT_EQ(entry.header_bytes(), 152u);
   EXPECT_EQ(entry.full_bytes(), 16'544u);
   EXPECT_EQ(entry.stride() % 64, 0u);
   EXPECT_GE(entry.stride(), entry.full_bytes());
-  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());  // the header ends in its own watermark
+  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());  // the header ends with a word that has a watermark
   EXPECT_EQ(entry.tail_at() + 8, entry.full_bytes());
 }
 
@@ -182,19 +182,20 @@ TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
     use(*id);
   }
   ASSERT_EQ(ids.size(), entries);
-  stamp(ids[4], 1'024'000);                            // a stamp counts in 1,024 ns
-  EXPECT_FALSE(mine.allocate(1'024'000).has_value());  // at the deadline
-  EXPECT_FALSE(mine.allocate(1'024'010).has_value());  // at the end of the margin: not strictly past
+  stamp(ids[4], 1'024'000);                            // deadlines are stored in units of 1,024 ns
+  EXPECT_FALSE(mine.allocate(1'024'000).has_value());  // at the deadline: too early
+  EXPECT_FALSE(mine.allocate(1'024'010).has_value());  // at the end of the margin: must be strictly past it
   const auto again = mine.allocate(1'024'011);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->index, ids[4].index);
   EXPECT_EQ(again->generation, ids[4].generation + 1);
-  EXPECT_FALSE(mine.allocate(2'000'000).has_value());  // never early, however long the table is full
+  EXPECT_FALSE(mine.allocate(2'000'000).has_value());  // no entry is reused early, even if the table is full
   EXPECT_GE(mine.counts().exhausted, 3u);
 }
 
-// No word ever named it: in a full table each MIGRATE that fails would use up a generation without waiting
-// for E, and the 14 bits would come round in no time (A6).
+// An entry that was released without ever being linked keeps its generation. Otherwise each failed
+// MIGRATE in a full table would use up a generation without waiting for E, and the 14 bits would soon
+// wrap around (A6).
 TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   DataTable mine = table(0, 1, 0);
   const auto first = mine.allocate(0);
@@ -211,7 +212,8 @@ TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   EXPECT_EQ(next->generation, first->generation + 1);
 }
 
-// A2: a stamp that is repeated after an error, or waits in a queue until the entry is another one.
+// A2: a stamp that is repeated after an error, or that arrives after the entry was reused, must free
+// nothing.
 TEST_F(DataTableTest, AStampOfAnotherIncarnationMarksNothing) {
   DataTable mine = table(0, 1, 0);
   std::vector<EntryId> ids;
@@ -224,10 +226,10 @@ TEST_F(DataTableTest, AStampOfAnotherIncarnationMarksNothing) {
   ASSERT_TRUE(again.has_value());
   ASSERT_EQ(again->index, ids[4].index);
   use(*again);
-  stamp(ids[4], 1'000);  // once more
+  stamp(ids[4], 1'000);  // the stamp is written a second time
   EXPECT_FALSE(mine.allocate(2'000'000).has_value());
   EXPECT_EQ(mine.counts().stamps_dropped, 1u);
-  // The late stamp may have overwritten a correct one: the owner must check.
+  // The late stamp may have overwritten a correct one, so the owner must check the entry.
   EXPECT_EQ(mine.take_doubt(), again);
   EXPECT_FALSE(mine.take_doubt().has_value());
   EntryId of_another_incarnation = *again;

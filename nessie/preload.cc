@@ -1,5 +1,5 @@
-// The table as n PUTs one after the other would leave it, built directly by each node in its own
-// memory, before any worker runs.
+// Each node writes its part of the preloaded table directly to its own memory before any worker runs. The
+// result is the same as after n PUTs one after the other.
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +18,7 @@ class Preloader {
         key_(settings.entry.key_size()),
         value_(std::min(settings.config.kept_value_bytes, settings.entry.value_size())) {}
 
-  // Every slot of this node's index: a record's word, or EMPTY.
+  // Writes every slot of this node's index: the word of a record, or EMPTY.
   void fill_index(fabric::Region& index, std::uint32_t node, const cuckoo::Placement& placement) {
     for (std::uint64_t slot = 0; slot < s_.slots_per_node; ++slot) {
       const std::uint32_t owner = placement.owner(cuckoo::Place{node, slot});
@@ -27,7 +27,7 @@ class Preloader {
     }
   }
 
-  // The DTEs of this node: records node, node + nodes, …
+  // Writes the DTEs of this node, which hold records node, node + nodes, ….
   void fill_data(fabric::Region& data, std::uint32_t node) {
     const EntryLayout& entry = s_.entry;
     for (std::uint64_t record = node; record < s_.config.keys; record += s_.config.nodes) {

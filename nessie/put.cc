@@ -1,4 +1,4 @@
-// One attempt of a PUT or of a DELETE by tombstone, from step to step.
+// One attempt of a PUT, or of a DELETE by tombstone, step by step.
 #include "nessie/put.h"
 
 #include "nessie/choose.h"
@@ -9,7 +9,7 @@
 namespace loch::nessie {
 namespace {
 
-// All candidates hold other keys: the first one's key moves away (2017, 4.2.3).
+// If all candidate slots hold other keys, moves the key in the first one away (2017, 4.2.3).
 coro::Task<Attempt> make_room(Access access, Writing* w) {
   const cuckoo::Place source = w->hash.candidate(0);
   const Migrated moved = co_await migrate(access, source, w->seen[0]);
@@ -21,7 +21,7 @@ coro::Task<Attempt> make_room(Access access, Writing* w) {
   co_return Attempt::ok;
 }
 
-// Which slots are read again after the own CAS, and how it went.
+// READs slots again after the operation's own CAS, as the rules say, to detect concurrent changes.
 coro::Task<Attempt> verify(Access access, Writing* w) {
   if (access.lane.has(Flaw::tombstone_unverified) && w->kind == EntryKind::tombstone) co_return Attempt::ok;
   const std::uint32_t functions = access.settings().functions();

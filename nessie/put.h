@@ -11,27 +11,29 @@
 
 namespace loch::nessie {
 
-// One PUT or DELETE, over all its attempts. The entry that it writes is Lane::in_hand.
+// One PUT or DELETE over all its attempts. The entry that it writes is in Lane::in_hand.
 struct Writing {
   kv::Key key;
   kv::ValueView value;
   EntryKind kind = EntryKind::put;
   bool only_if_absent = false;  // INSERT: a committed entry of the key ends it
   cuckoo::KeyHash hash;
-  bool is_written = false;  // the entry in hand holds key and value already
-  // The members from here on belong to one attempt.
+  bool is_written = false;  // the entry in Lane::in_hand contains key and value already
+  // The members from here on belong to the current attempt; `seen` has the word last read from each
+  // candidate.
   SeenWords seen{};
-  std::uint32_t rank = no_rank;    // of the slot that was chosen
-  bool is_update = false;          // that slot holds the key
-  bool all_were_read = false;      // an inline MIGRATE came after the scan of all slots (H7)
-  Word own = 0;                    // the word that was linked
-  Word replaced = 0;               // the slot's word before the PUT's CAS
-  bool removed_any = false;        // some committed entry of the key gave way
-  bool removed_duplicate = false;  // a duplicate that no rollback restores (H1)
-  std::array<EntryId, cuckoo::max_functions + 1> staged{};  // entries that gave way: to be marked at the end
+  std::uint32_t rank = no_rank;    // rank of the chosen slot among the key's candidates
+  bool is_update = false;          // the chosen slot holds the key already
+  bool all_were_read = false;      // a MIGRATE was executed after all slots had been read (H7)
+  Word own = 0;                    // index word of the entry that this operation linked
+  Word replaced = 0;               // word of the slot before the operation's CAS
+  bool removed_any = false;        // a committed entry of the key was replaced or removed
+  bool removed_duplicate = false;  // a duplicate was removed, which no rollback restores (H1)
+  // replaced or removed entries, to be stamped at the end
+  std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;
 
-  // One attempt ends, the next begins.
+  // Resets the members that belong to one attempt.
   void start_over() {
     rank = no_rank;
     is_update = all_were_read = removed_any = removed_duplicate = false;
@@ -47,13 +49,14 @@ struct Writing {
     }
     staged_count = kept;
   }
-  // An existing key, by one CAS to an entry that is valid already.
+  // Whether this is an update by a single CAS, which links an entry that is valid already.
   [[nodiscard]] bool is_fast(const Rules& rules) const {
     return rules.fast_update && is_update && kind == EntryKind::put;
   }
 };
 
-// One attempt. An entry that it allocated and did not link stays in hand for the next.
+// One attempt of the operation. An entry that was allocated and not linked stays in hand for the next
+// attempt.
 [[nodiscard]] coro::Task<Attempt> write_once(Access access, Writing* w);
 
 }  // namespace loch::nessie

@@ -1,4 +1,4 @@
-// Connections, keys of regions and members, as one worker knows them.
+// One worker's connections, region keys, and copy of the member table.
 #include "nessie/reach.h"
 
 #include "common/base/probe.h"
@@ -8,13 +8,13 @@
 namespace loch::nessie {
 namespace {
 
-// A node that restarted has new keys for its regions; one that did not gives the same again.
+// Looks up the peer's regions: after a restart they have new keys, otherwise the same ones.
 bool look_up_regions(Lane& lane, fabric::NodeId peer) {
   const Result<fabric::RemoteRegion> index = lane.store.fabric().lookup(peer, index_region);
   const Result<fabric::RemoteRegion> data = lane.store.fabric().lookup(peer, data_region);
   if (!index.has_value() || !data.has_value()) return false;
   if (lane.has(Flaw::keys_not_renewed)) return true;
-  Peer& known = lane.own.peers[peer];  // has its incarnation from the members
+  Peer& known = lane.own.peers[peer];  // its incarnation comes from the member table
   known.data = *data;
   known.epoch = lane.worker.epoch(peer);
   known.not_before = 0;
@@ -39,7 +39,7 @@ coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer) {
   }
   if (lane->own.peers[peer].epoch != lane->worker.epoch(peer) && !look_up_regions(*lane, peer))
     co_return false;
-  // What was declared lost meanwhile is known by now, or will be met again.
+  // Take over any declaration of loss that was made meanwhile; a later one is met by the next operation.
   look_at_members(*lane);
   co_return true;
 }

@@ -1,24 +1,25 @@
-// How a lane reaches the tables of other nodes: connections, the keys of their regions, and what this node's
-// copy of the members (members.h) says about where the shares of the index lie and which memory was lost
-// (A4).
+// How a lane reaches the tables of other nodes: connections, the keys of their regions, and what this
+// node's copy of the member table (members.h) says about the places of the index's shares and about lost
+// memory (A4).
 #pragma once
 
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// Connects to the peer again if need be, and looks its regions up if the connection is a new one. False: the
-// peer did not answer within nessie.reconnect-timeout. Afterwards the members are as this node knows them.
+// Connects to the peer again if necessary, looks up its regions if the connection is new, and takes over
+// this node's copy of the member table. Returns false if the peer did not answer within
+// nessie.reconnect-timeout.
 [[nodiscard]] coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer);
 
-// Takes over what the node's copy of the members says, if it has changed since this worker last looked.
+// Takes over this node's copy of the member table if it has changed since this worker last read it.
 void look_at_members(Lane& lane);
 
-// Whether the entry's memory was declared lost: its word then has no owner.
+// Whether the memory of the entry was declared lost, so that its word has no owner.
 [[nodiscard]] inline bool is_lost(const Lane& lane, const EntryId& id) {
   return is_older(id.incarnation, lane.own.peers[id.node].incarnation);
 }
-// is_lost() of the entry that a slot's word, occupied or tagged, names.
+// Whether the memory of the entry that the word (occupied or tagged) names was declared lost.
 [[nodiscard]] bool names_lost_memory(const Lane& lane, Word word);
 
 }  // namespace loch::nessie

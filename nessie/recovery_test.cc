@@ -1,5 +1,5 @@
-// What requests that fail, links that are out for long and nodes that lose their memory do to Nessie: each
-// test is an interleaving that once ended badly (A1 to A6 in docs/protocols.md).
+// Tests Nessie when requests fail, links are down for long, or nodes lose their memory. Each test is an
+// interleaving that once led to a wrong result (A1 to A6 in docs/protocols.md).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -23,13 +23,13 @@ TestCluster::Shape shape_with(std::map<std::string, std::string> options, std::u
   return shape;
 }
 
-// Executes requests of w until its next one is a CAS.
+// Executes requests of worker w until its next request is a CAS.
 void step_to_cas(TestCluster& cluster, std::uint32_t w) {
   while (cluster.fabric().next(cluster.worker(w))->verb != fabric::Verb::cas) ASSERT_TRUE(cluster.step(w));
 }
 
-// A1. A and B read the key's word. B's CAS empties the slot. A's is flushed, never executed; A reconnects and
-// finds EMPTY|w, the very word that it wanted to write, which is B's.
+// A1. Two DELETEs, A and B, read the key's word w. B's CAS empties the slot. A's CAS is flushed without
+// being executed; A reconnects and finds EMPTY|w, which A wanted to write but B wrote.
 bool two_deletes_of_one_value_are_ok(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}}, 4, mutant));
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -48,7 +48,8 @@ TEST(FailingRequests, OneValueIsRemovedOnce) {
   EXPECT_TRUE(two_deletes_of_one_value_are_ok("desired-word-proves"));
 }
 
-// … and its CAS may have been executed: then nobody else marks the entry, and its owner has to find out.
+// A DELETE's CAS ends in an error and may have been executed. In that case no client stamps the removed
+// entry, and its owner has to find out that it may be reused.
 TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   for (const bool takes_effect : {true, false}) {
     TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}, {"nessie.stamping", "eager"}}));
@@ -61,7 +62,7 @@ TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
     cluster.fabric().fail_next(cluster.worker(2), takes_effect);
     EXPECT_EQ(cluster.finish(2).result.status, OpStatus::error);
     cluster.fabric().advance(2'000'000'000);
-    // Node 0 runs out of other entries at last.
+    // Node 0 uses up its other entries until it reuses the entry.
     bool is_used_again = false;
     for (std::uint64_t i = 0; i < 3'000 && !is_used_again; ++i) {
       const std::uint64_t other = 5'000 + i % 3;
@@ -75,8 +76,8 @@ TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   }
 }
 
-// A2. The stamp of a replaced entry executes, its acknowledgement is lost; the owner uses the entry again at
-// once for another key; the repeated stamp bears the old deadline.
+// A2. The stamp of a replaced entry is executed, but its acknowledgement is lost. The owner reuses the
+// entry at once for another key; then the stamp is repeated with the old deadline.
 bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.min-spare", "2"},
                                   {"nessie.overflow", "1"},
@@ -90,12 +91,14 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   EXPECT_EQ(cluster.put(1, k, 1).result.status, OpStatus::ok);
   const EntryId old = cluster.settings().format.entry(cluster.word(cluster.candidate(k, 0)));
   EXPECT_EQ(old.node, 1u);
-  EXPECT_EQ(cluster.put(0, k, 2).result.status, OpStatus::ok);  // its stamp waits in node 0's queue
+  // the replaced entry's stamp waits in node 0's queue
+  EXPECT_EQ(cluster.put(0, k, 2).result.status, OpStatus::ok);
   cluster.fabric().advance(30'000'000);
   cluster.begin_flush(0);
   EXPECT_NE(cluster.fabric().next(cluster.worker(0)), nullptr);
-  cluster.fabric().fail_next(cluster.worker(0), true);  // executed; the answer is an error
-  // The owner fills its table until the entry is in use again.
+  // the request is executed, but its completion is an error
+  cluster.fabric().fail_next(cluster.worker(0), true);
+  // The owner allocates entries until it reuses the stamped one.
   std::uint64_t last = 0;
   for (std::uint64_t i = 0; i < 200 && cluster.meta(old).generation == old.generation; ++i) {
     last = 9'000 + i;
@@ -103,7 +106,7 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
     if (put.result.status != OpStatus::ok) break;
   }
   EXPECT_NE(cluster.meta(old).generation, old.generation);
-  cluster.finish(0);  // the stamp once more
+  cluster.finish(0);  // node 0 writes the stamp a second time
   for (std::uint64_t i = 0; i < 40; ++i) static_cast<void>(cluster.put(1, 9'500 + i % 2, i));
   const bool is_lost = cluster.get(0, last).result.status != OpStatus::ok;
   return is_lost;
@@ -115,8 +118,9 @@ TEST(FailingRequests, AStampThatIsRepeatedFreesNoLiveEntry) {
 
 class Outage : public ::testing::TestWithParam<const char*> {};
 
-// A3. Any request of a PUT, DELETE or MIGRATE fails, executed or not, and its node is out of reach for longer
-// than the operation waits. Nobody died; when the node is back, the key can be read and written again.
+// A3. Any one request of a PUT, DELETE or MIGRATE fails, executed or not, and its node is out of reach
+// for longer than the operation waits. No client dies. When the node is back, the key must be readable
+// and writable again.
 void after_an_outage(const char* commit, int kind, bool is_new, bool takes_effect, std::uint32_t at,
                      bool* is_over) {
   TestCluster::Shape shape = shape_with({{"nessie.commit", commit}, {"nessie.attempts", "4"}});
@@ -194,15 +198,16 @@ void lose_memory(TestCluster& cluster, fabric::NodeId node) {
   }
 }
 
-// A GET of an acknowledged value that was lost is an error, never a miss, until the loss is declared.
+// A GET of an acknowledged value whose memory was lost must be an error, not a miss, until the loss is
+// declared.
 TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
   for (const char* mutant : {"", "lost-memory-is-a-miss"}) {
     TestCluster cluster(shape_with({{"nessie.cache", "off"}, {"nessie.completion", "cqe"}}, 4, mutant));
     const std::uint64_t key = cluster.key_at({1, 3}, {});
-    ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);  // the entry is on node 2
+    ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);  // places the entry on node 2
     lose_memory(cluster, 2);
     cluster.begin_get(0, key);
-    // The slots that lie on node 2 are an error of their own: this key has its word on node 1.
+    // The key's word is on node 1: a slot on node 2 would be an error for another reason.
     const Outcome got = cluster.finish(0);
     if (*mutant == 0)
       EXPECT_EQ(got.result.status, OpStatus::error);
@@ -211,7 +216,7 @@ TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
   }
 }
 
-// Everything is readable and writable again, and what the node did not hold is still there.
+// Expects that every key can be written, read and deleted again by the given workers.
 void expect_service(TestCluster& cluster, const std::vector<std::uint64_t>& keys,
                     const std::vector<std::uint32_t>& workers) {
   for (const std::uint64_t key : keys) {
@@ -266,14 +271,14 @@ TEST(LostMemory, TheShareOfANodeThatStaysAwayIsAdopted) {
   for (std::uint64_t i = 0; i < 40; ++i) {
     keys.push_back(100 + i);
     ASSERT_EQ(cluster.put(static_cast<std::uint32_t>(i % 4), 100 + i, i).result.status, OpStatus::ok);
-    ASSERT_EQ(cluster.get(3, 100 + i).value, i);  // warms the caches
+    ASSERT_EQ(cluster.get(3, 100 + i).value, i);  // fills the cache of node 3
   }
   cluster.kill(2);
   cluster.fabric().cut_off(2, true);
   const Outcome declared = cluster.declare_lost(1, {2});
   EXPECT_TRUE(declared.is_complete);
   EXPECT_EQ(declared.scrubbed.at("shares_laid_out"), 1u);
-  // One that was told and one that declared it agree on every key.
+  // Worker 1, which declared the loss, and worker 3, which was told of it, must agree on every key.
   for (const std::uint64_t key : keys) {
     const Outcome by_one = cluster.get(1, key);
     const Outcome by_other = cluster.get(3, key);
@@ -286,14 +291,14 @@ TEST(LostMemory, TheShareOfANodeThatStaysAwayIsAdopted) {
   expect_service(cluster, keys, {0, 1, 3});
 }
 
-// A client that has read the word before the declaration, and updates by one CAS, finds that the word has no
-// owner.
+// A client that read the key's word before the declaration and then updates it by a single CAS must not
+// bring the lost key's word back into use.
 TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   TestCluster cluster(
       shape_with({{"nessie.fast-update", "on"}, {"nessie.cache", "on"}, {"nessie.cache-fraction", "1"}}));
   const std::uint64_t key = cluster.key_at({1, 3}, {});
   ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
-  ASSERT_EQ(cluster.get(3, key).value, 1u);  // in node 3's cache
+  ASSERT_EQ(cluster.get(3, key).value, 1u);  // the entry is now in node 3's cache
   cluster.begin_put(3, key, 7);
   step_to_cas(cluster, 3);
   cluster.kill(2);
@@ -310,14 +315,14 @@ TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   EXPECT_TRUE(found.empty()) << found.front();
 }
 
-// A dead client's PUT is taken back to a value whose memory was declared lost meanwhile: seed 20027850.
+// A dead client's PUT is rolled back to a word whose memory was declared lost meanwhile (seed 20027850).
 TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 0}, {});
   ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);
   cluster.begin_put(3, key, 7);
   step_to_cas(cluster, 3);
-  ASSERT_TRUE(cluster.step(3));  // linked
+  ASSERT_TRUE(cluster.step(3));  // the PUT's entry is linked
   cluster.kill(3);
   cluster.kill(2);
   cluster.fabric().cut_off(2, true);
@@ -329,15 +334,15 @@ TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   expect_service(cluster, {key}, {0, 1});
 }
 
-// A client dies in the middle of a MIGRATE, and the node that its copy was going to is lost: no word names
-// the copy, for which the slot that it came from was reserved (seed 30025432).
+// A client dies in the middle of a MIGRATE, and the node of the target slot is lost. Then no word names
+// the copy, for which the source slot is reserved (seed 30025432).
 bool is_slot_of_lost_copy_freed(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}, {"nessie.commit", "cas"}}, 4, mutant));
   std::uint64_t key = cluster.key_at({1, 0});
   while (cluster.candidate(key, 1).node != 2) key = cluster.key_at({1, 0});
   EXPECT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(3, {1, 0});
-  cluster.step_through_cas(3, 2);  // the copy is in its target, the source is reserved
+  cluster.step_through_cas(3, 2);  // the copy is in its target slot, the source slot is reserved
   cluster.kill(3);
   cluster.kill(2);
   cluster.fabric().cut_off(2, true);
@@ -370,20 +375,20 @@ TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   const Outcome declared = cluster.declare_lost(1, {2});
   EXPECT_FALSE(declared.is_complete);
   EXPECT_EQ(declared.scrubbed.at("shares_without_a_place"), 1u);
-  // The node comes back after all, with fresh memory, and is declared lost again.
+  // The lost node comes back with empty memory and is declared lost again.
   cluster.fabric().cut_off(2, false);
   lose_memory(cluster, 2);
   EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
   expect_service(cluster, {7, 8, 9, 10}, {0, 1, 3});
 }
 
-// A declaration that could not reach somebody is made again. What the node that is back holds by then is not
-// lost a second time.
+// A declaration that could not reach every node is repeated. Values that the returned node stores in
+// between must not be lost.
 TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
   lose_memory(cluster, 2);
-  // Everybody is told and the share laid out; then the last node cannot be read.
+  // All nodes are told and the share is initialised; then node 3 cannot be read.
   cluster.begin_declare(1, {2});
   while (cluster.store().counters().at("members_told") < 8) ASSERT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(3, true);
@@ -396,7 +401,7 @@ TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   }
   EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
   for (std::uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(cluster.get(3, keys[i]).value, i);
-  // The next loss of the same node is another one.
+  // A further loss of the same node is declared anew.
   lose_memory(cluster, 2);
   EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
   expect_service(cluster, keys, {0, 1, 3});
@@ -407,8 +412,9 @@ std::uint32_t incarnation_told(TestCluster& cluster, fabric::NodeId to, std::uin
       .incarnation;
 }
 
-// Interrupted while the members are told: the node that is back knows its new incarnation by then and may
-// have stored values under it, which a second one would make void.
+// A declaration is interrupted while members are told. The returned node knows its new incarnation
+// already and may have stored values under it, so that repeating the declaration must not change the
+// incarnation.
 TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
@@ -424,19 +430,19 @@ TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   for (const fabric::NodeId node : {0, 1, 2, 3}) EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
 }
 
-// A lost node that is back while the members are told takes part from then on; a declaration that leaves it
-// without the end, where the shares lie now, is not complete.
+// A lost node that returns while members are told takes part from then on. A declaration that cannot tell
+// that node the final places of the shares is incomplete.
 TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
   lose_memory(cluster, 2);
-  cluster.fabric().cut_off(2, true);  // the node is not back yet when it is asked
+  cluster.fabric().cut_off(2, true);  // the node does not answer yet when the declaration begins
   cluster.begin_declare(1, {2});
   while (cluster.store().counters().at("members_told") < 1) ASSERT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(2, false);
   while (cluster.store().counters().at("members_told") < 5) ASSERT_TRUE(cluster.step(1));
   EXPECT_EQ(incarnation_told(cluster, 2, 2), 1u);
-  // The share has been laid out, and the first node knows where.
+  // The share has been initialised, and node 0 knows its place; now node 2 is cut off again.
   cluster.fabric().cut_off(2, true);
   EXPECT_FALSE(cluster.finish(1).is_complete);
   cluster.fabric().cut_off(2, false);
@@ -448,14 +454,14 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   }
 }
 
-// The one who repairs is cut off from its own NIC, and with it from what it laid out a moment ago: it must
-// not begin again from what the lost node knows, which is nothing.
+// The repairing node cannot reach any node but the lost one, and so cannot read the newest member table.
+// It must not begin again from the lost node's table, which is empty.
 bool is_kept_by_a_blind_repair(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}, 4, mutant));
   cluster.kill(2);
   lose_memory(cluster, 2);
   cluster.fabric().cut_off(2, true);
-  cluster.begin_declare(1, {2});  // the share of node 2 is adopted; then the last node cannot be read
+  cluster.begin_declare(1, {2});  // node 2's share gets a new host; then node 3 cannot be read
   while (cluster.store().counters().at("members_told") < 6) EXPECT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(3, true);
   EXPECT_FALSE(cluster.finish(1).is_complete);
@@ -479,7 +485,7 @@ TEST(LostMemory, ARepairThatCannotAskWhoIsNotLostDoesNothing) {
   EXPECT_FALSE(is_kept_by_a_blind_repair("declares-by-some"));
 }
 
-// Connecting anew says nothing of which incarnation a node is: the members do.
+// A new connection to a node does not change the node's incarnation, which only the member table tells.
 TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   TestCluster cluster(shape_with({}));
   cluster.kill(2);
@@ -491,7 +497,8 @@ TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   const std::uint32_t before = peer.epoch;
   ASSERT_EQ(peer.incarnation, 1u);
   cluster.begin_get(0, key);
-  cluster.fabric().fail_next(cluster.worker(0), false);  // the READ of the first slot, which is node 2's
+  // fails the READ of the first slot, which is on node 2
+  cluster.fabric().fail_next(cluster.worker(0), false);
   EXPECT_EQ(cluster.finish(0).value, 1u);
   EXPECT_NE(peer.epoch, before);
   EXPECT_EQ(peer.incarnation, 1u);
@@ -512,7 +519,7 @@ coro::Task<void> migrate_alongside_background(TestCluster* cluster, NessieClient
   co_await scope.join();
 }
 
-// A key with its first candidate there and the others on two nodes.
+// A key whose first candidate is `place` and whose other candidates are on the nodes `one` and `other`.
 std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t one, std::uint32_t other) {
   for (;;) {
     const std::uint64_t key = cluster.key_at(place);
@@ -525,8 +532,9 @@ std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t on
   }
 }
 
-// A worker has a copy in hand that no word names yet. Of two doubts, the one about the copy waits until the
-// move has ended, the one about an entry that its dead remover never marked is settled meanwhile.
+// A worker's MIGRATE has a copy that no word names yet. Of two doubts the one about the copy must wait
+// until the MIGRATE has ended, while the one about an entry that a dead client removed without a stamp is
+// settled.
 TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
   const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);
@@ -553,7 +561,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  table.doubt(*copy());  // which is looked at first
+  table.doubt(*copy());  // doubts are examined last in, first out
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {
       fabric.ring(worker, StepFabric::Alarms::timers);
@@ -590,13 +598,13 @@ TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   EXPECT_EQ(*lanes.rbegin() + 1, settings.lanes());
 }
 
-// A node that goes away while it is scrubbed is waited for a few times, not once an entry.
+// A scrub waits only a few times for a node that stops answering, not once for each entry.
 TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   for (std::uint64_t i = 0; i < 40; ++i) ASSERT_EQ(cluster.put(2, 700 + i, i).result.status, OpStatus::ok);
   cluster.kill(2);
   cluster.begin_scrub(0, {{2, 0}});
-  // The index has been read; what is next is an entry.
+  // Step until the index has been read and the next READ is of an entry.
   while (cluster.fabric().next(cluster.worker(0))->remote.node != 3) ASSERT_TRUE(cluster.step(0));
   while (cluster.fabric().next(cluster.worker(0))->remote.node == 3) ASSERT_TRUE(cluster.step(0));
   cluster.fabric().cut_off(2, true);
@@ -605,8 +613,8 @@ TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   EXPECT_LE(cluster.counter("reconnects") - before, 4);
 }
 
-// Every READ fails, and every connection is back at once: two attempts a share, and the scrub says that it is
-// not complete.
+// Every READ fails although every reconnection succeeds: the scrub makes two attempts per share and
+// reports that it is incomplete.
 TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "off"}}));
   cluster.begin_scrub(1, {{3, 0}});
@@ -619,7 +627,8 @@ TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
   EXPECT_EQ(failed, 2u * 4);
 }
 
-// A pending word names its entry, and that entry the version before it: the leak scan takes neither for lost.
+// A pending word names its entry, and that entry its previous version: the leak scan must not suspect
+// either.
 TEST(OnlineScrub, TheVersionUnderALivingPutIsNoLeak) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -636,7 +645,7 @@ TEST(OnlineScrub, TheVersionUnderALivingPutIsNoLeak) {
 TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
   for (const char* mutant : {"", "scrub-takes-nodes"}) {
     TestCluster::Shape shape = shape_with({}, 4, mutant);
-    shape.clients = 2;  // workers 2n and 2n+1 are node n's
+    shape.clients = 2;  // node n has the workers 2n and 2n+1
     TestCluster cluster(shape);
     const std::uint64_t of_dead = cluster.key_at({1, 3}), of_living = cluster.key_at({1, 5});
     ASSERT_EQ(cluster.put(0, of_dead, 1).result.status, OpStatus::ok);
@@ -650,7 +659,7 @@ TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
     EXPECT_EQ(cluster.finish(5).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(1, of_dead).value, 1u);
     if (*mutant != 0) {
-      // The living one says ok, and what it wrote was taken back.
+      // With the mutant the living worker's PUT returned ok although scrub rolled it back.
       EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 2u);
       EXPECT_EQ(cluster.get(1, of_living).value, 1u);
       continue;

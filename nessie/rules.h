@@ -1,9 +1,10 @@
-// What distinguishes the variants of Nessie's index protocol, one field per decision on which the
-// published text is silent, wrong, or was fixed. The operations consult it; `./loch explore` runs them
-// through every interleaving of a few. Nothing but the standard library is included here.
+// The rules that distinguish the variants of Nessie's index protocol: one field for each decision on
+// which the published text is silent or wrong, or that was fixed. The operations consult them; `./loch
+// explore` runs a few operations with given rules through every interleaving. This file includes nothing
+// but the standard library.
 //
-// H1 … H17 are the holes listed in docs/protocols.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015"
-// is technical report CS-2015-09.
+// H1 … H17 are the holes listed in docs/protocols.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015" is
+// technical report CS-2015-09.
 #pragma once
 
 #include <cstdint>
@@ -12,121 +13,127 @@
 
 namespace loch::nessie {
 
-// How a PUT that gives up after its own CAS rolls back (H3).
+// How a PUT that gives up after its own CAS rolls the CAS back (H3).
 enum class Rollback : std::uint8_t {
-  none,      // leaves it: a pending entry for ever (2015)
-  restore,   // CAS back to the exact word that it replaced
-  to_empty,  // CAS to EMPTY: loses the value that it had replaced
+  none,      // no rollback: a pending entry stays for ever (2015)
+  restore,   // CAS back to the exact word that the PUT had replaced
+  to_empty,  // CAS to EMPTY: loses the value that the PUT had replaced
 };
 
-// Which slots a PUT reads again after its own CAS.
+// Which candidate slots a PUT reads again after its own CAS.
 enum class Verify : std::uint8_t {
-  none,          // mutant
-  reverse_pass,  // slots N-2 … 0, its own included; N-1 was read or swapped last (2017, 2015)
-  every_other,   // the N-1 others (H7: all are read after the CAS)
+  none,          // no slot (known-bad variant)
+  reverse_pass,  // slots N-2 … 0, the PUT's own included; slot N-1 was accessed last (2017, 2015)
+  every_other,   // the N-1 slots other than the PUT's own (H7: all are read after the CAS)
 };
 
-// How an entry becomes visible.
+// How an entry is committed, that is, becomes visible to GETs.
 enum class Commit : std::uint8_t {
-  flip,  // the valid byte of the DTE, a local store
-  cas,   // the pending bit of the ITE, by CAS: may fail, hence safe with leases (H9)
+  flip,  // a local store sets the valid byte of the DTE
+  cas,   // a CAS clears the pending bit of the ITE; it may fail, hence is safe with leases (H9)
 };
 
 enum class Deletion : std::uint8_t {
-  tombstone,   // a PUT that ends with CAS(tombstone -> EMPTY) (2017)
-  single_cas,  // CAS(committed word -> EMPTY), one step
-  clear_all,   // ranks N-1 … 0, each match CASed to EMPTY, no verification (2015, H10d)
+  tombstone,   // a PUT of a tombstone, then CAS(tombstone -> EMPTY) (2017)
+  single_cas,  // a single CAS(committed word -> EMPTY)
+  clear_all,   // ranks N-1 … 0: each match is CASed to EMPTY, without verification (2015, H10d)
 };
 
-// What EMPTY words look like (H2).
+// The content of EMPTY words (H2).
 enum class EmptyWord : std::uint8_t {
-  plain,   // one constant: ABA on EMPTY
-  unique,  // keeps the identity of the last occupant
+  plain,   // one constant, so that an ABA change of an EMPTY slot is undetected
+  unique,  // names the slot's last occupant
 };
 
-// A single step done wrong on purpose, for the checker to find (apply_mutant). Each is a rule, guard, margin
-// or settlement that docs/protocols.md names and that a reader might think could be left out.
+// Known-bad variants with one wrong step, for the checker to find (apply_mutant). Each breaks a rule,
+// check or margin that docs/protocols.md names and that a reader might consider unnecessary.
 enum class Flaw : std::uint8_t {
   none,
-  reserved_slot_is_free,       // an insert takes the slot that an unfinished MIGRATE has emptied (H12)
-  margin_ignored,              // reuse allows for no skew of clocks
-  stamps_before_commit,        // the replaced entry is stamped before the PUT is verified
-  rollback_stamps_restored,    // a rollback marks the entry that it has put back
+  reserved_slot_is_free,       // a PUT takes a slot that an unfinished MIGRATE has emptied (H12)
+  margin_ignored,              // reuse of entries allows for no clock skew
+  stamps_before_commit,        // a PUT stamps the replaced entry for reuse before it is verified
+  rollback_stamps_restored,    // a rollback stamps the entry that it has put back
   tombstone_unverified,        // a DELETE does not read the other slots after its CAS
-  link_unknown_is_free,        // an entry whose link ended in an error is used again at once
-  commit_unknown_is_conflict,  // a commit that ended in an error counts as not done
-  update_error_proves,     // a one-CAS update that ended in an error counts as not executed if the slot holds
-                           // another word
-  move_settles_forward,    // an unfinished MIGRATE is completed whatever its source holds
-  move_settles_back,       // … or taken back
-  keys_not_renewed,        // a node that restarted is addressed with its old keys
-  suspicion_frees,         // a suspected entry is free after E, without a look at the index
-  doubt_ignores_previous,  // that look forgets that a pending entry may give it back
-  lost_words_stay,         // a word that names lost memory reads as EMPTY but is not emptied (A4)
-  no_new_incarnation,      // a declaration leaves the incarnation as it was (A4)
-  declares_by_some,        // a declaration goes on although somebody who may know more cannot be asked
-  scrub_keeps_tags,        // a slot stays reserved for a dead client's copy that was lost with its target
-  scrub_by_change,         // a dead client's MIGRATE is completed if its source has changed (H12)
-  scrub_takes_nodes,       // scrub repairs what living workers of the dead one's node hold (A6)
-  insert_in_two_steps,     // an INSERT is a GET and then, if that found nothing, a PUT
-  leak_scan_stamps,        // the leak scan marks what it finds instead of asking the owner (H15)
+  link_unknown_is_free,        // an entry whose link ended in an error is reused at once
+  commit_unknown_is_conflict,  // a commit that ended in an error counts as not executed
+  // a one-CAS update that ended in an error counts as not executed if the slot holds a different word
+  update_error_proves,
+  move_settles_forward,  // an unfinished MIGRATE is completed whatever its source slot holds
+  move_settles_back,     // an unfinished MIGRATE is rolled back whatever its source slot holds
+  keys_not_renewed,      // a restarted node is addressed with its old region keys
+  suspicion_frees,       // a suspected entry is reused after E without a look at the index
+  // settling a doubt ignores that a rollback of a pending entry may link the entry again
+  doubt_ignores_previous,
+  lost_words_stay,     // a word that names lost memory is read as EMPTY, but its slot is not emptied (A4)
+  no_new_incarnation,  // a declaration of loss does not change the incarnation (A4)
+  // a declaration proceeds although a node that may have a newer member table cannot be asked
+  declares_by_some,
+  scrub_keeps_tags,     // a slot stays reserved for a dead client's copy although the copy's target was lost
+  scrub_by_change,      // a dead client's MIGRATE is completed if its source has changed in any way (H12)
+  scrub_takes_nodes,    // scrub also repairs entries of living workers on the dead client's node (A6)
+  insert_in_two_steps,  // an INSERT is a GET and then, if that found nothing, a PUT
+  leak_scan_stamps,     // the leak scan stamps entries itself instead of asking their owner (H15)
 };
 
 struct Rules {
   // ---- the index word
   EmptyWord empty = EmptyWord::unique;
-  bool has_generation = true;   // GEN: a DTE's reuse count in the word (H16)
-  bool has_incarnation = true;  // INC: which incarnation of its node's memory a word names (A4)
-  bool has_version = false;     // 2015: +1 with every update of the ITE
+  bool has_generation = true;   // GEN: the word contains the DTE's reuse count (H16)
+  bool has_incarnation = true;  // INC: the word contains the incarnation of the DTE's memory (A4)
+  bool has_version = false;     // 2015: the word contains a version, incremented with every update of the ITE
 
   // ---- GET
-  bool get_verifies = true;   // reverse pass before NOT_FOUND
-  bool get_continues = true;  // a pending entry without a previous version does not end the scan
-  bool use_previous = true;   // previous versions (2017, 4.3.2)
+  bool get_verifies = true;   // a GET makes a reverse pass before it returns NOT_FOUND
+  bool get_continues = true;  // a GET continues its scan after a pending entry without a previous version
+  bool use_previous = true;   // a GET follows a pending entry to its previous version (2017, 4.3.2)
 
   // ---- PUT
-  bool full_scan = true;               // reads all N slots first, prefers the one that holds the key (H1)
-  bool removes_duplicates = false;     // after its own CAS, CASes other entries of the key to EMPTY (H1, H5)
-  bool removes_before_commit = false;  // mutant: empties the old slot before its own word is linked
-  bool aborts_on_pending = true;       // a pending entry of the key ends the attempt (2017, 4.3.2)
+  bool full_scan = true;               // a PUT reads all N slots first, prefers the one with the key (H1)
+  bool removes_duplicates = false;     // a PUT CASes other entries of its key to EMPTY (H1, H5)
+  bool removes_before_commit = false;  // mutant: empties the old slot before the new entry is linked
+  bool aborts_on_pending = true;       // a pending entry of its key ends a PUT's attempt (2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
-  bool fast_update = false;         // an existing key: one CAS to a DTE that is valid already
-  bool links_before_write = false;  // mutant: the CAS overtakes the DTE's stores (H20)
+  bool fast_update = false;         // updates an existing key by one CAS to an entry that is valid already
+  bool links_before_write = false;  // mutant: the CAS overtakes the CPU's stores to the DTE (H20)
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;
-  bool delete_must_win = true;      // the last CAS failing is a conflict (H10a)
-  bool delete_checks_first = true;  // an absent key: verified NOT_FOUND, no tombstone (H10c)
+  bool delete_must_win = true;  // a DELETE whose last CAS fails ends in a conflict (H10a)
+  // a DELETE of an absent key returns a verified NOT_FOUND and writes no tombstone (H10c)
+  bool delete_checks_first = true;
 
   // ---- MIGRATE
-  bool migrate_tags = true;             // empties the source to EMPTY|copy, which scrub can decide by (H12)
-  bool migrate_rescans = true;          // the PUT starts over after it (H7)
-  bool migrate_keeps_previous = false;  // mutant: the copy's previous version is the source (H6)
+  bool migrate_tags = true;             // MIGRATE leaves EMPTY|copy in its source slot, for scrub (H12)
+  bool migrate_rescans = true;          // the PUT reads all slots again after its MIGRATE (H7)
+  bool migrate_keeps_previous = false;  // mutant: the copy names its source as previous version (H6)
 
   // ---- reuse of DTEs
-  bool honours_expiry = true;           // a DTE is free only strictly past its stamp and the clock margin
-  bool stamps_name_incarnation = true;  // a stamp of another incarnation of the DTE is dropped (A2)
+  bool honours_expiry = true;           // a DTE is reused strictly after its deadline and the clock margin
+  bool stamps_name_incarnation = true;  // a stamp that names another incarnation of the DTE is dropped (A2)
 
   // ---- failing requests
-  bool desired_proves =
-      false;  // mutant: a slot that holds `desired` proves one's own CAS, whoever may write it (A1)
-  bool settles_later = true;        // what stays unknown is settled when the node is back (A3)
-  bool misses_lost_memory = false;  // mutant: an entry whose memory is gone counts as another key's (A4)
-  bool checks_time = true;          // an operation older than E ends
+
+  // mutant: finding `desired` in the slot counts as proof of the CAS, whoever else may write that word (A1)
+  bool desired_proves = false;
+  bool settles_later = true;  // an unknown outcome of a CAS is settled when its node is back (A3)
+  // mutant: an entry whose memory is lost counts as an entry of another key (A4)
+  bool misses_lost_memory = false;
+  bool checks_time = true;  // an operation older than the expiry period E gives up
 
   Flaw flaw = Flaw::none;
 
   // ---- memory-system mutants
-  bool cpu_on_index = false;          // words of the own node are swapped by the CPU (H18)
-  bool unlocks_by_write = false;      // a slot is cleared or restored by WRITE instead of CAS
-  bool polls_tail_unordered = false;  // a DTE is complete when its last byte is there, in any order (H19)
+  bool cpu_on_index = false;      // the CPU, not the NIC, swaps index words of its own node (H18)
+  bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
+  // a READ counts as complete when its last byte has arrived, in whatever order (H19)
+  bool polls_tail_unordered = false;
 
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 
-// The 2017 text as reconstructed, with its holes.
+// The rules of the 2017 text as reconstructed, with its holes.
 [[nodiscard]] constexpr Rules published_2017() {
   Rules rules;
   rules.empty = EmptyWord::plain;
@@ -143,7 +150,7 @@ struct Rules {
   return rules;
 }
 
-// The 2015 report: versions in the word, no abort on pending, no previous versions.
+// The rules of the 2015 report: versions in the word, no abort on pending entries, no previous versions.
 [[nodiscard]] constexpr Rules published_2015() {
   Rules rules = published_2017();
   rules.has_version = true;
@@ -151,20 +158,21 @@ struct Rules {
   rules.aborts_on_pending = false;
   rules.rollback = Rollback::none;
   rules.deletion = Deletion::clear_all;
-  rules.migrate_rescans = true;  // "the PUT that incurred the MIGRATE is re-attempted"
+  rules.migrate_rescans = true;  // the report says: "the PUT that incurred the MIGRATE is re-attempted"
   return rules;
 }
 
-// The fixes of the 2017 text that can be had one by one: what each hole alone costs, and which of them
-// a finding comes from.
+// The fixes of the 2017 text that can be switched on separately, to measure what each hole alone costs
+// and to attribute a finding to a hole.
 struct Fixes {
-  // With H4, H5 and half of H7: all slots are scanned first, other keys' entries are left alone.
+  // Fixes H1, and with it H4, H5 and half of H7: all slots are read first, and entries of other
+  // operations are left alone.
   bool h1 = false;
-  bool h2 = false;       // EMPTY words are unique
-  bool h7 = false;       // a PUT starts over after its MIGRATE
-  bool h10 = false;      // a DELETE whose last CAS fails is a conflict
-  bool h16 = false;      // the word has a generation
-  bool pending = false;  // a GET goes on past a pending entry without a previous version
+  bool h2 = false;       // fixes H2: EMPTY words are unique
+  bool h7 = false;       // fixes H7: a PUT starts over after its MIGRATE
+  bool h10 = false;      // fixes H10: a DELETE whose last CAS fails is a conflict
+  bool h16 = false;      // fixes H16: the word contains a generation
+  bool pending = false;  // a GET continues after a pending entry without a previous version
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };
 
@@ -173,7 +181,7 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
     rules.full_scan = true;
     rules.removes_duplicates = false;
     rules.verify = Verify::every_other;
-    rules.delete_checks_first = true;  // possible with the scan alone
+    rules.delete_checks_first = true;  // possible only with the scan of all slots
   }
   if (fixes.h2) rules.empty = EmptyWord::unique;
   if (fixes.h7) rules.migrate_rescans = true;
@@ -182,7 +190,7 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
   if (fixes.pending) rules.get_continues = true;
 }
 
-// The default rules, with every fix.
+// The rules of the default variant, with every fix.
 [[nodiscard]] constexpr Rules hardened() { return Rules{}; }
 
 constexpr std::pair<std::string_view, Flaw> flaws[] = {
@@ -209,7 +217,8 @@ constexpr std::pair<std::string_view, Flaw> flaws[] = {
     {"leak-scan-stamps", Flaw::leak_scan_stamps},
 };
 
-// Known-bad variants of `rules`: what the checker must find. False when there is no such mutant.
+// Changes `rules` to those of a known-bad variant, which the checker must find. Returns false for an
+// unknown name.
 [[nodiscard]] constexpr bool apply_mutant(std::string_view name, Rules& rules) {
   if (name == "no-reverse-pass") {
     rules.get_verifies = false;
@@ -220,7 +229,7 @@ constexpr std::pair<std::string_view, Flaw> flaws[] = {
   } else if (name == "destructive-put") {
     rules.full_scan = false;
     rules.removes_duplicates = true;
-    rules.delete_checks_first = false;  // whether the key is there is not known without the scan
+    rules.delete_checks_first = false;  // without the full scan it is unknown whether the key is present
   } else if (name == "remove-before-commit") {
     rules.removes_before_commit = true;
   } else if (name == "rollback-to-empty") {
@@ -271,7 +280,7 @@ constexpr std::pair<std::string_view, Flaw> flaws[] = {
     for (const auto& [flaw_name, flaw] : flaws) {
       if (name == flaw_name) rules.flaw = flaw;
     }
-    // These flaws exist only where DELETE or update takes one CAS.
+    // The first of these flaws requires an update by a single CAS, the second a commit by CAS.
     if (rules.flaw == Flaw::update_error_proves) rules.fast_update = true;
     if (rules.flaw == Flaw::commit_unknown_is_conflict) rules.commit = Commit::cas;
     return rules.flaw != Flaw::none;

@@ -1,4 +1,4 @@
-// READs of many index words at a time.
+// READs many index words at a time.
 #include "nessie/scan.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reading whole shares of the index, as repairs do.
+// Reads whole shares of the index, for repairs.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,9 @@ struct Finding {
   Word word = 0;
 };
 
-// Every word of one share of the index that names an entry (tags included), by READs of many at a time.
-// False: the share cannot be read, lies nowhere, or was never laid out.
+// Appends every word of one share of the index that names an entry (occupied or tagged), with its slot;
+// each READ transfers many words. Returns false if the share cannot be read, lies on no node, or was
+// never initialised.
 [[nodiscard]] coro::Task<bool> scan_index(Lane* lane, std::uint32_t share, std::vector<Finding>* found);
 
 }  // namespace loch::nessie

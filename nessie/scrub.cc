@@ -1,5 +1,5 @@
-// Repairing what dead clients left in the index: its words are scanned, and each entry of theirs is judged by
-// itself.
+// Repairs what dead clients left in the index: scans all index words and repairs each entry of a dead
+// client.
 #include "nessie/scrub.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 namespace loch::nessie {
 namespace {
 
-// One word of an entry, wherever it is. False: its node cannot be reached.
+// Writes one word of an entry, on this or another node. Returns false if the entry's node cannot be
+// reached.
 coro::Task<bool> write_remote_word(Access access, EntryId id, std::uint32_t within, Word word) {
   const std::uint64_t at = id.index * access.settings().entry.stride() + within;
   if (id.node == access.node().node) {
@@ -33,7 +34,7 @@ coro::Task<bool> write_remote_word(Access access, EntryId id, std::uint32_t with
   co_return done.ok();
 }
 
-// A dead client's copy that was never committed, as fetch() has just brought it.
+// Repairs a dead client's copy that was never committed; `found` is what fetch() has just read.
 coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched found) {
   const Settings& settings = access.settings();
   Lane& lane = access.lane;
@@ -58,7 +59,7 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
     committed.is_valid = true;
     const bool is_written = co_await write_remote_word(access, id, entry.meta_at(), committed.pack());
     if (!is_written) co_return "unreachable";
-    co_return "copies_committed";  // the entry that was copied has no owner now; the leak scan frees it
+    co_return "copies_committed";  // the copied entry has no owner now; the leak scan frees it
   }
   const Swap swap = co_await swap_index(access, finding.place, finding.word,
                                         settings.format.emptied(finding.word), Proof::expected_ours);
@@ -67,15 +68,15 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
   co_return "copies_dropped";
 }
 
-// Repairs one entry of a dead node and returns the kind of repair; empty if the entry is committed.
+// Repairs one entry of a dead client and returns the kind of repair; empty if the entry is committed.
 coro::Task<std::string> repair(Access access, Finding finding) {
   const Settings& settings = access.settings();
   const Fetched entry = co_await fetch(access, finding.word, Extent::header);
-  if (!entry.ok) co_return "unreachable";  // unreachable, or lost with its memory: left to declare_lost
+  if (!entry.ok) co_return "unreachable";  // node out of reach, or memory lost: left to declare_lost
   if (is_committed(settings, finding.word, entry.meta)) {
     if (entry.meta.is_valid) co_return std::string();
-    // Committed by CAS, and the client died before it wrote so into the entry: a move's source would stay
-    // reserved for ever.
+    // The word was committed by CAS, and the client died before it set the entry's valid bit; without
+    // that bit a MIGRATE's source slot would stay reserved for ever.
     LOCH_PROBE("nessie.scrub-completes-commit");
     EntryMeta valid = entry.meta;
     valid.is_valid = true;
@@ -96,9 +97,9 @@ coro::Task<std::string> repair(Access access, Finding finding) {
   co_return is_tombstone ? "deletes_taken_back" : "puts_taken_back";
 }
 
-// A slot that a dead client's MIGRATE has emptied, while the copy is in no slot: the share of its target was
-// declared lost. The copy's generation is never linked again, so that the slot's word is one that it never
-// had. What was done about it; empty if it is not reserved.
+// Frees a slot that a dead client's MIGRATE has emptied and reserved, while its copy is in no slot
+// because the target's share was declared lost. The EMPTY word is new to the slot, since the copy's
+// generation is never linked again. Returns the kind of repair; empty if the slot is not reserved.
 coro::Task<std::string> free_reserved(Access access, Finding tag) {
   const Reserve reserve = co_await is_reserved(access, tag.word);
   if (ended_by(reserve)) co_return "unreachable";
@@ -108,14 +109,15 @@ coro::Task<std::string> free_reserved(Access access, Finding tag) {
   co_return swap.done() ? "slots_freed" : swap.outcome == Swap::Outcome::unknown ? "unreachable" : "";
 }
 
-// What dead clients hold, as words of the index say.
+// Index words that name entries of dead clients.
 struct Held {
-  std::vector<Finding> words;  // occupied, by their entries
-  std::vector<Finding> tags;   // EMPTY, left by their MIGRATEs
-  bool is_whole = true;        // false: a share could not be read
+  std::vector<Finding> words;  // occupied words that name their entries
+  std::vector<Finding> tags;   // EMPTY words that are tags of their MIGRATEs
+  bool is_whole = true;        // false: a share of the index could not be read
 };
 
-// The workers of a node own its entries round robin (A6: two workers of a node, one of them dead).
+// Whether the entry belongs to a dead worker: the workers of a node own its entries round robin (A6: one
+// of two workers of a node may be dead).
 bool is_of_dead(const Lane& lane, const std::vector<kv::ClientId>& dead, const EntryId& id) {
   const kv::ClientId owner{static_cast<fabric::NodeId>(id.node),
                            static_cast<std::uint16_t>(id.index % lane.settings.config.client_workers)};
@@ -142,13 +144,13 @@ coro::Task<Held> find_held(Lane* lane, std::vector<kv::ClientId> dead, kv::Repai
   co_return held;
 }
 
-// A repair's attempt begins.
+// Begins an attempt of a repair.
 Access begin_repair(Lane& lane) {
   return {.lane = lane, .stats = nullptr, .started = lane.worker.now(), .marks_at_once = true};
 }
 
 coro::Task<void> repair_entries(Lane* lane, const std::vector<Finding>* held, kv::Repair* repaired) {
-  std::set<std::uint32_t> silent;  // nodes that did not answer: one wait for each, not one for each entry
+  std::set<std::uint32_t> silent;  // nodes that did not answer; no further entry of theirs is tried
   for (const Finding& each : *held) {
     const std::uint32_t node = lane->settings.format.entry(each.word).node;
     std::string kind = "unreachable";
@@ -168,7 +170,8 @@ coro::Task<void> free_tags(Lane* lane, const Held* held, kv::Repair* repaired) {
   for (const Finding& each : held->tags) {
     const EntryId copy = format.entry(each.word);
     const auto names_it = [&](const Finding& other) { return format.names(other.word, copy); };
-    if (std::ranges::any_of(held->words, names_it)) continue;  // repaired, or to be repaired
+    // the copy is linked: repair_entries() has dealt with it
+    if (std::ranges::any_of(held->words, names_it)) continue;
     const std::string kind = co_await free_reserved(begin_repair(*lane), each);
     if (kind == "unreachable") repaired->is_complete = false;
     if (!kind.empty()) ++repaired->counts[kind];

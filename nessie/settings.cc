@@ -1,4 +1,5 @@
-// Decides one deployment of Nessie from its options: rules of the variant, sizes of tables, and checks.
+// Decides the settings of a deployment of Nessie from its options: the rules of the variant and the sizes
+// of its tables, with checks.
 #include "nessie/settings.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ Result<> apply_chosen_fixes(const kv::Options& options, Layout layout, Rules& ru
   return {};
 }
 
-// The rules of the variant with its ablations and mutant.
+// Chooses the rules of the variant, with its ablations and its mutant.
 Result<Rules> choose_rules(const kv::Options& options, Layout layout, std::string_view mutant) {
   const bool is_hardened = options.choice("nessie.variant") == "hardened";
   if (layout == Layout::y2015 && is_hardened) {
@@ -102,8 +103,9 @@ struct TableSizes {
   std::uint64_t entries_per_node = 0;
 };
 
-// DTEs that fit nessie.spare-memory. A real machine's PUTs are as fast as its memory: what they replace
-// in an expiry period is a number of bytes rather than a share of the keys.
+// Number of DTEs that fit into nessie.spare-memory. On a real machine the rate of PUTs is limited by
+// memory bandwidth, so that the entries replaced in an expiry period take a number of bytes rather than a
+// share of the keys.
 double spare_by_memory(const kv::DeployConfig& config, const kv::Options& options) {
   auto bytes = static_cast<double>(options.integer("nessie.spare-memory"));
   if (config.memory_bytes != 0) bytes = std::min(bytes, static_cast<double>(config.memory_bytes) / 8);
@@ -123,7 +125,7 @@ Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options
                               functions, sizes.slots_per_node * config.nodes));
   }
   const double whole_keys = std::ceil(keys_per_node);
-  // Workers own the DTEs round robin: one without any could never PUT, and with one alone never move a key.
+  // Workers own the DTEs round robin. A worker needs at least one to execute a PUT and two to move a key.
   const double least = 2.0 * config.client_workers;
   const double spare = std::max(
       {static_cast<double>(options.integer("nessie.min-spare")), least, spare_by_memory(config, options)});
@@ -132,7 +134,7 @@ Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options
   return sizes;
 }
 
-// The bytes of a node's memory that are left.
+// Returns the free memory of a node in bytes; an error if the tables do not fit.
 Result<std::uint64_t> check_memory(const Settings& settings) {
   const kv::DeployConfig& config = settings.config;
   if (config.memory_bytes == 0) return UINT64_MAX;
@@ -153,8 +155,9 @@ Result<std::uint64_t> check_memory(const Settings& settings) {
   return config.memory_bytes - need;
 }
 
-// With these a node has DTEs for all that its own PUTs can replace before the first of it expires (a PUT
-// takes its DTE from the node that it begins on), but no more than fit in half of the memory that is left.
+// Number of additional DTEs with which a node has enough for all that its own PUTs replace before the
+// first of them expires (a PUT allocates its DTE on the client's node), limited to half of the node's
+// free memory.
 std::uint32_t more_for_load(const Settings& s, const kv::Options& options, std::uint64_t bytes_left) {
   const auto limit = static_cast<std::uint64_t>(options.integer("nessie.spare-limit"));
   const double spare = kv::spare_for_load(

@@ -1,5 +1,5 @@
-// One deployment of Nessie, decided: options parsed, sizes worked out, combinations checked. The
-// same on every node and constant while it runs.
+// The settings of one deployment of Nessie: parsed options, computed sizes, checked combinations. They
+// are the same on every node and do not change during a run.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace loch::nessie {
 
-// How a client learns that a READ or CAS has arrived (2017, 4.1.1).
+// How a client learns that the response of a READ or CAS has arrived (2017, 4.1.1).
 enum class CompletionBy : std::uint8_t {
-  watermark,  // unsignaled; polls the landing buffer's last byte
-  cqe,        // signaled; polls the completion queue
+  watermark,  // the request is unsignaled; the client polls the landing buffer's last byte
+  cqe,        // the request is signaled; the client polls the completion queue
 };
 
 struct Settings {
@@ -34,27 +34,27 @@ struct Settings {
   std::uint32_t filter_bits = 7;
 
   std::uint64_t slots_per_node = 0;
-  std::uint32_t entries_per_node = 0;  // DTEs
-  std::uint64_t cache_entries = 0;     // a node; 0: no cache
-  bool reads_header_first = false;     // multiple reads (2017, 4.3.2)
+  std::uint32_t entries_per_node = 0;  // number of DTEs on each node
+  std::uint64_t cache_entries = 0;     // cached entries per node; 0: no cache
+  bool reads_header_first = false;  // reads an entry's header before its value (2017, 4.3.2, multiple reads)
   CompletionBy completion = CompletionBy::watermark;
-  bool stamps_lazily = true;  // recycling marks leave the operation's critical path
+  bool stamps_lazily = true;  // stamps are written in the background, off the operation's critical path
 
-  Nanos expiry = 0;        // E (2017, 4.3.1)
-  Nanos clock_margin = 0;  // skew allowed between any two nodes' clocks
+  Nanos expiry = 0;        // the expiry period E (2017, 4.3.1)
+  Nanos clock_margin = 0;  // largest allowed skew between the clocks of two nodes
   Nanos backoff_start = 0, backoff_cap = 0;
-  std::uint32_t attempts = 0;       // per operation, including the first
-  std::uint32_t migrate_depth = 0;  // keys that one PUT may move
-  Nanos recycle_interval = 0;       // between two turns of the background work
+  std::uint32_t attempts = 0;       // attempts per operation, including the first
+  std::uint32_t migrate_depth = 0;  // largest number of keys that one PUT may move
+  Nanos recycle_interval = 0;       // pause between two turns of the background work
   Nanos reconnect_timeout = 0;
-  Nanos settle_timeout = 0;        // how long an ending worker keeps settling its unfinished work
-  std::uint32_t spare_shares = 0;  // of the index: room on each node for those of lost nodes
-  bool scrub_repairs = true;       // false: only counts what dead clients hold
+  Nanos settle_timeout = 0;        // how long an ending worker continues to settle its unfinished work
+  std::uint32_t spare_shares = 0;  // areas on each node that can host index shares of lost nodes
+  bool scrub_repairs = true;       // false: scrub only counts what dead clients hold
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
-  // The largest number of client lanes on a node: one a window slot, one per worker for its background work
-  // and one per worker for repairs, which run alongside both.
+  // Number of lanes of a node: one for each window slot, and for each worker one for its background work
+  // and one for repairs, which run alongside both.
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
   [[nodiscard]] std::uint32_t background_lane(std::uint32_t worker) const {
     return config.client_workers * config.window + worker;
@@ -62,9 +62,10 @@ struct Settings {
   [[nodiscard]] std::uint32_t repair_lane(std::uint32_t worker) const {
     return config.client_workers * (config.window + 1) + worker;
   }
-  // Bytes of one share of the index: what a node brings into the table.
+  // Size in bytes of one share of the index, the part that each node contributes.
   [[nodiscard]] std::uint64_t share_bytes() const { return slots_per_node * 8; }
-  // Where record i's DTE lies: round robin over the nodes, whose workers own them round robin.
+  // The DTE of preloaded record number `record`: records are distributed round robin over the nodes, and
+  // on each node over its workers.
   [[nodiscard]] EntryId preloaded_entry(std::uint64_t record) const {
     return {static_cast<std::uint32_t>(record % config.nodes),
             static_cast<std::uint32_t>(record / config.nodes), 1};
@@ -74,10 +75,10 @@ struct Settings {
   }
 };
 
-// Everything that --help and YAML offer, with units, defaults and the paper's section.
+// All options for --help and YAML files, with units, defaults and the paper's section.
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
 
-// Refuses impossible combinations with one line that names the flag.
+// Computes the settings; refuses impossible combinations with a one-line error that names the flag.
 [[nodiscard]] Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config,
                                                              const kv::Options& options,
                                                              std::string_view mutant);

@@ -7,30 +7,32 @@
 
 namespace loch::nessie {
 
-// Whose entry the slot names. The last two are no answer: the attempt ends.
+// Whose entry the slot names. `expired` and `failed` mean that this could not be learned and the attempt
+// ends.
 enum class Holder : std::uint8_t { other_key, committed, pending, expired, failed };
 
-// Whether the word names the key's entry, by the cache or a READ of the entry's header. `read_at`: now()
-// before the word was read.
+// Finds out whether the word names the key's entry, from the cache or by a READ of the entry's header.
+// `read_at` is now() before the word was read.
 [[nodiscard]] coro::Task<Holder> who_holds(Access access, kv::Key key, Word word, Nanos read_at);
 
-// One slot, read for the key.
+// The result of reading one slot for a key.
 struct SlotSeen {
-  // Not ok: the word, or its entry, could not be read, and the attempt ends like this.
+  // How the attempt ends if the word, or its entry, could not be read; else ok.
   Attempt ended = Attempt::ok;
-  Word word = 0;                      // once it could
-  Holder holder = Holder::other_key;  // other_key also for an EMPTY slot
+  Word word = 0;                      // the slot's word, if it could be read
+  Holder holder = Holder::other_key;  // whose entry the slot names; other_key also for an EMPTY slot
 };
-// READs the slot, and its entry if the filter says that it may be the key's.
+// READs the slot's word and, if the filter bits match the key's, the header of its entry.
 [[nodiscard]] coro::Task<SlotSeen> look_at_slot(Access access, cuckoo::Place place, kv::Key key,
                                                 cuckoo::KeyHash* hash);
 
-// H12: a slot that a MIGRATE emptied counts as occupied until its copy is committed, so that the evidence by
-// which scrub decides is not overwritten. The last two are no answer: the attempt ends.
+// Whether an EMPTY slot is reserved (H12): a slot that a MIGRATE emptied stays reserved until its copy is
+// committed, because scrub decides by the slot's tag. `expired` and `failed` mean that this could not be
+// learned and the attempt ends.
 enum class Reserve : std::uint8_t { free, reserved, expired, failed };
 [[nodiscard]] coro::Task<Reserve> is_reserved(Access access, Word word);
 
-// How an attempt ends that got no answer; none for an answer.
+// How an attempt ends for which the question could not be answered; none if it was answered.
 [[nodiscard]] constexpr std::optional<Attempt> ended_by(Holder holder) {
   if (holder == Holder::expired) return Attempt::expired;
   return holder == Holder::failed ? std::optional(Attempt::link_error) : std::nullopt;

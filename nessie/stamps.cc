@@ -1,4 +1,4 @@
-// Stamps of entries that left the index: written by this node's CPU, or by WRITE to the entry's owner.
+// Stamps entries that left the index for reuse: by this node's CPU, or by a WRITE to the entry's node.
 #include "nessie/stamps.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace loch::nessie {
 namespace {
 
-// False: its node cannot be reached.
+// Writes the stamp. Returns false if the entry's node cannot be reached.
 coro::Task<bool> stamp(Access access, Unlinked unlinked) {
   const Settings& settings = access.settings();
   Lane& lane = access.lane;
@@ -43,8 +43,8 @@ coro::Task<bool> stamp(Access access, Unlinked unlinked) {
 }
 
 coro::Task<void> mark(Access access, Unlinked unlinked) {
-  // Beyond this many, the background is too slow and the operations help; but a node that is out of reach
-  // holds nobody up.
+  // If more stamps are queued, the background work is too slow and operations write their stamps
+  // themselves, except for nodes that are out of reach.
   constexpr std::size_t most_waiting = 256;
   WorkerState& own = access.own();
   const bool is_here = unlinked.id.node == access.node().node;

@@ -1,21 +1,22 @@
-// Marking entries that have left the index, so that their owner uses them again after E (2017, 4.2.5
-// and 4.3.1). One aligned word says which incarnation is free, and after what time: a flag beside a timestamp
-// could be seen before it, and a stamp that executes late, or twice, would mark whatever lies there by then
-// (A2, H15).
+// Stamps entries that have left the index, so that their owner reuses them after E (2017, 4.2.5 and
+// 4.3.1). One aligned word tells which incarnation of the entry is free, and after what time. With a flag
+// beside a timestamp, the owner could see the flag before the time; a stamp without incarnation that is
+// executed late, or twice, could free a reused entry (A2, H15).
 #pragma once
 
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// The entry has left the index now. Its stamp is written at once, or queued for the background where
-// nessie.stamping allows it or its node is out of reach.
+// To be called when the entry has just left the index. Its stamp is written at once, or queued for the
+// background if nessie.stamping allows it or the entry's node is out of reach.
 [[nodiscard]] coro::Task<void> recycle(Access access, EntryId id);
-// For an entry that may or may not have left the index: asks its owner to find out (doubts.h).
+// Asks the owner of an entry to find out whether the entry has left the index (doubts.h); for use after an
+// error.
 [[nodiscard]] coro::Task<void> suspect(Access access, EntryId id);
 
-// Looks at up to `most` of those that wait; one whose node is out of reach goes back into the queue, and the
-// node is not asked again for a while. Returns how many were marked.
+// Writes up to `most` queued stamps and returns the number written. A stamp whose node is out of reach
+// returns to the queue, and the node is not tried again for a while.
 [[nodiscard]] coro::Task<std::size_t> flush_stamps(Access access, std::size_t most);
 
 }  // namespace loch::nessie

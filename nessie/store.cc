@@ -19,8 +19,8 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const fabric::Elision elision = s.entry.elision(s.config.kept_value_bytes);
   NodeState state;
   state.node = node;
-  // WRITE to the index is for laying out the share of a lost node (declare.cc). To a word in use it is what
-  // the mutant unlock-by-write does wrong.
+  // Remote WRITE to the index is permitted for initialising the share of a lost node (declare.cc). The
+  // mutant unlock-by-write misuses it for words in use.
   LOCH_ASSIGN(state.index, fabric.register_region(node, {.name = std::string(index_region),
                                                          .bytes = s.share_bytes() * (1 + s.spare_shares),
                                                          .remote_read = true,
@@ -68,7 +68,7 @@ void WorkerState::restart(fabric::Region& data, const Settings& settings, const 
   unfinished.clear();
   is_abandoned = false;
   members_seen = 0;
-  // Until somebody tells it where the shares of the index lie, they lie nowhere.
+  // The worker does not know where any share of the index lies until the node gets a member table.
   for (IndexShare& index : shares) index.is_void = true;
 }
 
@@ -141,7 +141,7 @@ Result<> NessieStore::connect(fabric::Fabric& fabric) {
 }
 
 coro::Task<void> NessieStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
-  co_return;  // client-driven: deploy() refuses server workers
+  co_return;  // no server workers: deploy() refuses them
 }
 
 NodeState& NessieStore::local(fabric::NodeId node) {

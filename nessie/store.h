@@ -1,5 +1,5 @@
-// A deployed Nessie: the regions of the local nodes, what their workers keep, and the way to every
-// other node's tables.
+// A deployed Nessie: the regions of this process's nodes, the state of their workers, and access to the
+// tables of all other nodes.
 #pragma once
 
 #include <array>
@@ -21,12 +21,13 @@ namespace loch::nessie {
 
 struct InHand;
 
-constexpr std::string_view index_region = "nessie.index";      // ITEs; touched by the NIC alone
-constexpr std::string_view data_region = "nessie.data";        // DTEs
-constexpr std::string_view landing_region = "nessie.landing";  // one DTE a lane
-constexpr std::string_view words_region = "nessie.words";      // lane_words a lane
+// index table entries (ITEs); accessed by NICs only
+constexpr std::string_view index_region = "nessie.index";
+constexpr std::string_view data_region = "nessie.data";        // data table entries (DTEs)
+constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: one DTE per lane
+constexpr std::string_view words_region = "nessie.words";      // landing words: lane_words per lane
 
-// 8-byte words of a lane: landing places of single words, and a stretch for scans.
+// 8-byte words of each lane: landing places of single words, and a range for scans of the index.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,
@@ -38,50 +39,50 @@ enum LaneWord : std::uint32_t {
 };
 constexpr std::uint32_t scan_words = 64;
 
-// A node as its peers reach it: its data table, and which incarnation of its memory that is.
+// A node as its peers reach it: its data region, and the incarnation of its memory.
 struct Peer {
   fabric::RemoteRegion data;
-  std::uint32_t epoch = 0;  // of the connection under which the region was looked up
+  std::uint32_t epoch = 0;  // number of the connection under which the region was looked up
   std::uint32_t incarnation = 0;
-  Nanos not_before = 0;  // now(): when the background tries to reach it again
-  bool is_gone = false;  // declared lost, and not known to be back
+  Nanos not_before = 0;  // the background does not try to reach the node before this time
+  bool is_gone = false;  // the node was declared lost and is not known to be back
 };
 
-// The share of the index that a node brought into the table, wherever it lies by now (members.h).
+// The share of the index that a node contributes, at its current place (members.h).
 struct IndexShare {
-  fabric::RemoteRegion index;  // of the node that hosts it
-  std::uint64_t base = 0;      // offset of its first slot in there
-  bool is_void = false;        // the share of the index is on no node for now
+  fabric::RemoteRegion index;  // index region of the node that hosts the share
+  std::uint64_t base = 0;      // offset of the share's first slot in that region
+  bool is_void = false;        // the share lies on no node for now
 };
 
-// A DTE that left the index, or is suspected to have, and waits to be marked.
+// A DTE that left the index, or is suspected to have, and whose stamp is not written yet.
 struct Unlinked {
   EntryId id;
-  Nanos deadline = 0;  // of the unlinker's node clock
+  Nanos deadline = 0;  // deadline of the stamp, by the clock of the unlinking node
   bool is_suspicion = false;
 };
 
-// What an operation had to leave behind because a CAS ended in an error and its node could not be asked:
-// a word of its own in the index, or perhaps in it (A3). The worker's background goes on with it until the
-// node is back.
+// Unfinished work of an operation whose CAS ended in an error and whose node could not be asked for the
+// outcome: the operation's own word is, or may be, in the index (A3). The worker's background tries to
+// settle it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
-    take_back,    // CAS own -> back. Gone already: what the operation did last had taken place
-    decide_move,  // the copy is in, and whether the source was emptied is not known
-    finish_move,  // the source is empty; the copy is to be committed
+    take_back,    // roll back: CAS from `own` to `back`; if `own` is gone, the last CAS had taken place
+    decide_move,  // a MIGRATE's copy is linked; whether its source slot was emptied is unknown
+    finish_move,  // a MIGRATE's source slot is emptied; its copy is to be committed
   };
   Step step = Step::take_back;
   cuckoo::Place place;
   Word own = 0, back = 0;
   EntryId entry;           // the entry that the word `own` names
-  bool is_commit = false;  // take_back: what may have taken place is the commit
+  bool is_commit = false;  // for take_back: the CAS of unknown outcome is the commit
   std::array<EntryId, cuckoo::max_functions + 1> staged{};  // entries to be stamped if the CAS took place
   std::uint32_t staged_count = 0;
-  cuckoo::Place source;  // of a move
+  cuckoo::Place source;  // source slot of a MIGRATE
   Word source_word = 0, tag = 0;
   std::uint8_t source_rank = 0;
-  Nanos not_before = 0;  // now(): when to try again
-  Nanos pause = 0;       // between two tries, doubling
+  Nanos not_before = 0;  // earliest time of the next attempt to settle this work
+  Nanos pause = 0;       // pause between two attempts, doubled each time
 };
 
 struct Counters {
@@ -91,28 +92,28 @@ struct Counters {
                 reverse_mismatches = 0, reserved_slots = 0, watch_timeouts = 0, left_unfinished = 0,
                 settled = 0, suspicions = 0, doubts_cleared = 0, leaks_found = 0, lost_words_buried = 0,
                 lost_values_met = 0, members_told = 0,
-                removed_then_aborted = 0;  // H1: an attempt removed a committed entry and then gave up
+                removed_then_aborted = 0;  // H1: attempts that removed a committed entry and then gave up
 };
 
-// The state of one client worker; used by its own thread only.
+// The state of one client worker; only the worker's own thread uses it.
 struct WorkerState {
-  // Resets the node's state after a restart with fresh memory.
+  // Resets the worker's state after its node restarted with empty memory.
   void restart(fabric::Region& data, const Settings& settings, const DataTable::Share& share);
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
-  std::vector<Peer> peers;             // by node; each worker's own, renewed after a reconnection
-  std::vector<IndexShare> shares;      // by the node that brought it into the table
-  Word members_seen = 0;               // version of the members that peers and shares are of
-  bool has_losses = false;             // some node was declared lost once
-  std::deque<Unlinked> unlinked;       // to be stamped in the background
-  std::deque<Unfinished> unfinished;   // to be settled in the background
-  std::vector<const InHand*> in_hand;  // one of each live lane of the worker (lane.h)
-  bool is_abandoned = false;  // the worker died: its volatile state is gone, its entries stay as they are
+  std::vector<Peer> peers;             // by node; each worker has its own, renewed after a reconnection
+  std::vector<IndexShare> shares;      // index shares, by the node that contributes them
+  Word members_seen = 0;               // version of the member table from which peers and shares were filled
+  bool has_losses = false;             // any node was ever declared lost
+  std::deque<Unlinked> unlinked;       // entries to be stamped in the background
+  std::deque<Unfinished> unfinished;   // unfinished work to be settled in the background
+  std::vector<const InHand*> in_hand;  // entries in use by each live lane of the worker (lane.h)
+  bool is_abandoned = false;           // the worker died: this state is void, its entries stay as they are
   Counters counters;
 };
 
-// A node of this process.
+// The regions and workers of a node of this process.
 struct NodeState {
   fabric::NodeId node = 0;
   fabric::Region* index = nullptr;
@@ -120,8 +121,8 @@ struct NodeState {
   fabric::Region* landing = nullptr;
   fabric::Region* words = nullptr;
   fabric::Region* members = nullptr;
-  std::unique_ptr<kv::WordCache> cache;  // null: off
-  // Of the node's former incarnations: clients that died with one may still hold a value of it.
+  std::unique_ptr<kv::WordCache> cache;  // cache of entries by index word; null: no cache
+  // Caches of the node's former incarnations: operations of clients that died may still point into them.
   std::vector<std::unique_ptr<kv::WordCache>> former_caches;
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
@@ -140,22 +141,22 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
   [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker& worker,
                                                     std::vector<fabric::NodeId> lost) override;
-  // What this process kept of the node's workers is void with its memory. Its clients end in errors until the
-  // node has been declared lost: the members that it is told then say which incarnation it is.
+  // Resets what this process stores about the node's workers after the node lost its memory. The node's
+  // clients return errors until the node is declared lost: its member table then has its new incarnation.
   [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
-  // A node of this process; aborts for any other.
+  // The state of a node of this process; aborts for any other node.
   [[nodiscard]] NodeState& local(fabric::NodeId node);
-  // The incarnation that a declaration which is not complete yet gives the node; none where none is under way
-  // (declare.cc).
+  // The new incarnation that a declaration in progress gives the node; none if no declaration of its loss
+  // is in progress (declare.cc).
   [[nodiscard]] std::optional<std::uint32_t> declared_as(fabric::NodeId node) const;
   void begin_declaration(fabric::NodeId node, std::uint32_t incarnation);
   void end_declaration(fabric::NodeId node);
-  // Drops the state of dead client workers of this process's nodes.
+  // Marks the state of dead client workers on this process's nodes as abandoned.
   void abandon(const std::vector<kv::ClientId>& dead);
 
  private:
@@ -165,7 +166,8 @@ class NessieStore final : public kv::Store {
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;
   mutable std::mutex mutex_;
-  std::map<fabric::NodeId, std::uint32_t> declared_;  // with their new incarnations; under mutex_
+  // lost nodes with their new incarnations; protected by mutex_
+  std::map<fabric::NodeId, std::uint32_t> declared_;
 };
 
 }  // namespace loch::nessie

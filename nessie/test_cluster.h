@@ -1,5 +1,5 @@
-// A small Nessie over the step fabric, for tests: keys by number, values by number, keys made to
-// collide, one operation at a time on each worker.
+// A small Nessie on the step fabric, for tests. Keys and values are given by number, keys can be made to
+// collide, and each worker runs one operation at a time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,9 +52,9 @@ class NumberedData final : public kv::Dataset {
 
 struct Outcome {
   kv::OpResult result;
-  Attempt moved = Attempt::ok;         // of a MIGRATE
-  std::optional<std::uint64_t> value;  // of a GET that found one
-  bool is_whole = false;               // every byte of it is of that value
+  Attempt moved = Attempt::ok;         // result of a MIGRATE
+  std::optional<std::uint64_t> value;  // number of the value that a GET found
+  bool is_whole = false;               // every byte of the GET's value is the one expected for `value`
   fabric::OpStats stats;
   std::map<std::string, std::uint64_t> scrubbed;
   bool is_complete = true;
@@ -127,7 +127,7 @@ class TestCluster {
     }
     return true;
   }
-  // Executes requests of w until `count` CASes have been executed, that one included.
+  // Executes requests of worker w up to and including its `count`-th CAS.
   void step_through_cas(std::uint32_t w, std::uint32_t count) {
     while (count > 0) {
       const fabric::WorkRequest* next = fabric_.next(*workers_[w]);
@@ -137,7 +137,7 @@ class TestCluster {
       if (is_cas) --count;
     }
   }
-  // Executes requests of w until it waits for time, or has ended.
+  // Executes requests of worker w until it waits for time or has ended.
   void step_until_waiting(std::uint32_t w) {
     while (step(w)) {
     }
@@ -165,7 +165,7 @@ class TestCluster {
     begin_migrate(w, source);
     return finish(w);
   }
-  // Scrubs after the death of all client workers of these nodes.
+  // Scrubs after the death of all client workers of the nodes `dead`.
   Outcome scrub(std::uint32_t w, const std::vector<fabric::NodeId>& dead) {
     std::vector<kv::ClientId> clients;
     for (const fabric::NodeId node : dead) {
@@ -189,12 +189,12 @@ class TestCluster {
   void begin_declare(std::uint32_t w, std::vector<fabric::NodeId> lost) {
     begin(w, 0, run_declare(this, w, std::move(lost)));
   }
-  // The worker's background as at the end of its run, request by request.
+  // Starts the worker's background work as at the end of its run, to be stepped request by request.
   void begin_flush(std::uint32_t w) {
     done_ = true;
     fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));
   }
-  // One turn of the worker's background work: stamps what waits.
+  // Runs the worker's background work as at the end of its run, which writes queued stamps.
   void flush(std::uint32_t w) {
     done_ = true;
     fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));
@@ -211,8 +211,7 @@ class TestCluster {
     fabric::Region* index = fabric_.direct(static_cast<fabric::NodeId>(place.node), index_region);
     return fabric::load_word(index->at(place.slot * 8));
   }
-  // A key, none of `others`, whose first candidate is this place, and whose other candidates are not
-  // among the places to avoid.
+  // A new key whose first candidate is `place` and whose other candidates are not in `avoid`.
   [[nodiscard]] std::uint64_t key_at(cuckoo::Place place, std::vector<cuckoo::Place> avoid = {}) {
     for (;;) {
       const std::uint64_t key = next_key_++;
@@ -224,7 +223,7 @@ class TestCluster {
       if (is_clear) return key;
     }
   }
-  // Occupied words of the whole index.
+  // The occupied words of the whole index.
   [[nodiscard]] std::vector<Word> occupied() {
     std::vector<Word> words;
     for (std::uint32_t node = 0; node < shape_.nodes; ++node) {

@@ -1,4 +1,4 @@
-// A StoreCluster (tests/support/) of Nessie, for its tests and measurements.
+// A StoreCluster (tests/support/) that runs Nessie, for tests and measurements.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Leaving work to the background, and settling it there by what the slots say.
+// Leaves unfinished work to the background, and settles it there by reading the slots concerned.
 #include "nessie/unfinished.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace loch::nessie {
 namespace {
 
-// The slot gets back what it held. If the own word is not there any more, then the last CAS of the
-// operation had taken place: its link never did (and nobody ever saw the entry), or it was taken back, or
-// its commit had come.
+// Rolls an operation back: CAS from its own word to the word that the slot held before. If its own word
+// is gone, then its last CAS had taken place, or its link never did (so that nobody saw the entry), or it
+// was rolled back already.
 coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
   if (access.own().shares[left.place.node].is_void) co_return false;
   const Swap swap = co_await swap_index(access, left.place, left.own, left.back, Proof::none);
@@ -26,8 +26,8 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // What it replaced has left the index then, unless an earlier try had taken the word back and the next one
-  // to come has changed the slot since: owners find out.
+  // The entries that the operation replaced have then left the index, unless an earlier try had rolled it
+  // back and another operation has changed the slot since. The owners of the entries find out.
   for (std::uint32_t i = 0; i < left.staged_count; ++i) {
     const EntryId staged = left.staged[i];
     co_await suspect(access, staged);
@@ -37,7 +37,7 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // Committed, or, in that one case, not linked at all.
+  // The entry was committed or, if an earlier try rolled it back, is not linked at all; its owner finds out.
   LOCH_PROBE("nessie.settled-had-committed");
   const EntryId now = access.own().table.current(left.entry.index);
   if (now == left.entry) {
@@ -57,7 +57,7 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   if (now == left.entry) {
     set_meta(access.lane, left.entry,
              {.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank});
-    access.own().table.doubt(left.entry.index);  // the target's node may have lost it
+    access.own().table.doubt(left.entry.index);  // the share of the target slot may have been lost
   }
   ++access.own().counters.migrations;
   const EntryId old = access.settings().format.entry(left.source_word);
@@ -65,8 +65,8 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   co_return true;
 }
 
-// The copy is in its target, pending. The source holds the tag of this move, which then is to be finished, or
-// anything else: then the source was changed by somebody else, and the copy goes.
+// Settles a MIGRATE whose copy is in the target slot, pending. If the source slot holds the tag of this
+// MIGRATE, it is completed. Otherwise another operation changed the source, and the copy is removed.
 coro::Task<bool> settle_move(Access access, Unfinished left) {
   const WordRead source = co_await read_index(access, left.source);
   if (!source.ok) co_return false;
@@ -106,7 +106,7 @@ Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, 
 }
 
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step) {
-  // Without tags nobody can tell whose emptying the source has seen: the copy stays where it is.
+  // Without tags nobody can tell which operation emptied the source slot, so the copy is left as it is.
   const bool is_decidable = lane.settings.rules.migrate_tags || step != Unfinished::Step::decide_move;
   if (!lane.settings.rules.settles_later || !is_decidable) return;
   Unfinished left = leave(lane, step, move.target, move.copy_word, move.target_word, move.copy);
@@ -128,7 +128,7 @@ coro::Task<void> settle_unfinished(Lane* lane) {
       own.unfinished.push_back(left);
       continue;
     }
-    // The work stays in the list meanwhile, so that its entry counts as in use.
+    // The work stays in the list while it is being settled, so that its entry counts as in use.
     const bool is_settled = co_await settle_one({.lane = *lane, .started = worker.now()}, left);
     own.unfinished.pop_front();
     if (is_settled) {

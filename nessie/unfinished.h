@@ -1,7 +1,8 @@
-// What an operation had to leave in the index because a CAS ended in an error and its node could not be asked
-// (A3): a pending word of its own that would keep its key locked for ever. The worker that left it goes on
-// with it in the background, until the node is back and the slot says what has happened. Nobody else changes
-// such a word while its owner lives; what a dead client left is scrub's (H12).
+// Unfinished work: a CAS of an operation ended in an error and its node could not be asked for the
+// outcome (A3), so that a pending word of the operation may be in the index and would keep its key locked
+// for ever. The operation's worker tries to settle it in the background until the node is back and the
+// slot's word tells the outcome. No other client changes such a word while its owner lives; scrub repairs
+// what dead clients left (H12).
 #pragma once
 
 #include "nessie/lane.h"
@@ -10,14 +11,15 @@ namespace loch::nessie {
 
 struct Move;
 
-// Counted, and the caller's to complete and to queue (WorkerState::unfinished): `own`, whose entry is
-// `entry`, is in the slot or was there; `back` is what the slot held before.
+// Counts and returns a description of unfinished work, which the caller completes and queues
+// (WorkerState::unfinished). `own`, which names `entry`, is or was in the slot; `back` is the word that
+// the slot held before.
 [[nodiscard]] Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, Word own,
                                Word back, const EntryId& entry);
-// Queues a MIGRATE, unless the rules say that nothing is settled later.
+// Queues an unfinished MIGRATE, unless the rules disable settling.
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step);
 
-// One try of each whose time has come; those that are still unknown wait twice as long for the next.
+// Tries once to settle each unfinished work whose time has come; after a failed try the pause is doubled.
 [[nodiscard]] coro::Task<void> settle_unfinished(Lane* lane);
 
 }  // namespace loch::nessie

@@ -1,4 +1,4 @@
-// The reverse pass: slots are READ again and compared with the words that were seen.
+// The reverse pass: READs slots again and compares their words with those seen before.
 #include "nessie/verify.h"
 
 #include "nessie/get.h"

@@ -1,5 +1,5 @@
-// The index table entry (ITE): one 64-bit word, little-endian, naturally aligned, touched by the NIC
-// alone.
+// The index table entry (ITE): one 64-bit word, little-endian, naturally aligned, accessed only by the
+// NIC.
 //
 //   2017           0      8                40                54        55        62      63
 //   published      | DTI  | DTE index      | 0               | 0       | filter  | empty | watermark
@@ -10,13 +10,13 @@
 //                  | DTI  |filter| offset (0: empty) | version          | watermark
 //   bits             15-f    f     32                  16                 1
 //
-// DTI names the node whose data table holds the entry, INC the incarnation of that node's memory (modulo
-// 16): it grows when a node is declared lost, and a word of an older one names nothing any more. GEN counts
-// the reuses of that DTE and starts at 1, so that no word ever comes back (H16): a table that is still as it
-// was laid out holds GEN 0. Wider filters take bits from GEN. An EMPTY word of the hardened variant keeps
-// DTI, index and GEN of the slot's last occupant; its `pending` bit says that a MIGRATE emptied the slot, and
-// DTI, index and GEN then name the copy (tag, H12). The watermark is in the last byte by address and set in
-// every word ever stored: a client zeroes its landing buffer and polls for it.
+// DTI is the node whose data table holds the entry. INC is the incarnation of that node's memory (modulo
+// 16): it is incremented when the node is declared lost, and a word with an older one names nothing. GEN
+// counts the reuses of that DTE and starts at 1, so that no word ever returns (H16); a table in its
+// initial state holds GEN 0. Wider filters take bits from GEN. An EMPTY word of the hardened variant
+// keeps DTI, index and GEN of the slot's last occupant; if its `pending` bit is set, a MIGRATE emptied
+// the slot, and DTI, index and GEN name the copy (tag, H12). The watermark is in the last byte by address
+// and is set in every stored word: a client zeroes its landing buffer and polls for it.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +28,21 @@ namespace loch::nessie {
 
 using Word = std::uint64_t;
 
-// Every completion word of the protocol (ITE, DTE header, DTE tail) has its watermark here.
+// The watermark: this bit is set in every word whose arrival a client polls for (ITE, DTE header, DTE
+// tail).
 constexpr Word watermark_bit = Word{1} << 63;
 
-// One incarnation of one DTE.
+// The identity of a DTE in one of its uses.
 struct EntryId {
   std::uint32_t node = 0;
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
-  std::uint32_t incarnation = 0;  // of the node's memory, modulo incarnations
+  std::uint32_t incarnation = 0;  // incarnation of the node's memory, modulo `incarnations`
   friend bool operator==(const EntryId&, const EntryId&) = default;
 };
 
-// Incarnations of a node's memory that a word tells apart. Half of them are older than a given one.
+// Number of incarnations of a node's memory that a word distinguishes; half of them count as older than a
+// given one.
 constexpr std::uint32_t incarnations = 16;
 [[nodiscard]] constexpr bool is_older(std::uint32_t incarnation, std::uint32_t than) {
   const std::uint32_t behind = (than - incarnation) % incarnations;
@@ -68,7 +70,8 @@ class WordFormat {
     LOCH_CHECK(filter_bits <= 15, "{} filter bits", filter_bits);
   }
 
-  // The most filter bits that leave room for everything else; `nodes` matters to 2015 alone.
+  // The largest number of filter bits that leaves room for the other fields; `nodes` matters only for the
+  // 2015 layout.
   [[nodiscard]] static std::uint32_t most_filter_bits(Layout layout, const Rules& rules,
                                                       std::uint32_t nodes) {
     if (layout == Layout::y2017) return rules.has_generation ? 11 : 15;
@@ -77,25 +80,25 @@ class WordFormat {
     return 15 - dti_bits;
   }
 
-  // The word of an EMPTY slot that never held anything.
+  // The word of an EMPTY slot that never held an entry.
   [[nodiscard]] Word initial_empty() const { return is_2015_ ? watermark_bit : watermark_bit | empty_bit; }
-  // initial_empty() for a share of the index that was laid out again when its node was declared lost.
+  // The EMPTY word for a share of the index that was initialised again after its node was declared lost.
   [[nodiscard]] Word initial_empty(std::uint32_t incarnation) const {
     return initial_empty() | Word{incarnation % incarnations} << incarnation_at;
   }
-  // The most DTEs of a node that a word can name.
+  // The largest number of DTEs on a node that a word can name.
   [[nodiscard]] std::uint64_t most_entries() const {
     return has_incarnation_ ? mask(index_bits) : 0xFFFF'FFFF;
   }
 
-  // A stored word is recognised by its watermark; memory that nobody laid out has none.
+  // Whether a word was ever stored: every stored word has the watermark, zeroed memory does not.
   [[nodiscard]] static bool is_stored(Word word) { return (word & watermark_bit) != 0; }
 
   [[nodiscard]] bool is_empty(Word word) const {
     return is_2015_ ? ((word >> offset_at_2015) & 0xFFFF'FFFF) == 0 : (word & empty_bit) != 0;
   }
   [[nodiscard]] std::uint64_t filter(Word word) const { return (word >> filter_at_) & mask(filter_bits_); }
-  // Of an occupied word, or of a unique EMPTY word: its last occupant or its tag.
+  // The entry that an occupied word names; of a unique EMPTY word, the last occupant or the tag's copy.
   [[nodiscard]] EntryId entry(Word word) const {
     if (is_2015_) {
       return {static_cast<std::uint32_t>(word & mask(dti_bits_)),
@@ -110,15 +113,15 @@ class WordFormat {
             static_cast<std::uint32_t>((word >> generation_at) & mask(generation_bits_)),
             static_cast<std::uint32_t>((word >> incarnation_at) & mask(4))};
   }
-  // Does the word, occupied or a tag, name this very entry?
+  // Whether the word (occupied or tagged) names exactly this use of the entry.
   [[nodiscard]] bool names(Word word, const EntryId& id) const { return entry(word) == id; }
   [[nodiscard]] bool has_incarnation() const { return has_incarnation_; }
   [[nodiscard]] bool has_generation() const { return generation_bits_ != 0; }
   [[nodiscard]] bool is_pending(Word word) const { return !is_empty(word) && (word & pending_) != 0; }
-  // EMPTY, and some MIGRATE made it so.
+  // Whether the slot is EMPTY because a MIGRATE emptied it.
   [[nodiscard]] bool is_tagged(Word word) const { return is_empty(word) && (word & pending_) != 0; }
 
-  // The word that puts `id` into a slot that holds `replaced`.
+  // The word by which a CAS links entry `id` in a slot that holds the word `replaced`.
   [[nodiscard]] Word occupied(const EntryId& id, std::uint64_t filter_value, bool is_pending,
                               Word replaced) const {
     if (is_2015_) {
@@ -131,32 +134,33 @@ class WordFormat {
            id.node;
   }
   [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
-  // The word that empties a slot which holds `word`.
+  // The EMPTY word to which a CAS sets a slot that holds `word`.
   [[nodiscard]] Word emptied(Word word) const {
     if (is_2015_) return watermark_bit | next_version(word);
     return is_unique_ ? (word & ~pending_) | empty_bit : initial_empty();
   }
-  // The word by which the MIGRATE that made `copy` empties its source.
+  // The word to which a MIGRATE sets its source slot; `copy` is the word of the MIGRATE's copy.
   [[nodiscard]] Word tagged(Word copy) const { return (copy & ~pending_) | empty_bit | pending_; }
 
-  // GEN of the next incarnation; 0 is the table's initial state and never returns.
+  // The generation that follows `generation`; 0 belongs to the initial table and never returns.
   [[nodiscard]] std::uint32_t next_generation(std::uint32_t generation) const {
     const auto next =
         static_cast<std::uint32_t>((generation + 1) & mask(generation_bits_ == 0 ? 14 : generation_bits_));
     return next == 0 ? 1 : next;
   }
-  // The one that next_generation() turns into `generation`.
+  // The generation that next_generation() turns into `generation`.
   [[nodiscard]] std::uint32_t generation_before(std::uint32_t generation) const {
     return generation <= 1 ? 0 : generation - 1;
   }
-  // Does a DTE that says it is incarnation `stored` belong to the word? Without GEN nobody can tell.
+  // Whether a DTE whose header has generation `stored` is the one that the word names; always true if
+  // words have no generation.
   [[nodiscard]] bool is_same_generation(Word word, std::uint32_t stored) const {
     return generation_bits_ == 0 || entry(word).generation == (stored & mask(generation_bits_));
   }
 
  private:
   static constexpr Word empty_bit = Word{1} << 62;
-  static constexpr std::uint32_t index_bits = 28;  // where a word has an incarnation
+  static constexpr std::uint32_t index_bits = 28;  // width of the DTE index in a word with an incarnation
   static constexpr std::uint32_t incarnation_at = 36;
   static constexpr std::uint32_t generation_at = 40;
   static constexpr std::uint32_t offset_at_2015 = 15;

@@ -1,5 +1,6 @@
-// NessieHY over the simulator and over this machine's memory, or, with LOCH_TEST_VERBS set, over its RDMA
-// device: what operations return and cost, clients that READ what workers store, entries that expire.
+// Tests NessieHY on the simulator, over shared memory and, with LOCH_TEST_VERBS set, on this machine's
+// RDMA device: results and costs of operations, clients that READ tables while workers write them, and
+// expiring entries.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ using kv::OpStatus;
 using support::FabricOptions, support::make_fabric, support::small_deploy;
 using support::Lane, support::StoreCluster, support::PatternData, support::Worked;
 
-constexpr std::uint32_t key_size = 32, value_size = 600;  // of small_deploy
+constexpr std::uint32_t key_size = 32, value_size = 600;  // the sizes that small_deploy() uses
 constexpr std::uint64_t entry_bytes = key_size + value_size + 16;
 
 const kv::Module& module() {
@@ -38,8 +39,9 @@ support::OwnedProtocol protocol() {
 
 coupled::Tables& tables(StoreCluster& run) { return protocol().tables_of(run); }
 
-// What a GET of a preloaded key must cost (1.5): a word for each rank up to the key's, an entry for each
-// occupied slot before it, and its own; a miss reads the words but the last again.
+// The expected cost of a GET of a preloaded key: one index word for each candidate up to the key's slot,
+// one entry for each earlier slot that is occupied, and the key's entry. A miss READs all words
+// but the last a second time.
 struct Expected {
   std::uint32_t words = 0, entries = 0;
   bool is_local = false;
@@ -132,7 +134,7 @@ TEST_P(OnFabric, PutsAndDeletesAreTheServersAndGetsSeeThem) {
       {{"nessie-hy.multi-read", "on"}, {"nessie-hy.completion", "cqe"}},
   };
   for (auto& options : variants) {
-    options["nessie-hy.retry-after"] = "500ms";  // on a busy machine too, what is counted was sent once
+    options["nessie-hy.retry-after"] = "500ms";  // no request is sent twice, even on a busy machine
     StoreCluster run(make_fabric(GetParam(), {}), module(),
                      {.config = small_deploy(3, 1, 2, 60), .options = options});
     run.start(0, [](Lane* lane) { return one_of_each(lane, 60); });
@@ -151,7 +153,8 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
     const StoreCluster::Shape shape{.config = small_deploy(3, 2, 2, 24), .options = options};
     const Worked worked = support::expect_sound_work(protocol(), GetParam(), shape, 36, 400);
     EXPECT_EQ(worked.workers, 6u);
-    // With short expiry periods operations may find no free entry.
+    // With the default expiry period no operation may fail; with a short one operations may expire or
+    // find no free entry.
     if (!options.contains("nessie-hy.expiry")) EXPECT_EQ(worked.other, 0u);
     EXPECT_GT(worked.ok, 1'200u);
   }
@@ -172,7 +175,7 @@ TEST_P(OnFabric, OneNodeMayServeAll) { support::expect_one_node_to_serve(protoco
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
-// Entries that were replaced rest for E; until then PUTs wait, and then they go on.
+// Replaced entries may be reused only after the expiry period E. PUTs that find no free entry wait for it.
 coro::Task<void> replace_often(Lane* lane, std::uint64_t* waited) {
   for (std::uint64_t i = 0; i < 60; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);
@@ -196,7 +199,7 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
   EXPECT_GT(run.counter("back_pressure"), 0);
 }
 
-// What a load adds to the tables changes no address of what they have without it, and lies apart from it.
+// The additional entries for a long load change no address of the other entries and overlap none of them.
 TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   kv::DeployConfig config = small_deploy(2, 1, 3, 2);
   StoreCluster short_run(make_fabric("sim", {.nodes = 2}), module(), {.config = config});
@@ -218,9 +221,9 @@ TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   }
 }
 
-// No word comes back to a slot: a reader that finds the same one twice knows that nothing was between.
-// Without a count of stores in the words of entries (mutant word-not-unique), keys that are moved away and
-// back bring theirs back.
+// Counts index words that return to a slot: a client that READs the same word twice relies on the slot
+// being unchanged between. With the mutant word-not-unique, whose words lack the count of stores, keys
+// that are moved away and back bring their words back.
 struct SeenWords {
   std::map<std::pair<const coupled::Row*, std::uint64_t>, std::vector<std::uint64_t>> history;
   std::uint64_t returned = 0;
@@ -272,7 +275,8 @@ TEST(OnSim, NoWordComesBackToASlot) {
   }
 }
 
-// Clients measure E by clocks of other rates than the worker's: an entry rests a thousandth longer.
+// Clients measure E by clocks whose rates differ from the server worker's, so that an entry must not be
+// reused before E plus a thousandth.
 coro::Task<void> replace_once(Lane* lane, Nanos* replaced_by) {
   for (std::uint32_t i = 0; i < 2; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);
@@ -299,7 +303,7 @@ TEST(OnSim, AReplacedEntryRestsForTheDriftOfClocksToo) {
   }
 }
 
-// The first key of the load that node 0 holds.
+// The number of the first key of the load that node 0 stores.
 std::uint64_t key_of_node_0(StoreCluster& run) {
   std::vector<std::byte> key(key_size);
   for (std::uint64_t number = 0;; ++number) {
@@ -309,9 +313,9 @@ std::uint64_t key_of_node_0(StoreCluster& run) {
   }
 }
 
-// A client's cache knows an entry by its word. A row that is laid out anew stores words that none of its
-// former incarnations did: else, with as many stores behind it as its former incarnation had when the client
-// read the word, it would be answered with that incarnation's value.
+// A client's cache finds an entry by its index word. A row that is initialised again must therefore store
+// no word of its former incarnations; otherwise a client could be answered with a cached value of a
+// former incarnation.
 enum class Phase : std::uint8_t { first_incarnation, over, second_incarnation };
 struct Incarnations {
   Phase phase = Phase::first_incarnation;
@@ -323,8 +327,8 @@ coro::Task<void> await(fabric::Worker* worker, const Incarnations* incarnations,
 }
 
 coro::Task<void> live_twice(Lane* lane, Incarnations* incarnations) {
-  // Two stores for each new entry in the first incarnation, one in the second, which begins with as many as
-  // slots.
+  // Each new entry takes two stores of index words in the first incarnation and one in the second, whose
+  // count begins with one store for each slot.
   for (std::uint64_t i = 0; i <= incarnations->slots + 2; ++i) {
     const Lane::Outcome put = co_await lane->put(incarnations->key, i);
     EXPECT_EQ(put.result.status, OpStatus::ok);
@@ -368,8 +372,8 @@ TEST(OnSim, NoWordOfAFormerIncarnationIsStoredAgain) {
   }
 }
 
-// A GET whose entry's word is of the server's former incarnation ends in an error: what the entry says now
-// may be half of a PUT that the new incarnation is about to make visible.
+// A GET that read its index word before the server restarted must end in an error: its entry may now hold
+// half of a PUT that the new incarnation has not linked yet.
 struct Rebirth {
   StoreCluster* run = nullptr;
   std::uint64_t key = 0;
@@ -381,7 +385,7 @@ coro::Task<void> get_once(Lane* lane, Rebirth* rebirth) {
   rebirth->got = got;
 }
 
-// The entry that the key has before anything fails.
+// The place of the key's entry before any failure.
 std::uint64_t place_of_entry(StoreCluster& run, std::uint64_t number) {
   std::vector<std::byte> key(key_size), other(key_size);
   PatternData::write_key(number, key.data(), key_size);
@@ -396,7 +400,7 @@ std::uint64_t place_of_entry(StoreCluster& run, std::uint64_t number) {
   LOCH_CHECK(false, "key {} is preloaded", number);
 }
 
-// As a server worker leaves it between the two halves of the value.
+// Writes an entry as a server worker leaves it between copying the two halves of the value.
 void write_half(StoreCluster& run, std::uint64_t number, std::uint64_t at) {
   const coupled::EntryLayout& layout = tables(run).settings().entry;
   fabric::Region& data = *tables(run).local(0).data;
@@ -409,7 +413,7 @@ void write_half(StoreCluster& run, std::uint64_t number, std::uint64_t at) {
   fabric::store_word_release(data.at(at + layout.tail_at()), coupled::watermark);
 }
 
-// How the GET ends whose node is lost at this instant and back 20 us later.
+// Returns the result of a GET whose node loses its memory at time `crash_at` and is back 20 us later.
 Lane::Outcome get_across(Nanos crash_at, std::string_view mutant) {
   FabricOptions options{.nodes = 2};
   options.faults.schedule.push_back({.kind = fabric::sim::ScheduledFault::Kind::crash,
@@ -457,8 +461,8 @@ TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) { support::expect_full_table_to_s
 
 TEST(OnSim, ADeadNodeIsAnError) { support::expect_errors_of_a_dead_node(protocol()); }
 
-// A node came back with fresh memory and nobody has laid its table out: its keys are errors, not misses,
-// however often a client asks; the other nodes' are there.
+// A node came back with empty memory and its tables were not initialised again. GETs of its keys must be
+// errors, not misses, however often a client retries; keys on other nodes must be found.
 struct Gets {
   std::uint64_t ok = 0, missed = 0, errors = 0;
 };

@@ -1,4 +1,4 @@
-// Registers nessie-hy: requirements, promises and store.
+// Registers nessie-hy: requirements, availability promises and store.
 #include "nessie_hy/module.h"
 
 #include <utility>
@@ -21,15 +21,15 @@ class HyModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is held to the same claim: that it breaks it is a finding.
+    // The published variant is checked against the same claim; its violations are findings.
     return kv::Consistency::linearizable;
   }
   [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {
     return coupled::data_support();
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    // In-order placement is not required: without it, frames carry a checksum and entries are awaited by
-    // completion.
+    // In-order placement of bytes is not required: without it, frames carry a checksum and entries are
+    // awaited by completion.
     return {.rc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
@@ -38,7 +38,7 @@ class HyModule final : public kv::Module {
   [[nodiscard]] std::vector<std::string> probes() const override {
     return {"rpc.write.", "coupled.", "cuckoo.", "nessie-hy."};
   }
-  // 3 of 12 cores at 50 % GET up to 32 KB (2017, 6).
+  // The paper uses 3 of 12 cores for servers, at 50 % GETs and values up to 32 KB (2017, 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 3; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }
   [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {

@@ -1,6 +1,6 @@
-// NessieHY: Nessie's hybrid (Cassell, Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017): GETs are
-// client-driven, by READs of index words and entries; PUTs and DELETEs are executed by workers that poll, as
-// NessieSD's. docs/protocols/nessie-hy.md has layouts, steps and rules.
+// NessieHY: the hybrid variant of Nessie (Cassell, Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017). GETs
+// are client-driven, by READs of index words and entries; PUTs and DELETEs are executed by polling server
+// workers, as in NessieSD. docs/protocols/nessie-hy.md describes layouts, steps and rules.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// GET by READs of index words and entries, with its checks of time and identity.
+// Executes GETs by READs of index words and entries, and checks that what was read is neither too old nor
+// of another incarnation.
 #include "nessie_hy/reader.h"
 
 #include <algorithm>
@@ -78,7 +79,7 @@ struct Reader::Tables {
                                            kv::Key key) const {
     return reader.look_up(reader.where(place), {word, read_at}, key);
   }
-  // One server stores into a row: no insert is under way in it, and no word comes back to a slot.
+  // A row has one writer, so that no entry is ever pending and no index word returns to a slot.
   [[nodiscard]] static bool goes_on_past_pending() { return true; }
   [[nodiscard]] bool confirms_misses() const { return reader.settings_.verifies_misses; }
   [[nodiscard]] static bool is_over_age() { return false; }
@@ -91,7 +92,7 @@ struct Reader::Tables {
 struct Reader::Reading {
   Reader& reader;
   fabric::NodeId node;
-  fabric::RemoteRegion Peer::* table;  // index or data
+  fabric::RemoteRegion Peer::* table;  // region that is read: index or data
   std::uint64_t offset;
   fabric::LocalSlice to;
   std::uint32_t bytes;
@@ -131,7 +132,8 @@ coro::Task<kv::OpResult> Reader::get(kv::Key key, fabric::OpStats* stats) {
     const bool is_worth_retrying = is_conflict || got.ended == onesided::Outcome::expired;
     if (!is_worth_retrying || attempt + 1 == table_.attempts || worker_.stopping())
       co_return result_of(got, attempt);
-    // The first retry follows at once: what was in the way is mostly gone by then.
+    // The first retry follows without back-off, because the conflicting operation has mostly ended by
+    // then.
     if (attempt > 0) co_await kv::back_off(&worker_, table_.backoff_start, table_.backoff_cap, attempt - 1);
     if (is_conflict) ++counts_.conflicts;
   }
@@ -152,11 +154,11 @@ coro::Task<onesided::WordRead> Reader::read_word(cuckoo::Place place) {
   const std::uint64_t word = fabric::load_word(node_.words->at(landing.offset));
   if (!IndexWord::is_stored(word) && settings_.takes_void)
     co_return onesided::WordRead{true, IndexWord::empty(0)};
-  // Memory without a mark is a table that nobody laid out: its node came back empty.
+  // A word without the mark bit was never initialised: the node came back with empty memory.
   co_return onesided::WordRead{IndexWord::is_stored(word), word};
 }
 
-// Compares the entry that the word names with the key.
+// Compares the key of the entry that the word names with `key`, and counts expired GETs and other keys.
 coro::Task<onesided::Looked> Reader::look_up(Where where, Found found, kv::Key key) {
   const Looked looked = co_await look_at_entry(where, found, key);
   if (looked.look == Look::expired) {
@@ -181,12 +183,13 @@ coro::Task<onesided::Looked> Reader::look_at_entry(Where where, Found found, kv:
   if (!read) co_return Looked{Look::failed, {}};
   co_await worker_.compute(worker_.costs().compare(key.size));
   const bool is_other = !onesided::is_key(node_.landing->at(landing_), key);
-  // The key of an entry that was read too late proves nothing either.
+  // An entry that was read too late may have been reused, so its key proves nothing.
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   if (is_other) co_return Looked{Look::other_key, {}};
   const Looked taken = co_await take_value(where, found);
   if (taken.look == Look::value) {
-    // The second READ of two may have seen another use of the entry (H22); the time says that it has not.
+    // If header and value were read separately, the second READ may have met a reused entry (H22). The
+    // age check excludes that; compare the key again all the same.
     const bool is_still = onesided::is_key(node_.landing->at(landing_), key);
     if (!is_still && !settings_.trusts_second_read) co_return Looked{Look::expired, {}};
     if (node_.cache != nullptr) {
@@ -204,12 +207,13 @@ coro::Task<onesided::Looked> Reader::take_value(Where where, Found found) {
     const bool read = co_await read_entry(where, IndexWord::entry(found.word), table_.entry.full_bytes());
     if (!read) co_return Looked{Look::failed, {}};
   }
-  // Every byte is here: were the word older than E, they might be another entry's.
+  // All bytes have been read. If the index word is older than E, they may belong to a reused entry.
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   co_return Looked{Look::value, landed_value()};
 }
 
-// On the own node: copied out, because the entry may be reused E after it has left the index.
+// Reads an entry on this node. The value is copied, because the entry may be reused E after it left the
+// index.
 coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key key) {
   const coupled::EntryLayout& entry = table_.entry;
   const std::uint64_t at = table_.entry_at(where.server, IndexWord::entry(found.word));
@@ -229,7 +233,7 @@ coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key
     if (bytes > half) fabric::copy_shared(to(half), from(half), bytes - half);
     co_await worker_.compute(a_half);
   }
-  std::atomic_thread_fence(std::memory_order_acquire);  // the loads, then the time
+  std::atomic_thread_fence(std::memory_order_acquire);  // the loads come before the clock is read
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   if (is_other) co_return Looked{Look::other_key, {}};
   co_return Looked{Look::value, landed_value()};
@@ -237,7 +241,8 @@ coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key
 
 coro::Task<bool> Reader::read_entry(Where where, std::uint32_t entry, std::uint32_t bytes) {
   if (entry >= table_.entries_per_row) co_return false;
-  // Polling the last byte of more than one line needs lines that arrive in order (H19).
+  // An entry may span several cache lines; polling its last byte is correct only if bytes arrive in order
+  // (H19).
   const bool by_watermark = settings_.polls_watermarks &&
                             (worker_.capabilities().in_order_placement || settings_.polls_tail_unordered);
   const Reading reading{
@@ -261,8 +266,8 @@ kv::ValueView Reader::landed_value() const {
   return {node_.landing->at(landing_ + entry.value_at()), entry.value_size(), table_.kept_value()};
 }
 
-// Words of different rows may be equal; a row's number takes the place of what all occupied words have in
-// common, and of the filter.
+// The word by which an entry is cached. Index words of different rows may be equal, so the row's number
+// replaces the upper bits, which hold the filter and are the same in all occupied words otherwise.
 std::uint64_t Reader::cache_word(const Where& where, std::uint64_t word) const {
   constexpr std::uint32_t row_at = IndexWord::entry_bits + IndexWord::stamp_bits;
   return (word & ((std::uint64_t{1} << row_at) - 1)) | (std::uint64_t{where.row} + 1) << row_at;
@@ -278,7 +283,8 @@ std::optional<onesided::Looked> Reader::look_in_cache(Where where, Found found, 
   return looked;
 }
 
-// False also if the node came back with fresh memory: what this GET has read of it means nothing now.
+// Reconnects to a node. Returns false if the node cannot be reached, or came back with empty memory, so
+// that what this GET has read from it is void.
 coro::Task<bool> Reader::reconnect(fabric::NodeId node) {
   if (!worker_.connected(node)) {
     LOCH_PROBE("nessie-hy.reconnect");
@@ -290,7 +296,7 @@ coro::Task<bool> Reader::reconnect(fabric::NodeId node) {
   Peer& known = peers_[node];
   const std::uint32_t epoch = worker_.epoch(node);
   if (known.epoch != epoch) {
-    // A node that restarted has new keys for its regions; one that did not gives the same again.
+    // Look up the node's regions: after a restart they have new keys, otherwise the same ones.
     Result<Peer> fresh = store_.look_up(node);
     if (!fresh.has_value()) co_return false;
     const bool is_reborn = fresh->index.rkey != known.index.rkey;

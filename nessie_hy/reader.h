@@ -1,6 +1,7 @@
-// GET as Nessie's clients do it (2017, 4.2.1), over tables that server workers store into: READ the index
-// word of each candidate in rank order, and the entry of each that is occupied; a miss is confirmed by
-// reading the words again. On the own node by CPU loads, with the same rules.
+// GET by Nessie's clients (2017, 4.2.1) over tables that server workers write: READs the index word of
+// each candidate in rank order, and the entry of each occupied one whose filter bits match; a miss is
+// confirmed by reading the words again. Tables on the client's own node are read by CPU loads under the
+// same rules.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +25,16 @@ class Reader {
   using Looked = onesided::Looked;
   struct Found {
     std::uint64_t word = 0;
-    Nanos read_at = 0;  // before the word was read
+    Nanos read_at = 0;  // now() before the word was read
   };
-  // The location of one row's memory.
+  // The location of one row: node, server worker, and number of the row.
   struct Where {
     fabric::NodeId node = 0;
     std::uint32_t server = 0;
     std::uint32_t row = 0;
   };
-  struct Tables;   // the passes of common/onesided/get.h over these tables
-  struct Reading;  // READs of words and entries (common/onesided/transfer.h)
+  struct Tables;   // access to these tables for the GET passes of common/onesided/get.h
+  struct Reading;  // a READ of a word or an entry, for common/onesided/transfer.h
 
   [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place);
   [[nodiscard]] coro::Task<Looked> look_up(Where where, Found found, kv::Key key);
@@ -47,7 +48,8 @@ class Reader {
 
   [[nodiscard]] Where where(const cuckoo::Place& place) const;
   [[nodiscard]] bool is_here(const Where& where) const { return where.node == worker_.node(); }
-  // Whether this lane knows the node's current connection; another lane may have reconnected meanwhile.
+  // Whether this lane has looked up the regions of the node's current connection, which another lane may
+  // have established.
   [[nodiscard]] bool is_met(fabric::NodeId node) const {
     return worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch;
   }
@@ -62,13 +64,13 @@ class Reader {
   const Settings& settings_;
   const coupled::Settings& table_;
   fabric::Worker& worker_;
-  coupled::NodeTables& tables_;  // of this node
+  coupled::NodeTables& tables_;  // tables of this client's own node
   NodeReading& node_;
   GetCounts& counts_;
   std::uint64_t lane_;
-  std::uint64_t landing_;  // offset of the lane's entry
+  std::uint64_t landing_;  // offset of the lane's entry buffer in the landing region
   std::vector<Peer> peers_;
-  kv::WordCache::Pin pinned_;  // what the value of a GET points into, if it came from the cache
+  kv::WordCache::Pin pinned_;  // the cache entry that the last GET's value points into, if any
   fabric::OpStats* stats_ = nullptr;
 };
 

@@ -17,7 +17,8 @@ std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
 }
 
-// A mutant changes one rule of the tables, of the channel, or of the GET.
+// Switches a known-bad variant on, which changes one rule of the tables, of the request channel, or of
+// GETs.
 Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::ChannelFlaws& flaws,
                       Settings& reading) {
   coupled::Switches switches = coupled::switches(rules, flaws);
@@ -121,7 +122,7 @@ std::vector<kv::OptionSpec> option_specs() {
   return specs;
 }
 
-// The seeds are what `loch fuzz --mutants` prints; app/fuzz/mutants_test.cc finds each again.
+// `loch fuzz --mutants` prints the seeds in this table; app/fuzz/mutants_test.cc runs each of them.
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
       {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 1}},
@@ -206,7 +207,7 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   reading.reads_header_first = header_first(options, config);
   reading.polls_watermarks = options.choice("nessie-hy.completion") == "watermark";
   if (options.boolean("nessie-hy.cache")) {
-    constexpr std::uint32_t most_rows = 4095;  // a cached word names its row in 12 bits
+    constexpr std::uint32_t most_rows = 4095;  // a cached entry's word has 12 bits for its row's number
     if (reading.table.family.shape().nodes > most_rows) {
       return refuse(fmt::format("nessie-hy.cache: {} server workers; expected at most {} with a cache",
                                 reading.table.family.shape().nodes, most_rows));

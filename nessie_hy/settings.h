@@ -1,4 +1,4 @@
-// One deployment of NessieHY, decided: the tables' settings and how GETs read them.
+// The settings of one deployment of NessieHY: those of its tables, and how GETs read the tables.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@ constexpr const char* protocol = "nessie-hy";
 
 struct Settings {
   coupled::Settings table;
-  std::uint64_t cache_entries = 0;  // a node; 0: no cache
-  bool reads_header_first = false;  // multiple reads (2017, 4.3.2)
-  bool polls_watermarks = true;     // false: polls completion queue entries
-  Nanos expiry = 0;                 // E: age at which a GET's READ is too old
-  // Mutants.
-  bool verifies_misses = true;  // the reverse pass
-  bool honours_expiry = true;   // GETs look at the time
+  std::uint64_t cache_entries = 0;  // cached entries per node; 0: no cache
+  bool reads_header_first = false;  // reads an entry's header before its value (2017, 4.3.2, multiple reads)
+  // true: GETs poll watermarks in landing buffers; false: completion queue entries
+  bool polls_watermarks = true;
+  Nanos expiry = 0;             // E: age at which an index word that a GET has read is too old
+  bool verifies_misses = true;  // false (mutant): a GET makes no reverse pass before it returns not_found
+  bool honours_expiry = true;   // false (mutant): GETs ignore the age of what they read
   bool polls_tail_unordered = false;
-  bool takes_void = false;          // memory that nobody laid out counts as an EMPTY word
-  bool goes_on_reborn = false;      // a GET goes on after its node came back with fresh memory
-  bool caches_for_ever = false;     // a cached entry is used however old its word is
-  bool trusts_second_read = false;  // the key of the second READ of two is not compared
+  bool takes_void = false;          // mutant: an uninitialised index word counts as EMPTY
+  bool goes_on_reborn = false;      // mutant: a GET continues after its node came back with empty memory
+  bool caches_for_ever = false;     // mutant: a cached entry is used however old its index word is
+  bool trusts_second_read = false;  // mutant: a key is not compared again after its value was read separately
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
 [[nodiscard]] std::map<std::string, kv::Mutant> known_mutants();
 [[nodiscard]] std::vector<kv::Fix> known_fixes(const kv::Options& options);
 [[nodiscard]] std::vector<kv::Hole> known_holes();
-// Refuses impossible combinations with one line that names the flag.
+// Computes the settings; refuses impossible combinations with a one-line error that names the flag.
 [[nodiscard]] Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options,
                                       std::string_view mutant);
 

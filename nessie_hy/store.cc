@@ -1,4 +1,4 @@
-// Makes NessieHY's tables, caches, server workers and clients.
+// Makes the tables, caches, server workers and clients of NessieHY.
 #include "nessie_hy/store.h"
 
 #include "common/coupled/table_server.h"

@@ -13,10 +13,10 @@
 
 namespace loch::nessie_hy {
 
-constexpr std::string_view landing_region = "nessie-hy.landing";  // one DTE a lane
-constexpr std::string_view words_region = "nessie-hy.words";      // lane_words a lane
+constexpr std::string_view landing_region = "nessie-hy.landing";  // landing buffers: one DTE per lane
+constexpr std::string_view words_region = "nessie-hy.words";      // landing words: lane_words per lane
 
-// 8-byte landing places of a lane; a cache line, so that no two lanes share one.
+// Number of 8-byte landing words per lane: a whole cache line, so that no two lanes share one.
 constexpr std::uint32_t lane_words = 8;
 enum LaneWord : std::uint32_t { lane_index = 0, lane_flush = 1 };
 
@@ -25,20 +25,20 @@ struct GetCounts {
                 reconnects = 0;
 };
 
-// What GETs of a node need beside the tables.
+// Buffers, cache and counters for the GETs of one node's clients.
 struct NodeReading {
   fabric::Region* landing = nullptr;
   fabric::Region* words = nullptr;
-  std::unique_ptr<kv::WordCache> cache;  // null: off
-  // Caches of the node's earlier incarnations: frames of its dead clients may hold values of theirs.
+  std::unique_ptr<kv::WordCache> cache;  // cache of entries by index word; null: no cache
+  // Caches of the node's former incarnations: operations of clients that died may still point into them.
   std::vector<std::unique_ptr<kv::WordCache>> old_caches;
-  std::vector<std::unique_ptr<GetCounts>> counts;  // by lane
+  std::vector<std::unique_ptr<GetCounts>> counts;  // GET counters, indexed by lane
 };
 
-// How a worker reaches another node's tables.
+// The regions of another node's tables, as a worker reaches them.
 struct Peer {
   fabric::RemoteRegion index, data;
-  std::uint32_t epoch = 0;  // of the connection under which the regions were looked up
+  std::uint32_t epoch = 0;  // number of the connection under which the regions were looked up
 };
 
 class HyStore final : public kv::Store {
@@ -69,7 +69,8 @@ class HyStore final : public kv::Store {
   [[nodiscard]] coupled::Tables& tables() { return tables_; }
   [[nodiscard]] NodeReading& reading(fabric::NodeId node);
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
-  // An empty cache for a node of this process, if caches are on; none of its clients runs.
+  // Makes an empty cache for a node of this process, if caches are on. None of the node's clients may be
+  // running.
   void make_cache(fabric::NodeId node);
   [[nodiscard]] Result<Peer> look_up(fabric::NodeId node) const;
 

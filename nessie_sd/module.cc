@@ -1,4 +1,4 @@
-// Registers nessie-sd: options, mutants, promises and store.
+// Registers nessie-sd: options, mutants, availability promises and store.
 #include "nessie_sd/module.h"
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* protocol = "nessie-sd";
 
-// The seeds are what `loch fuzz --mutants` prints; app/fuzz/mutants_test.cc finds each again.
+// `loch fuzz --mutants` prints the seeds in this table; app/fuzz/mutants_test.cc runs each of them.
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
       {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 1}},
@@ -73,7 +73,7 @@ class SdModule final : public kv::Module {
     return coupled::data_support();
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    // In-order placement is not required: without it, frames carry a checksum.
+    // In-order placement of bytes is not required: without it, frames carry a checksum.
     return {.rc = true, .untorn_bytes = 8};
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
@@ -82,7 +82,7 @@ class SdModule final : public kv::Module {
   [[nodiscard]] std::vector<std::string> probes() const override {
     return {"rpc.write.", "rpc.value.", "coupled.table.", "cuckoo."};
   }
-  // 2 of 12 cores from 1 KB on, 3 below (2017, 6).
+  // The paper uses 2 of 12 cores for servers with values of 1 KB or more, 3 with smaller ones (2017, 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
@@ -96,7 +96,8 @@ class SdModule final : public kv::Module {
     rpc::ChannelFlaws flaws;
     LOCH_TRY(apply_mutant(mutant, rules, flaws));
     LOCH_ASSIGN(coupled::Settings settings, coupled::decide(protocol, config, options, rules, flaws, 0));
-    LOCH_TRY(coupled::fit_memory(settings, 0, 0));  // replaced in place: nothing rests
+    // entries are updated in place, so no spare entries are needed
+    LOCH_TRY(coupled::fit_memory(settings, 0, 0));
     return std::make_unique<SdStore>(std::move(settings));
   }
 };

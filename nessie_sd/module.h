@@ -1,6 +1,6 @@
-// NessieSD: Nessie's server-driven rival (Cassell, Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017; also the
-// 2015 report): requests and replies by RDMA WRITE, executed by workers that poll.
-// docs/protocols/nessie-sd.md has layouts and steps.
+// NessieSD: the server-driven store to which the Nessie papers compare Nessie (Cassell, Szepesi, Wong,
+// Brecht, Ma, Liu, IEEE TPDS 2017; also the 2015 report). Requests and replies are RDMA WRITEs; polling
+// server workers execute the requests. docs/protocols/nessie-sd.md describes layouts and steps.
 #pragma once
 
 #include <memory>

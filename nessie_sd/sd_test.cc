@@ -1,5 +1,6 @@
-// NessieSD over the simulator and over this machine's memory, or, with LOCH_TEST_VERBS set, over its RDMA
-// device: what operations return and cost, many clients at work, connections that fail, nodes that die.
+// Tests NessieSD on the simulator, over shared memory and, with LOCH_TEST_VERBS set, on this machine's
+// RDMA device: results and costs of operations, many concurrent clients, failing connections, dying
+// nodes.
 #include <gtest/gtest.h>
 
 #include "nessie_sd/module.h"
@@ -25,7 +26,7 @@ support::OwnedProtocol protocol() {
           [](kv::Store& store) -> coupled::Tables& { return static_cast<SdStore&>(store).tables(); }};
 }
 
-constexpr std::uint32_t key_size = 32, value_size = 600;  // of small_deploy
+constexpr std::uint32_t key_size = 32, value_size = 600;  // the sizes that small_deploy() uses
 
 class OnFabric : public testing::TestWithParam<std::string> {};
 
@@ -49,7 +50,8 @@ coro::Task<void> one_of_each(Lane* lane, std::uint64_t keys) {
     EXPECT_EQ(anew.result.status, OpStatus::ok);
     const Lane::Outcome last = co_await lane->get(key);
     EXPECT_EQ(last.value, key + 2000);
-    // Two WRITEs, of what 1.4 derives: GET K + 16 and V + 8, PUT V + K + 24 and 8.
+    // Each operation costs two WRITEs, request and reply: a GET K + 16 and V + 8 bytes, a PUT V + K + 24
+    // and 8.
     const bool is_local = second.stats.local_accesses > 0;
     const std::uint64_t get = is_local ? 0 : key_size + 16 + value_size + 8;
     const std::uint64_t write = is_local ? 0 : value_size + key_size + 24 + 8;
@@ -67,10 +69,10 @@ coro::Task<void> one_of_each(Lane* lane, std::uint64_t keys) {
 }
 
 TEST_P(OnFabric, EveryOperationCostsTwoWrites) {
-  StoreCluster run(make_fabric(GetParam(), {}), module(),
-                   {.config = small_deploy(3, 1, 2, 60),
-                    .options = {{"nessie-sd.retry-after",
-                                 "500ms"}}});  // on a busy machine too, what is counted was sent once
+  StoreCluster run(
+      make_fabric(GetParam(), {}), module(),
+      {.config = small_deploy(3, 1, 2, 60),
+       .options = {{"nessie-sd.retry-after", "500ms"}}});  // no request is sent twice, even on a busy machine
   run.start(0, [](Lane* lane) { return one_of_each(lane, 60); });
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
   EXPECT_EQ(support::expect_sound(protocol().tables_of(run)), 60u);
@@ -102,8 +104,8 @@ TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) { support::expect_full_table_to_s
 
 TEST(OnSim, ADeadNodeIsAnError) { support::expect_errors_of_a_dead_node(protocol()); }
 
-// A node came back, but the workers that served there did not: a declaration is written, nobody takes it, and
-// whoever declares is told so in bounded time.
+// A node comes back without its server workers. A declaration of its loss is written but no worker
+// reacts, and the declaring client must learn that within a bounded time.
 struct Declared {
   kv::Repair repair;
   Nanos span = 0;
@@ -134,7 +136,8 @@ TEST(OnSim, ADeclarationThatNobodyTakesEnds) {
   EXPECT_LT(seen.span, 2'000'000);
 }
 
-// Values of which a simulation keeps the stamp alone: what is kept arrives, and the rest is charged.
+// Values of which the simulation keeps only the first bytes: these must arrive, and the cost of whole
+// values must be charged.
 coro::Task<void> stamps(Lane* lane) {
   for (std::uint64_t key = 0; key < 30; ++key) {
     const Lane::Outcome put = co_await lane->put(key, 7'000 + key);

@@ -1,4 +1,4 @@
-// Makes NessieSD's tables, server workers and clients.
+// Makes the tables, server workers and clients of NessieSD.
 #include "nessie_sd/store.h"
 
 namespace loch::nessie_sd {

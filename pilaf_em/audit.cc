@@ -1,4 +1,4 @@
-// The invariants of a shard at rest.
+// Checks the invariants of a shard while no change is under way.
 #include <fmt/format.h>
 
 #include <map>
@@ -12,7 +12,7 @@ namespace loch::pilaf {
 std::vector<std::string> Shard::audit() const {
   std::vector<std::string> wrong;
   std::set<std::vector<std::byte>> keys;
-  std::map<std::uint64_t, std::uint64_t> extents;  // block -> its end
+  std::map<std::uint64_t, std::uint64_t> extents;  // offset of each extent's block -> end of the block
   std::uint64_t used = 0;
   for (std::uint64_t slot = 0; slot < current_.root.slots; ++slot) {
     BucketBytes bytes;

@@ -1,4 +1,4 @@
-// Allocates and frees blocks of powers of two, and merges free buddies.
+// The buddy allocator: splits blocks of powers of two, and merges free buddies.
 #include "pilaf_em/buddy.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void BuddyAllocator::extend(std::uint64_t bytes) {
   LOCH_CHECK(bytes >= arena_ && bytes <= most_ && bytes % least_block_ == 0, "from {} to {} of {} bytes",
              arena_, bytes, most_);
   while (arena_ < bytes) {
-    // The largest block that begins here and fits.
+    // Size of the largest aligned block that begins here and fits in the arena.
     std::uint64_t size = std::bit_floor(bytes - arena_);
     if (arena_ != 0) size = std::min(size, arena_ & (~arena_ + 1));
     const std::uint64_t at = arena_;
@@ -81,7 +81,8 @@ std::optional<std::uint64_t> BuddyAllocator::allocate(std::uint64_t bytes) {
     if (!number) continue;
     free_blocks_[order].erase(*number);
     const std::uint64_t at = *number * size_of(order);
-    while (order > wanted) {  // splits the block, and frees the upper half, until it fits
+    // Splits the block in halves until it has the wanted size, and frees each upper half.
+    while (order > wanted) {
       --order;
       free_blocks_[order].insert((at + size_of(order)) >> bits_of(order));
     }
@@ -109,7 +110,7 @@ void BuddyAllocator::release(std::uint64_t offset, std::uint32_t order) {
   while (order + 1 < free_blocks_.size()) {
     const std::uint64_t buddy = number ^ 1;
     if (!free_blocks_[order].contains(buddy)) break;
-    // A parent that reaches beyond what the arena may ever be is no block.
+    // A parent block that exceeds the arena's maximum size does not exist, so the merging ends.
     if ((number / 2 + 1) * size_of(order + 1) > most_) break;
     free_blocks_[order].erase(buddy);
     number /= 2;

@@ -1,6 +1,6 @@
-// The buddy allocator of the extents (the paper ports SQLite's mem5): blocks of powers of two, each
-// aligned to its size, merged with their buddies when they come back. It hands out offsets and touches
-// no memory but its own bitmaps; single-threaded.
+// The buddy allocator of the extents (the paper ports SQLite's mem5): blocks of powers of two, each aligned
+// to its size; a freed block merges with its buddy if that is free. It returns offsets and touches no memory
+// except its own bitmaps. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace loch::pilaf {
 
-// A set of numbers 0 … n-1, whose least is found in a few steps: a bitmap, a bitmap of its words that are
-// not empty, and so on.
+// A set of numbers 0 … n-1 with fast access to its minimum: a bitmap, a bitmap of the non-empty words of that
+// bitmap, and so on.
 class NumberSet {
  public:
   explicit NumberSet(std::uint64_t n);
@@ -22,22 +22,25 @@ class NumberSet {
 
  private:
   std::uint64_t size_;
-  std::vector<std::vector<std::uint64_t>> levels_;  // [0]: a bit a number
+  // [0]: one bit for each number; [i + 1]: one bit for each word of [i]
+  std::vector<std::vector<std::uint64_t>> levels_;
 };
 
 class BuddyAllocator {
  public:
-  // For an arena that may grow to `most_bytes`, a multiple of `least_block`, a power of two. Empty at first.
+  // For an arena that may grow to `most_bytes`, a multiple of `least_block`, which is a power of two. The
+  // arena begins empty.
   BuddyAllocator(std::uint64_t most_bytes, std::uint64_t least_block);
 
-  // The arena is [0, bytes) from now on; bytes is a multiple of the least block and never less than before.
+  // Enlarges the arena to [0, bytes). `bytes` is a multiple of the smallest block and never shrinks.
   void extend(std::uint64_t bytes);
-  // The lowest of the smallest free blocks that fit; none: the arena is too full or too scattered.
+  // Allocates the block with the lowest offset among the smallest free blocks that fit; nullopt if no free
+  // block is large enough.
   [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes);
-  // Gives back what allocate(bytes) returned.
+  // Frees what allocate(bytes) returned.
   void free(std::uint64_t offset, std::uint64_t bytes);
 
-  [[nodiscard]] std::uint64_t block_of(std::uint64_t bytes) const;  // size of the block that is used
+  [[nodiscard]] std::uint64_t block_of(std::uint64_t bytes) const;  // size of the block that holds `bytes`
   [[nodiscard]] std::uint64_t arena_bytes() const { return arena_; }
   [[nodiscard]] std::uint64_t free_bytes() const { return free_; }
 
@@ -50,9 +53,9 @@ class BuddyAllocator {
   void release(std::uint64_t offset, std::uint32_t order);
 
   std::uint64_t most_, least_block_;
-  std::uint32_t least_bits_;  // of the least block: its size's logarithm
+  std::uint32_t least_bits_;  // binary logarithm of the smallest block's size
   std::uint64_t arena_ = 0, free_ = 0;
-  std::vector<NumberSet> free_blocks_;  // by order: numbers of blocks of that size
+  std::vector<NumberSet> free_blocks_;  // for each block size, the numbers of its free blocks
 };
 
 }  // namespace loch::pilaf

@@ -1,4 +1,4 @@
-// Computes CRC-64/XZ by Intel's ISA-L.
+// Computes CRC-64/XZ with Intel's ISA-L library.
 #include "pilaf_em/checksum.h"
 
 #include <isa-l/crc64.h>

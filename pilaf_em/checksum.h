@@ -1,6 +1,6 @@
-// CRC-64/XZ: the CRC-64 with ECMA-182's polynomial 0x42F0E1EBA9EA3693, reflected, all ones at the start
-// and at the end. The published code mixes a left-shift table with a right-shift update, which is no CRC
-// (its state map has rank 62 of 64); docs/protocols/pilaf.md has the difference.
+// CRC-64/XZ: the CRC-64 with ECMA-182's polynomial 0x42F0E1EBA9EA3693, reflected, with all bits inverted at
+// the start and at the end. Pilaf's published code combines a left-shift table with a right-shift update,
+// which is not a CRC (its state map has rank 62 of 64); docs/protocols/pilaf.md describes the difference.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace loch::pilaf {
 
-// Of bytes that follow those whose checksum is `before`; 0: of these alone.
+// The checksum of `bytes`, continuing from `before`, the checksum of the bytes in front of them (0: none).
 [[nodiscard]] std::uint64_t crc64(std::span<const std::byte> bytes, std::uint64_t before = 0);
 
 }  // namespace loch::pilaf

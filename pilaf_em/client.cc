@@ -1,4 +1,4 @@
-// Sends a client's PUTs, DELETEs, INSERTs and Pilaf-VO's GETs as messages, and repeats unanswered ones.
+// A client's PUTs, DELETEs, INSERTs and Pilaf-VO's GETs by messages; a request without a reply is sent again.
 #include "pilaf_em/client.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ coro::Task<kv::OpResult> PilafClient::insert_if_absent(kv::Key key, kv::ValueVie
   co_return co_await store(MessageOp::put, key, value, stats);
 }
 
-// The client computes the extent's checksum; the server only that of the bucket.
+// Sends a PUT or INSERT as a message (Pilaf 3.1). The client computes the extent's checksum, and the server
+// only the bucket's.
 coro::Task<kv::OpResult> PilafClient::store(MessageOp op, kv::Key key, kv::ValueView value,
                                             fabric::OpStats* stats) {
   const fabric::CpuCosts& costs = worker_.costs();
@@ -101,7 +102,8 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     co_return kv::OpResult{.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
   std::memcpy(&status, reply.data, sizeof status);
   std::memcpy(&epoch, reply.data + 4, sizeof epoch);
-  // The table has grown since this worker last looked: the next GET asks where it is.
+  // The reply's epoch shows that the table has grown since this worker READ its root, so the next GET READs
+  // the root again.
   View& view = own_.links[shard].view;
   if (view.family && epoch != view.root.epoch && settings_.rules.follows_epoch) view.family.reset();
   switch (static_cast<ReplyStatus>(status)) {
@@ -116,10 +118,10 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     case ReplyStatus::table_full:
       result.status = kv::OpStatus::table_full;
       break;
-    case ReplyStatus::lost:  // the server's node came back empty, and was not declared lost
+    case ReplyStatus::lost:  // the server's node restarted without its memory and was not declared lost yet
       result.status = kv::OpStatus::error;
       break;
-    case ReplyStatus::not_logged:  // the PUT is not in memory, but may be there after a restart
+    case ReplyStatus::not_logged:  // the PUT is not visible now, but may be after a restart, from the log
       result.status = kv::OpStatus::error;
       result.effect = kv::Effect::unknown;
       break;
@@ -131,7 +133,7 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
   co_return result;
 }
 
-// Pilaf-VO.
+// Pilaf-VO's GET: a request and a reply.
 coro::Task<kv::OpResult> PilafClient::get_by_message(kv::Key key, fabric::OpStats* stats) {
   const fabric::CpuCosts& costs = worker_.costs();
   co_await worker_.compute(costs.operation() + costs.hash(key.size));

@@ -1,5 +1,5 @@
-// One window slot of one client worker: GET by READs (get.cc), everything else by messages (client.cc),
-// or HERD's emulation of both (emulation.cc). One operation at a time.
+// One window slot of one client worker: GETs by READs (get.cc), other operations by messages (client.cc), or
+// HERD's emulation of Pilaf (emulation.cc). One operation at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,38 +26,39 @@ class PilafClient final : public kv::Client {
   using Bytes = std::span<const std::byte>;
 
   // ---- GET by READs (get.cc)
-  // How one look over the key's buckets ended.
+  // The result of one search through the key's buckets.
   enum class Scan : std::uint8_t {
     found,
     missed,  // no bucket has the key
-    torn,    // a guard or checksum is wrong: the server is writing there
-    moved,   // the table is not where it was
+    torn,    // a bucket's guard or an extent's checksum is wrong: the server is writing there
+    moved,   // the table or the extents have moved or grown: READ the root again
     failed,  // the connection broke
   };
   struct Search {
     kv::Key key;
     Link* link = nullptr;
-    View view;               // as of this look; the worker's other lanes may renew the link's
-    std::uint32_t rank = 0;  // rank at which the search continues
+    // The root as this GET knows it; other slots of the worker may update the link's copy meanwhile.
+    View view;
+    std::uint32_t rank = 0;  // index among the key's candidate buckets at which the search continues
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
-    bool is_bracketed = false;  // this lookup began after an even version was read
+    bool is_bracketed = false;  // an even version was READ before this pass over the buckets began
     std::uint64_t version = 0;
   };
   [[nodiscard]] coro::Task<kv::OpResult> get_by_reads(kv::Key key, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<Scan> scan();
   [[nodiscard]] coro::Task<Scan> read_bucket(std::uint64_t slot, Bucket* bucket);
   [[nodiscard]] coro::Task<Scan> read_extent(const Bucket* bucket);
-  // READs the shard's root. False: its node cannot be reached, or has lost its memory.
+  // READs the shard's root. False: its node cannot be reached, or its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
-  // Whether a search without a result proves that the key is absent (P1).
+  // Whether a search that found nothing proves that the key is absent (hole P1).
   enum class Miss : std::uint8_t { sure, unsure, failed };
   [[nodiscard]] coro::Task<Miss> confirm_miss();
   [[nodiscard]] kv::OpResult found(std::uint32_t retries) const;
 
   // ---- messages (client.cc)
-  // A PUT or an INSERT.
+  // Sends a PUT or an INSERT to the key's server.
   [[nodiscard]] coro::Task<kv::OpResult> store(MessageOp op, kv::Key key, kv::ValueView value,
                                                fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> change(MessageOp op, std::uint32_t shard, std::uint32_t length,
@@ -84,8 +85,8 @@ class PilafClient final : public kv::Client {
   NodeState& node_;
   WorkerState& own_;
   std::uint32_t slot_;
-  std::uint64_t landing_;  // of this lane's buffer in the landing region
-  Search search_;          // of the GET under way
+  std::uint64_t landing_;  // offset of this window slot's buffer in the landing region
+  Search search_;          // state of the current GET
 };
 
 }  // namespace loch::pilaf

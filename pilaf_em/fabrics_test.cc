@@ -1,6 +1,6 @@
-// Pilaf, Pilaf-VO and the emulation over the simulator and over this machine's memory, or, with
-// LOCH_TEST_VERBS set, over its RDMA device: clients at work on few keys, growth under load, and work
-// requests and bytes as derived.
+// Tests Pilaf, Pilaf-VO and the emulation on sim and shm or, if LOCH_TEST_VERBS is set, on an RDMA device:
+// concurrent clients on few keys, growth under load, and numbers of work requests and bytes against derived
+// ones.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,8 +19,8 @@ struct Tally {
   std::atomic<std::uint64_t> ok{0}, not_found{0}, full{0}, conflict{0}, other{0}, torn{0}, foreign{0};
 };
 
-// A value's number is its key's number plus a multiple of `stride`: a GET that returns another key's
-// value, or half of one, is seen.
+// A value's number is its key's number plus a multiple of `stride`, which shows whether a GET returned
+// another key's value, or mixed two values.
 constexpr std::uint64_t stride = 1'000'000;
 
 coro::Task<void> work(TestRun* run, std::size_t w, std::uint32_t slot, std::uint32_t operations,
@@ -62,7 +62,7 @@ coro::Task<void> work_in_all_slots(TestRun* run, std::size_t w, std::uint32_t op
   co_await scope.join();
 }
 
-// Every key at most once, in a bucket of its own, under a checksum that holds.
+// Checks that every key is stored at most once, in one of its candidate buckets, with a correct checksum.
 void expect_sound(TestRun& run) {
   const Settings& s = run.store().settings();
   for (std::uint32_t number = 0; number < s.shards; ++number) {
@@ -101,8 +101,8 @@ class OnFabric : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(tally.torn, 0u);
     EXPECT_EQ(tally.foreign, 0u);
     EXPECT_EQ(tally.other, 0u);
-    // In real time a server may lose its core between two steps of a change for as long as a GET's
-    // thousand attempts last: the GET then says that it gave up. In simulated time none does.
+    // In real time a server thread may be preempted in the middle of a change for as long as a GET's thousand
+    // attempts last; the GET then returns a conflict. This does not happen in simulated time.
     EXPECT_LE(tally.conflict, GetParam() == "shm" ? tally.ok / 100 : 0u);
     judge(run);
   }
@@ -130,7 +130,7 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
   }
 }
 
-// Tables that begin with 3 slots and extents that begin with room for one item: both grow under load.
+// Tables start with 3 slots and extents with room for one item, so both grow under load.
 TEST_P(OnFabric, GrowsUnderLoad) {
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
     Tally tally;
@@ -200,9 +200,11 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(support::fabrics
 
 // ---- Work requests and bytes -----------------------------------------------------------------------
 constexpr std::uint32_t key_size = 32, value_size = 600;
-constexpr std::uint64_t capacity = ((key_size + value_size) * 5 + 3) / 4;  // 790: 1.25 times
+// Capacity of an extent in bytes: 790, 1.25 times key and value.
+constexpr std::uint64_t capacity = ((key_size + value_size) * 5 + 3) / 4;
 
-// A reply counts as the SEND that it is, at the operation that it answers.
+// Numbers of work requests and payload bytes of an operation. The server's reply counts as a SEND of the
+// operation that it answers.
 struct Cost {
   std::uint32_t read = 0, send = 0, recv = 0;
   std::uint64_t payload = 0;
@@ -215,14 +217,15 @@ void expect_cost(const fabric::OpStats& stats, const Cost& cost) {
   EXPECT_EQ(stats.payload_bytes, cost.payload);
 }
 
-// From node 1 to a store on node 0, so that everything crosses the network.
+// A store on node 0 with clients on node 1, so that every message crosses the network.
 TestRun::Shape one_server(const char* protocol, std::map<std::string, std::string> options = {}) {
   TestRun::Shape shape{.protocol = protocol, .config = shape_of(2, 1, 2'000), .options = std::move(options)};
   shape.config.server_nodes = 1;
   return shape;
 }
 
-// Buckets that a look-up of this key meets in use, the last one its own; all three of an absent key.
+// Number of used buckets that a GET of this key READs, its own last; for an absent key all used ones of its
+// three buckets. `all`: the number of buckets READ.
 std::uint32_t used_probes(TestRun& run, std::uint64_t number, std::uint32_t* all) {
   std::vector<std::byte> key(key_size);
   PatternData::write_key(number, key.data(), key_size);
@@ -243,7 +246,8 @@ std::uint32_t used_probes(TestRun& run, std::uint64_t number, std::uint32_t* all
 
 coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
   Hand hand = run->hand(0);
-  const kv::OpResult first = co_await hand.get(0);  // READs the root, at no operation's expense
+  // The first GET READs the root, which counts for no operation.
+  const kv::OpResult first = co_await hand.get(0);
   EXPECT_EQ(first.status, OpStatus::ok);
   std::uint64_t sum = 0;
   for (std::uint64_t number = 0; number < 2'100; ++number) {
@@ -256,7 +260,7 @@ coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
     if (is_there || !confirms) {
       expect_cost(hand.stats, {.read = all + used, .payload = look});
       EXPECT_EQ(hand.stats.index_read, all);
-    } else {  // the version, a second look, the version
+    } else {  // a confirmed miss: READ the version, all buckets again, and the version
       expect_cost(hand.stats, {.read = 2 * (all + used) + 2, .payload = 2 * look + 2 * 48});
     }
     if (is_there) sum += all;
@@ -270,14 +274,14 @@ TEST(Costs, AGetIsTwoReadsForEachBucketInUse) {
     double probes = 0;
     run.start(0, [&] { return count_reads(&run, std::string_view(variant) == "mended", &probes); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-    // max_keys is half as much again, so that the table is half full.
+    // max_keys is 1.5 times the number of keys, so the table is half full.
     EXPECT_NEAR(probes, 1.25, 0.1);
   }
 }
 
 coro::Task<void> count_messages(TestRun* run, bool is_vo) {
   Hand hand = run->hand(0);
-  // On UD the very first message is lost if its server has posted no buffer yet.
+  // The first message is lost on UD if the server has not posted its receive buffers yet.
   const kv::OpResult first = co_await hand.put(0, 5);
   EXPECT_EQ(first.status, OpStatus::ok);
   for (std::uint64_t number = 1'990; number < 2'010; ++number) {
@@ -314,7 +318,8 @@ TEST(Costs, APutIsOneMessageEachWay) {
 
 coro::Task<void> count_emulation(TestRun* run) {
   Hand hand = run->hand(0);
-  const kv::OpResult first = co_await hand.put(0, 5);  // as above
+  // Lost on UD if the server has not posted its receive buffers yet.
+  const kv::OpResult first = co_await hand.put(0, 5);
   EXPECT_EQ(first.status, OpStatus::ok);
   for (std::uint64_t number = 0; number < 50; ++number) {
     const kv::OpResult got = co_await hand.get(number);
@@ -334,7 +339,8 @@ TEST(Costs, TheEmulationIsWhatHerdSays) {
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
 }
 
-// Elision changes no count and no time: the same run, with values kept and without.
+// A short run, to be repeated with elided values: eliding value bytes in memory must change neither counts
+// nor times.
 coro::Task<void> few_operations(TestRun* run, std::uint64_t* payload, Nanos* took) {
   Hand hand = run->hand(0);
   for (std::uint64_t number = 0; number < 100; ++number) {
@@ -400,7 +406,7 @@ coro::Task<void> put_many(TestRun* run, Nanos* took) {
   *took = run->worker(0).now() - begun;
 }
 
-// 200 records at 10 MB a second; 100 MB a second are more than PUTs one after the other fill.
+// 200 records on a modelled disk of 10 MB/s, which limits PUTs; 100 MB/s is more than sequential PUTs need.
 TEST(Costs, AModelledDiskSetsThePaceOfPuts) {
   const auto time_of = [](const char* disk) {
     TestRun run(make_fabric("sim", 2, 5), one_server("pilaf", {{"pilaf.log-disk", disk}}));

@@ -1,4 +1,5 @@
-// Lost messages, broken connections, dead servers, and the three holes of the published rules.
+// Tests lost messages, broken connections, dead servers, and the three holes of the published protocol (P1 to
+// P3).
 #include <gtest/gtest.h>
 
 #include "common/fabric/memory.h"
@@ -13,7 +14,7 @@ using kv::OpStatus;
 coro::Task<void> put_and_get(TestRun* run, std::size_t w, std::uint64_t operations, std::uint64_t* failed) {
   Hand hand = run->hand(w);
   for (std::uint64_t i = 0; i < operations; ++i) {
-    const std::uint64_t key = i % 5 * run->workers() + w;  // a key that only this worker writes
+    const std::uint64_t key = i % 5 * run->workers() + w;  // each key has only one writer, this worker
     const kv::OpResult put = co_await hand.put(key, 1'000 + i);
     *failed += put.status == OpStatus::ok ? 0 : 1;
     const kv::OpResult got = co_await hand.get(key);
@@ -44,7 +45,8 @@ TEST(Losses, MessagesAreSentAgainAndExecutedOnce) {
   }
 }
 
-// A cut breaks connections both ways; clients and servers make them anew and nothing is executed twice.
+// A cut link breaks connections in both directions; clients and servers reconnect, and no request is executed
+// twice.
 TEST(Losses, ConnectionsAreMadeAnew) {
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
     fabric::sim::SimFaults faults;
@@ -86,7 +88,7 @@ coro::Task<void> without_server(TestRun* run, std::vector<kv::OpResult>* out) {
   EXPECT_TRUE(got.status != OpStatus::ok || hand.seen == 5);
 }
 
-// The server's thread dies: GETs go on, PUTs are given up with an effect that nobody knows.
+// When a server thread dies, GETs by READ continue, and PUTs time out with an unknown effect.
 TEST(Losses, ADeadServerIsStillRead) {
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
     fabric::sim::SimFaults faults;
@@ -105,7 +107,7 @@ TEST(Losses, ADeadServerIsStillRead) {
   }
 }
 
-// The server's machine loses its memory: whoever READs it finds no root, and says so.
+// When a server's node has lost its memory, a client that READs it finds no root and returns an error.
 TEST(Losses, MemoryThatWasLostIsNoMiss) {
   fabric::sim::SimFaults faults;
   faults.schedule.push_back(
@@ -121,11 +123,11 @@ TEST(Losses, MemoryThatWasLostIsNoMiss) {
   EXPECT_NE(results[1].status, OpStatus::not_found);
 }
 
-// P3: the reply to a PUT that made the table grow is lost. Its client sends it again, after another's newer
-// PUT; published, the newer one is gone.
+// Hole P3: the reply to a PUT that made the table grow is lost, and its client sends it again after another
+// client's newer PUT. The published server executes it again, which overwrites the newer value.
 coro::Task<void> grow_it(TestRun* run, std::size_t w, std::uint64_t keys, std::uint64_t* repeated) {
   Hand hand = run->hand(w);
-  for (std::uint64_t i = 1; i < keys; ++i) {  // all are new: 0 was preloaded
+  for (std::uint64_t i = 1; i < keys; ++i) {  // all keys are new except 0, which was preloaded
     const kv::OpResult put = co_await hand.put(i, 1);
     EXPECT_EQ(put.status, OpStatus::ok);
     *repeated += put.retries;

@@ -1,4 +1,5 @@
-// GET (3.2 to 3.4): READ a bucket, READ what it points to, believe neither without its checksum.
+// GET (Pilaf 3.2 to 3.4): READ a bucket, then the extent that it points to; trust neither without its
+// checksum.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +15,7 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
   Link& link = own_.links[settings_.shard_of(key)];
   search_ = {.key = key, .link = &link, .view = link.view, .stats = stats};
   kv::OpResult failed{.status = kv::OpStatus::error};
-  // Part of setting up the connection, not of this GET.
+  // READing the root for the first time is part of connecting and not counted for this GET.
   if (!search_.view.family) {
     const bool is_known = co_await read_root(nullptr);
     if (!is_known) co_return failed;
@@ -38,7 +39,7 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
     if (seen == Scan::moved || seen == Scan::failed) {
       const bool is_known = co_await read_root(stats);
       if (!is_known) co_return failed;
-      // P2: the published client goes on where it was, in another table.
+      // Hole P2: the published client continues at its rank in another table.
       if (settings_.rules.resets_rank) search_.rank = 0;
     } else {
       search_.rank = 0;
@@ -106,11 +107,11 @@ coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucke
 coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
   if (bucket->key_at + bucket->capacity > search_.view.root.extents_bytes) {
     LOCH_PROBE("pilaf.read.extents-grown");
-    ++own_.counters.foreign_extents;  // the extents have grown
+    ++own_.counters.foreign_extents;  // beyond the extents' size that this client knows, so they have grown
     co_return Scan::moved;
   }
   const std::uint64_t stored = bucket->key_length + bucket->value_length;
-  // A server of this deployment writes no larger extent: the bucket is torn or stale.
+  // A server of this deployment never writes such a bucket, so it was READ torn or is stale.
   if (bucket->capacity > settings_.capacity || stored > bucket->capacity || bucket->key_length == 0 ||
       bucket->key_length > settings_.config.key_size)
     co_return Scan::torn;
@@ -120,7 +121,7 @@ coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
   if (!done.ok()) co_return Scan::failed;
   if (!settings_.rules.checks_extent) co_return Scan::found;
   co_await worker_.compute(worker_.costs().crc(stored));
-  // Of the bytes that memory keeps: all of them, unless a simulation elides values.
+  // The checksum covers the bytes in memory: all of them, except in a simulation that elides values.
   const std::uint64_t kept =
       bucket->key_length + std::min<std::uint64_t>(bucket->value_length, settings_.kept());
   if (crc64({into.data(), kept}) == bucket->extent_crc) co_return Scan::found;
@@ -155,9 +156,10 @@ coro::Task<bool> PilafClient::read_root(fabric::OpStats* stats) {
   co_return false;
 }
 
-// A look over three buckets is not at one instant: a key that moved meanwhile from one not yet read to one
-// read already was missed, and was never absent (P1). So after a miss the version is read, all buckets are
-// read again, and the version once more: nothing was moved between the two.
+// READs of three buckets do not happen at one instant: a key that moves from a bucket not yet READ to one
+// already READ is missed, although it was never absent (hole P1). After a miss the client therefore READs the
+// version, all buckets again, and the version once more; an equal, even version proves that no key moved in
+// between.
 coro::Task<PilafClient::Miss> PilafClient::confirm_miss() {
   const std::uint32_t looked_in = search_.view.root.epoch;
   const bool is_known = co_await read_root(search_.stats);
@@ -189,14 +191,14 @@ coro::Task<bool> PilafClient::reconnect() {
   const std::uint32_t epoch = worker_.epoch(link.node);
   if (link.epoch != epoch && !settings_.rules.renews_keys) link.epoch = epoch;
   if (link.epoch != epoch) {
-    // A node that restarted has new keys for its regions; one that did not gives the same again.
+    // A restarted node has new rkeys for its regions; after a mere reconnection they are unchanged.
     const Result<fabric::RemoteRegion> table = store_.fabric().lookup(link.node, table_region(link.server));
     const Result<fabric::RemoteRegion> extents =
         store_.fabric().lookup(link.node, extents_region(link.server));
     if (!table.has_value() || !extents.has_value()) co_return false;
     if (link.table.rkey != table->rkey) {
       LOCH_PROBE("pilaf.read.server-reborn");
-      // Where the table was before says nothing: bytes there may never be laid out again.
+      // The table's former position is invalid: the restarted node may never lay out a table there.
       link.view.family.reset();
       search_.view.family.reset();
       search_.is_bracketed = false;

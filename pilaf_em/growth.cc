@@ -1,7 +1,7 @@
-// Larger tables and extents. A region cannot be registered anew while clients use it, so room for a few
-// growths is reserved, and what the published server does to its clients' connections is done to its
-// table: every bucket of the old one is closed before the new one takes a PUT, and whoever READs a closed
-// bucket asks the root where the table is now.
+// Growth of tables and extents. A region cannot be registered anew while clients use it, so memory for
+// several growths is reserved. The published server resets its clients' connections when it grows; here it
+// overwrites every bucket of the old table by a "closed" bucket before the new table accepts a PUT, and a
+// client that READs a closed bucket READs the root again.
 #include <algorithm>
 
 #include "common/base/probe.h"
@@ -15,7 +15,7 @@ bool Shard::plan_growth(Planned why) {
   return why == Planned::table_full ? grow_table() : grow_extents();
 }
 
-// Copies all entries into a larger table that is not published yet. False: some key finds no slot.
+// Copies all entries into a larger table that is not yet published. False: a key found no slot.
 bool Shard::build(Table& larger) {
   for (std::uint64_t slot = 0; slot < larger.root.slots; ++slot)
     store(bucket_at(larger.root, slot), Bucket{});
@@ -47,7 +47,7 @@ bool Shard::grow_table() {
     Table larger{root_, settings_.family(slots)};
     larger.root.table_at = next_table_at_;
     larger.root.slots = slots;
-    // The space of a larger table that could not hold all keys is not used again.
+    // A larger table that cannot hold all keys is abandoned, and its memory is not reused.
     next_table_at_ += slots * bucket_bytes;
     if (!build(larger)) {
       LOCH_PROBE("pilaf.server.growth-too-small");
@@ -58,7 +58,7 @@ bool Shard::grow_table() {
     root_.table_at = larger.root.table_at;
     root_.slots = slots;
     ++root_.epoch;
-    root_.version += 2;  // a GET that confirms a miss across this change starts over
+    root_.version += 2;  // makes a GET start over that is confirming a miss during this growth
     constexpr std::uint64_t at_once = 16;
     for (std::uint64_t slot = 0; settings_.rules.closes_tables && slot < old.slots; slot += at_once) {
       add({.kind = Step::Kind::close_buckets,
@@ -75,7 +75,7 @@ bool Shard::grow_table() {
   }
 }
 
-// Grows the extents' memory in place: existing extents stay where they are.
+// Enlarges the extents' memory; existing extents do not move.
 bool Shard::grow_extents() {
   constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
   const std::uint64_t now = allocator_.arena_bytes();

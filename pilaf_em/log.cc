@@ -1,4 +1,4 @@
-// Appending to a log: at once, with or without fdatasync, or by a thread of its own.
+// Appends to a log: immediately, with or without fdatasync, or by a separate thread.
 #include "pilaf_em/log.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace loch::pilaf {
 namespace {
 
-constexpr std::size_t most_waiting = 64 << 20;  // bytes that async keeps before append waits
+constexpr std::size_t most_waiting = 64 << 20;  // bytes that mode async buffers before an append waits
 
 Error named(const std::string& path, Error error) {
   error.message = fmt::format("pilaf.log: {}: {}", path, error.message);
@@ -27,7 +27,8 @@ Result<std::unique_ptr<Log>> Log::open(LogDisk& disk, const std::string& path, c
   const RecoveryRules rules{.cuts_damage = options.repairs, .syncs = options.sync == LogSync::fsync};
   Result<Recovered> recovered = recover(*log->file_, owner, rules, visitor);
   if (!recovered) return std::unexpected(named(path, recovered.error()));
-  // The process that created the file may have died before the directory was synced.
+  // The file's name must be on disk too: the process that created the file may have died before it synced the
+  // directory.
   if (const Result<> is_known = disk.sync_name(path); !is_known)
     return std::unexpected(named(path, is_known.error()));
   log->recovered_ = *recovered;
@@ -105,7 +106,7 @@ void Log::write_waiting() {
   const bool is_written = write_out(at, writing, records);
   lock.lock();
   is_writing_ = false;
-  static_cast<void>(is_written);  // is_open() says so
+  static_cast<void>(is_written);  // reported by is_open()
   drained_.notify_all();
 }
 

@@ -1,4 +1,4 @@
-// Every kept input of the log's fuzzer, in every build.
+// Runs the log's fuzzer on every input of its corpus, in every build.
 #include <gtest/gtest.h>
 
 #include <cstdint>

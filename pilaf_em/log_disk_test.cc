@@ -1,9 +1,10 @@
-// The log on a disk that lies: power failure at every call, in every mode, with writes torn, lost and out of
-// order; failing syncs, a full disk, flipped bits; and the known-bad logs that this must find.
+// Tests the log on a simulated disk: power failures at every call in every mode, with writes torn, lost and
+// reordered; failing syncs, a full disk, flipped bits. Known-bad variants of the log have to be found by
+// these tests.
 //
-// The test keeps the bytes of every record that it appended, and so knows without the log's parser what a
-// recovery must give: the records before the first byte that is not what was written, and how many whole ones
-// lie behind it.
+// The test keeps the bytes of every appended record. It therefore knows without the log's parser what a
+// recovery has to return: the records before the first damaged byte, and the number of intact records behind
+// it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +48,7 @@ LogVisitor into(std::vector<Operation>& out) {
               }};
 }
 
-// A record that was given to a log: what it says, and where it must lie.
+// A record appended to a log: its operation, its bytes and its position.
 struct Given {
   Operation operation;
   std::uint64_t begin = 0;
@@ -62,35 +63,36 @@ struct Given {
 enum class Mode : std::uint8_t { async, write, fsync, mixed };
 enum class Variant : std::uint8_t {
   as_built,
-  never_syncs,     // known-bad: fdatasync deleted
-  hears_no_error,  // known-bad: goes on after a write or a sync that failed
-  always_repairs,  // known-bad: cuts at a damaged middle without being asked
+  never_syncs,     // known-bad: fdatasync does nothing
+  hears_no_error,  // known-bad: continues after a failed write or sync
+  always_repairs,  // known-bad: cuts a damaged middle although not told to
 };
 
-// A machine with a disk and a log on it, over several incarnations. What is wrong is said in findings.
+// A machine with a disk and a log over several incarnations of its process. `findings` lists broken promises.
 class Machine {
  public:
   Machine(std::uint64_t seed, Mode mode, Variant variant = Variant::as_built)
       : disk_(seed), rng_(seed, "machine"), mode_(mode), variant_(variant) {}
 
-  // One incarnation: recovers, appends some records, and ends when something goes wrong or at last by choice.
+  // One incarnation of the process: recovers the log and appends records, until a fault of `plan` or the
+  // given number of operations.
   void live(LyingDisk::Plan plan, std::uint64_t operations) {
     plan.ignores_sync = variant_ == Variant::never_syncs;
     plan.hides_failures = variant_ == Variant::hears_no_error;
     live_until_it_ends(plan, operations);
-    // What the disk would not take is in the kernel's memory for as long as that pleases: until a recovery in
-    // mode fsync has written it again, only syncs that went well promise anything.
+    // After a failed sync, unwritten data may be in the page cache only, where it may be dropped at any time.
+    // Until a recovery in mode fsync has rewritten it, only data of successful syncs is promised.
     if (plan.sync_fails_at == 0 || disk_.plan.sync_fails_at != 0) return;
     has_failed_ = true;
     outlives_kill_ = outlives_power_;
   }
   void kill() { disk_.kill(); }
-  // Power fails, now at the latest.
+  // Fails the power, unless the plan already has.
   void fail_power() {
     disk_.restart();
     outlives_kill_ = outlives_power_;
   }
-  // Is all there that must be? Leaves a log that can be lived with.
+  // Recovers the log on a healthy disk; a promised record that is missing is a finding.
   void check() {
     disk_.plan = {};
     const auto log = recover(mode_ == Mode::mixed ? LogSync::fsync : static_cast<LogSync>(mode_));
@@ -112,7 +114,7 @@ class Machine {
     const auto log = recover(sync);
     if (log == nullptr) return;
     for (std::uint64_t i = 0; i < operations && !disk_.is_off(); ++i) append(*log, sync);
-    // What async acknowledges is what outlives the process.
+    // In mode async, a record is promised to survive the process only once it is acknowledged.
     if (sync == LogSync::async) {
       if (rng_.below(2) == 0) static_cast<void>(log->flush());
       promise_after_kill(replayed_ + log->acknowledged());
@@ -122,14 +124,14 @@ class Machine {
   }
 
   struct Expected {
-    std::uint64_t whole = 0;   // records before the first that is not
-    std::uint64_t intact = 0;  // behind that
+    std::uint64_t whole = 0;   // number of intact records before the first damaged one
+    std::uint64_t intact = 0;  // number of intact records after the first damaged one
     std::uint64_t end = log_header_bytes;
   };
   [[nodiscard]] Expected expected() {
     const std::vector<std::byte>& file = disk_.contents(path);
     Expected out;
-    // Without its header there is nothing: it is synced before anything is appended.
+    // Without an intact header the log has no records, since the header is synced before any append.
     const std::vector<std::byte> header = log_header(owner);
     if (file.size() < header.size() || !std::equal(header.begin(), header.end(), file.begin())) return out;
     while (out.whole < given_.size() && given_[out.whole].is_in(file)) out.end = given_[out.whole++].end();
@@ -137,7 +139,8 @@ class Machine {
     return out;
   }
 
-  // Null: refused by a disk that failed meanwhile; everything else is a finding.
+  // Opens the log and checks its recovery. Null if the disk failed during the recovery; any other failure is
+  // a finding.
   std::unique_ptr<Log> recover(LogSync sync) {
     const Expected right = expected();
     const std::uint64_t size = disk_.contents(path).size();
@@ -172,7 +175,7 @@ class Machine {
     has_failed_ = has_failed_ && sync != LogSync::fsync;
     outlives_kill_ = std::min(outlives_kill_, replayed_);
     promise_after_kill(replayed_);
-    // What is served from here on was read by the process, and must not vanish after that.
+    // Recovered records are served to clients, so from now on they must not vanish.
     outlives_power_ = sync == LogSync::fsync ? replayed_ : std::min(outlives_power_, replayed_);
     return std::move(*log);
   }
@@ -190,14 +193,15 @@ class Machine {
         message.find("--pilaf.log-repair true") == std::string::npos ||
         !message.starts_with("pilaf.log: log: ") || message.find('\n') != std::string::npos)
       say("a refusal does not say where: " + message);
-    // fsync: one record at a time is not on the disk, so that no crash leaves anything behind it.
+    // Mode fsync has at most one unsynced record, so a crash cannot leave intact records behind a damaged
+    // one.
     if (sync == LogSync::fsync && mode_ == Mode::fsync) say("a crash left a damaged middle");
   }
 
   void append(Log& log, LogSync sync) {
     Operation operation{
         .key = "key" + std::to_string(rng_.below(5)), .value = {}, .is_put = rng_.below(5) != 0};
-    // Some are of several sectors; each is another.
+    // Values of different sizes, some larger than a sector; a number makes each value unique.
     const std::uint64_t filling = rng_.below(4) == 0 ? rng_.below(3000) : rng_.below(60);
     if (operation.is_put) operation.value = std::to_string(++values_) + std::string(filling, 'v');
     Given given{operation, given_.empty() ? log_header_bytes : given_.back().end(), {}};
@@ -213,7 +217,7 @@ class Machine {
     const bool is_fine = operation.is_put ? log.append_put(span(operation.key), span(operation.value))
                                           : log.append_remove(span(operation.key));
     if (!was_open) {
-      // A closed log does nothing at all: no record, and no sync tried again.
+      // A closed log must neither append nor retry a sync.
       if (is_fine || disk_.calls() != before) say("a closed log goes on");
       return;
     }
@@ -233,16 +237,16 @@ class Machine {
   Variant variant_;
   std::vector<Given> given_;
   std::uint64_t values_ = 0, replayed_ = 0, refusals_ = 0;
-  // Of given_, so many are promised to be there after a kill of the process, or a power failure.
+  // Number of records of given_ that are promised to survive a kill of the process, or a power failure.
   std::uint64_t outlives_kill_ = 0, outlives_power_ = 0;
-  bool has_failed_ = false;  // a sync failed: its data may be in the page cache only
+  bool has_failed_ = false;  // a sync failed, so its data may be in the page cache only
   std::vector<std::string> findings_;
 };
 
 constexpr Mode all_modes[] = {Mode::async, Mode::write, Mode::fsync, Mode::mixed};
-constexpr std::uint64_t each_incarnation = 9;  // operations
+constexpr std::uint64_t each_incarnation = 9;  // operations in one incarnation
 
-// The calls of an incarnation in which nothing goes wrong.
+// Number of disk calls in an incarnation without faults.
 std::uint64_t calls_of(std::uint64_t seed, Mode mode) {
   Machine machine(seed, mode);
   machine.live({}, each_incarnation);
@@ -262,8 +266,8 @@ void count(const Machine& machine, Tally& tally, std::string_view what) {
   if (tally.first.empty()) tally.first = std::string(what) + ": " + machine.findings().front();
 }
 
-// Power fails at each call of the first incarnation, again at a call of the second, which begins with a
-// recovery, and once more when all is at rest.
+// Fails the power at each call of the first incarnation, again at some call of the second, which begins with
+// a recovery, and once more at the end.
 Tally fail_power_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   Tally tally;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -284,8 +288,9 @@ Tally fail_power_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   return tally;
 }
 
-// A write or a sync fails at each call of an incarnation; the process goes on, is killed, or power fails;
-// another process recovers, possibly from what the kernel has and the disk has not; and power fails.
+// Fails a write or a sync at each call of an incarnation. Then the process continues, is killed, or power
+// fails; another process recovers, possibly from page-cache data that the disk does not have; and power
+// fails.
 Tally fail_calls_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   Tally tally;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -319,7 +324,7 @@ TEST(LyingDisk, PowerFailsAtEveryCallAndNothingPromisedIsLost) {
     const Tally tally = fail_power_everywhere(mode, 200, Variant::as_built);
     EXPECT_EQ(tally.with_findings, 0u) << "mode " << static_cast<int>(mode) << ", " << tally.first;
     EXPECT_GT(tally.machines, 1'000u);
-    // Where nothing is promised, the disk may leave holes, and a log with a hole is refused.
+    // In modes other than fsync a power failure may leave a log with holes, which a recovery refuses.
     EXPECT_EQ(tally.refusals > 0, mode != Mode::fsync) << "mode " << static_cast<int>(mode);
   }
 }
@@ -352,7 +357,7 @@ TEST(LyingDisk, FindsALogThatCutsADamagedMiddle) {
 // ---- Flipped bits ------------------------------------------------------------------------------------
 struct Written {
   std::vector<std::byte> file;
-  std::vector<std::uint64_t> ends;  // of the header, then of each record
+  std::vector<std::uint64_t> ends;  // file offsets of the end of the header and of each record
   std::vector<Operation> operations;
 };
 
@@ -387,14 +392,15 @@ Opened open_again(LyingDisk& disk, bool repairs) {
   return {std::move(log), std::move(replayed)};
 }
 
-// Every bit of the file: in its header, in any record but the last, in the last.
+// Flips every bit of a log in turn: a flip in the header or a record that is not the last is refused; one in
+// the last record looks like a torn tail.
 TEST(FlippedBit, IsRefusedUnlessNothingIsBehindIt) {
   const Written written = write_some(6);
   for (std::uint64_t bit = 0; bit < written.file.size() * 8; ++bit) {
     SCOPED_TRACE("bit " + std::to_string(bit));
     std::vector<std::byte> file = written.file;
     file[bit / 8] ^= std::byte{1} << bit % 8;
-    // The record that the bit is in; 0: the header.
+    // Number of the record that contains the flipped bit; 0: the header.
     const auto record = static_cast<std::uint64_t>(
         std::upper_bound(written.ends.begin(), written.ends.end(), bit / 8) - written.ends.begin());
     const std::uint64_t before = record == 0 ? 0 : record - 1, behind = 6 - record;
@@ -420,7 +426,7 @@ TEST(FlippedBit, IsRefusedUnlessNothingIsBehindIt) {
     const Opened fixed = open_again(disk, true);
     ASSERT_TRUE(fixed.log.has_value());
     const Recovered& got = (*fixed.log)->recovered();
-    // A header is written anew from what the deployment is.
+    // A damaged header is rewritten from the deployment's settings, so no record is lost.
     const std::uint64_t kept = record == 0 ? 6 : before;
     EXPECT_EQ(got.records, kept);
     EXPECT_EQ(got.has_new_header, record == 0);
@@ -433,7 +439,8 @@ TEST(FlippedBit, IsRefusedUnlessNothingIsBehindIt) {
   }
 }
 
-// Whatever is overwritten, what is in front of it is given back and what is behind it is counted.
+// Overwrites a random part of the log: recovery returns the records before it, and counts the intact ones
+// behind it.
 TEST(Damage, AnywhereOfAnyLengthIsCounted) {
   const Written written = write_some(12);
   for (std::uint64_t seed = 1; seed <= 2'000; ++seed) {
@@ -442,7 +449,8 @@ TEST(Damage, AnywhereOfAnyLengthIsCounted) {
     std::vector<std::byte> file = written.file;
     const std::uint64_t begin = written.ends[0] + rng.below(file.size() - written.ends[0]);
     const std::uint64_t length = 1 + rng.below(std::min<std::uint64_t>(file.size() - begin, 150));
-    // Zeros, noise, or bytes of the log from elsewhere, whole records among them.
+    // The overwriting bytes: zeros, random bytes, or a part of the log itself, which may contain whole
+    // records.
     const std::uint64_t kind = rng.below(3), from = rng.below(file.size() - length + 1);
     for (std::uint64_t i = 0; i < length; ++i)
       file[begin + i] = kind == 0   ? std::byte{0}
@@ -473,7 +481,7 @@ TEST(Damage, AnywhereOfAnyLengthIsCounted) {
   }
 }
 
-// A value may be anything, a log too: its records are none where they are.
+// A value may contain the bytes of another log's records: they must not be taken for records of this log.
 TEST(Damage, RecordsInAValueAreNoRecords) {
   const Written inner = write_some(6);
   LyingDisk disk(1);
@@ -495,12 +503,14 @@ TEST(Damage, RecordsInAValueAreNoRecords) {
   EXPECT_EQ((*torn.log)->recovered().dropped_at, begin);
 }
 
-// Bytes of an earlier incarnation that come back at the right place are not the next records.
+// An intact record with the right offset but the wrong number, such as one left from an earlier incarnation,
+// is not replayed.
 TEST(Damage, RecordsOutOfTheirOrderAreRefused) {
   const Written written = write_some(6);
   std::vector<std::byte> file(written.file.begin(),
                               written.file.begin() + static_cast<std::ptrdiff_t>(written.ends[1]));
-  // Record 4 of another log of the same server whose first three are as long as the first one here.
+  // A record numbered 4 that lies where record 2 is expected, as in an earlier log whose first three records
+  // were shorter.
   std::vector<std::byte> record;
   add_record(record, {.is_put = true, .number = 4, .key = span("k"), .value = span("v")}, file.size(),
              log_salt(owner));
@@ -523,7 +533,7 @@ TEST(Disk, ThatCannotBeReadCutsNothing) {
   EXPECT_EQ(disk.contents(path), written.file);
 }
 
-// An error of the caller, such as a table that is full, ends the recovery before anything is cut.
+// An error from the visitor, such as a full table, ends the recovery before anything is cut from the file.
 TEST(Replay, ThatIsRefusedChangesNothing) {
   Written written = write_some(6);
   written.file.resize(written.file.size() - 3);
@@ -539,7 +549,7 @@ TEST(Replay, ThatIsRefusedChangesNothing) {
   EXPECT_EQ(disk.calls(), 0u);
 }
 
-// Every rare branch of the log was reached by the tests above.
+// The tests of this file have passed every probe of the log.
 TEST(Probes, EachIsReached) {
   ProbeCounts counts;
   {

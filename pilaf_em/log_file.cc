@@ -1,4 +1,4 @@
-// Files of this machine: pread, pwrite, fdatasync and ftruncate, each result looked at.
+// Files by pread, pwrite, fdatasync and ftruncate, with every result checked.
 #include "pilaf_em/log_file.h"
 
 #include <fcntl.h>
@@ -63,7 +63,7 @@ class PosixFile final : public LogFile {
     }
   }
 
-  // Not repeated after EINTR either: an fdatasync that ended in an error has said all that it will say.
+  // Not retried even after EINTR: a failed fdatasync may have marked unwritten pages as clean.
   Result<> sync() override {
     if (fdatasync(*file_) != 0) return failed("cannot be brought to the disk");
     return {};
@@ -81,7 +81,7 @@ class PosixFile final : public LogFile {
 }  // namespace
 
 Result<std::unique_ptr<LogFile>> PosixDisk::open(const std::string& path) {
-  // Non-blocking, so that opening a pipe without a reader does not hang.
+  // O_NONBLOCK, so that opening a pipe without a reader does not hang.
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
   if (*file < 0) {
     const bool is_wrong = errno == ENOENT || errno == ENOTDIR || errno == EISDIR || errno == EACCES ||
@@ -93,7 +93,7 @@ Result<std::unique_ptr<LogFile>> PosixDisk::open(const std::string& path) {
   struct stat status{};
   if (fstat(*file, &status) != 0) return failed("cannot be looked at");
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::invalid_argument, "is no regular file");
-  // Two that write one log damage it.
+  // Two processes writing the same log would damage it.
   if (flock(*file, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return fail(ErrorCode::unavailable, "is another running server's");
     return failed("cannot be locked");

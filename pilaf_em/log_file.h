@@ -1,5 +1,5 @@
-// The file that a log is written to, and the disk that it lies on: the real ones, and the place where tests
-// put a disk that tears, loses and refuses.
+// The file of a log, and the disk on which it lies: real ones, and an interface for a simulated disk that
+// tears, loses and refuses writes in tests.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace loch::pilaf {
 
-// An open file. One thread calls at a time. Errors say what failed and why, without the file's name.
+// An open file, for one thread at a time. Errors say what failed and why, without the file's name.
 class LogFile {
  public:
   virtual ~LogFile() = default;
   [[nodiscard]] virtual Result<std::uint64_t> size() = 0;
-  // Reads what the file holds from `at` on; the bytes read are fewer than asked for at its end alone.
+  // Reads the file's content from offset `at`; returns fewer bytes than requested only at the file's end.
   [[nodiscard]] virtual Result<std::size_t> read(std::uint64_t at, std::span<std::byte> out) = 0;
-  // Writes the beginning of `bytes` at `at` and says how many; the rest may be tried again. After an error
-  // the file may hold any part of what was asked for.
+  // Writes a prefix of `bytes` at offset `at` and returns its length; the caller may retry the rest. After an
+  // error the file may contain any part of `bytes`.
   [[nodiscard]] virtual Result<std::size_t> write(std::uint64_t at, std::span<const std::byte> bytes) = 0;
-  // Returns when the disk has all that was written. After an error nobody knows what it has: the kernel may
-  // count what it could not write as written, so that a second call proves nothing.
+  // Returns when all written data is on the disk. After an error its state is unknown: the kernel may have
+  // marked unwritten pages as clean, so that a second call proves nothing.
   [[nodiscard]] virtual Result<> sync() = 0;
   [[nodiscard]] virtual Result<> truncate(std::uint64_t bytes) = 0;
 };
@@ -31,13 +31,13 @@ class LogFile {
 class LogDisk {
  public:
   virtual ~LogDisk() = default;
-  // Opens the file for this process alone; makes an empty one if there is none.
+  // Opens the file with a lock against other processes; creates an empty one if it does not exist.
   [[nodiscard]] virtual Result<std::unique_ptr<LogFile>> open(const std::string& path) = 0;
-  // Returns when the disk knows the name of a file that open() made.
+  // Returns when the directory entry of a file made by open() is on the disk.
   [[nodiscard]] virtual Result<> sync_name(const std::string& path) = 0;
 };
 
-// The disks of this machine.
+// This machine's file systems.
 class PosixDisk final : public LogDisk {
  public:
   [[nodiscard]] Result<std::unique_ptr<LogFile>> open(const std::string& path) override;

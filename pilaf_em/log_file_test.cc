@@ -1,6 +1,6 @@
-// The real file and its system calls: this program has an fdatasync, fsync and pwrite of its own, which
-// count, fail and take less than asked for, so that a log that does not call them, or does not look at what
-// they say, fails here.
+// Tests the real file and its system calls: this program replaces libc's fdatasync, fsync and pwrite by
+// functions that count calls, fail on demand and write less than requested. A log that does not call them, or
+// ignores their results, fails these tests.
 #include "pilaf_em/log_file.h"
 
 #include <gtest/gtest.h>
@@ -18,11 +18,11 @@ namespace {
 
 struct Calls {
   int fdatasyncs = 0, fsyncs = 0;
-  int fdatasync_error = 0, fsync_error = 0;  // errno of all that follow; 0: they go well
-  long most_written = 1 << 30;               // bytes that a pwrite takes
+  int fdatasync_error = 0, fsync_error = 0;  // errno of all following calls; 0: they succeed
+  long most_written = 1 << 30;               // largest number of bytes that one pwrite accepts
   int pwrite_error = 0;
 };
-Calls calls;  // of the libc functions below
+Calls calls;  // state of the libc functions defined below
 
 int result(int error) {
   errno = error;
@@ -90,7 +90,7 @@ TEST_F(RealFile, IsSyncedOnceForEachRecordInModeFsyncAlone) {
   }
 }
 
-// A file that was made is nothing while the disk does not know its name.
+// A new file survives a power failure only if its directory entry is synced too.
 TEST_F(RealFile, ItsHeaderAndItsNameAreSyncedWhenItIsMade) {
   for (const LogSync sync : {LogSync::fsync, LogSync::write, LogSync::async}) {
     std::filesystem::remove(folder_ / "log");
@@ -113,7 +113,7 @@ TEST_F(RealFile, AFailedSyncClosesTheLogForGood) {
   calls = {.fdatasync_error = EIO};
   EXPECT_FALSE((*log)->append_put(span("b"), span("value")));
   EXPECT_FALSE((*log)->is_open());
-  calls.fdatasync_error = 0;  // the kernel would say that all is well now
+  calls.fdatasync_error = 0;  // as on Linux, where a retried fdatasync may succeed although data was lost
   EXPECT_FALSE((*log)->append_put(span("c"), span("value")));
   EXPECT_FALSE((*log)->append_remove(span("a")));
   EXPECT_FALSE((*log)->flush());

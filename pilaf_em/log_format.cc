@@ -1,4 +1,4 @@
-// Encoding and parsing of a log's header and records; nothing is believed without its checksum.
+// Encodes and parses a log's header and records, and verifies all checksums.
 #include "pilaf_em/log_format.h"
 
 #include <algorithm>
@@ -29,12 +29,12 @@ bool is_synced(std::uint32_t mark) {
   return mark == (RecordHead::put_mark ^ RecordHead::synced_bits) ||
          mark == (RecordHead::remove_mark ^ RecordHead::synced_bits);
 }
-// The mark of a PUT or a DELETE, whichever it is, or nothing that is either.
+// The mark without its synced bits, if that is the mark of a PUT or DELETE; otherwise 0.
 std::uint32_t kind_of(const RecordHead& head) {
   return is_synced(head.mark) ? head.mark ^ RecordHead::synced_bits : head.mark;
 }
 
-// The low half of the CRC64 of the head with 0 in the check's place.
+// The low half of the CRC64 of the record head with its check field set to 0.
 std::uint32_t check_of(RecordHead head, std::uint64_t start) {
   head.check = 0;
   return static_cast<std::uint32_t>(crc64({reinterpret_cast<const std::byte*>(&head), sizeof head}, start));

@@ -1,16 +1,15 @@
-// The bytes of a log, little-endian (docs/formats.md has the same).
+// The byte format of a log, little-endian (docs/formats.md).
 //
-//   file    | "LOCHPLF2" | node u32 | server u32 | nodes u32 | servers u32 | key size u32 | 0 u32 | seed u64
-//   |
-//           | crc64 |
+//   file    | "LOCHPLF2" | node u32 | server u32 | nodes u32 | servers u32 | key size u32 |
+//           | 0 u32 | seed u64 | crc64 |
 //   record  | mark u32 | key len u32 | value len u32 | check u32 | number u64 | key | value | crc64 |
 //
-// The mark is "PLFP" (PUT) or "PLFD" (DELETE), or "PLSP" or "PLSD" if the disk had all of the file before
-// this record was written (mode fsync). Both checksums of a record begin with the log's salt, which is the
-// header's checksum, plus the record's offset: a record is one only in this log and at this place, so that
-// neither a value that holds the bytes of a record nor one of another log is taken for one. The check is of
-// the head alone (with 0 in the check's place), so that a length is believed before the bytes that it covers
-// are read; the crc64 is of head, key and value. Records are numbered from 1, without a gap.
+// The mark is "PLFP" (PUT) or "PLFD" (DELETE); it is "PLSP" or "PLSD" if everything before this record was on
+// disk when the record was written (mode fsync). Both checksums of a record start with the log's salt, which
+// is the header's checksum, plus the record's offset. A record is therefore valid only in its own log at its
+// own offset, and bytes of a record inside a value, or from another log, are not taken for one. `check`
+// covers the head alone (with 0 in its own place), so that lengths are verified before the data that they
+// cover is read; crc64 covers head, key and value. Records are numbered from 1 without gaps.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@ namespace loch::pilaf {
 
 using LogBytes = std::span<const std::byte>;
 
-// Identifies the deployment that wrote the log; the log of another one is refused.
+// Identifies the deployment and server that wrote a log; a log of another owner is refused.
 struct LogOwner {
   std::uint32_t node = 0, server = 0, nodes = 1, servers = 1, key_size = 0;
   std::uint64_t seed = 0;
@@ -32,20 +31,21 @@ struct LogOwner {
 
 constexpr std::size_t log_header_bytes = 48;
 [[nodiscard]] std::vector<std::byte> log_header(const LogOwner& owner);
-// The kind of a file's first log_header_bytes.
+// The result of comparing a file's first log_header_bytes with an owner's header.
 enum class LogHeader : std::uint8_t {
-  right,    // the header of this owner's log
+  right,    // this owner's header
   other,    // the header of another owner's log
-  older,    // of another version of the format
-  partial,  // bytes of it are 0: it never reached the disk as a whole
-  broken,   // not a header of a log
+  older,    // a header of another version of the format
+  partial,  // some of its bytes are 0, because it did not reach the disk completely
+  broken,   // not the header of a log
 };
 [[nodiscard]] LogHeader compare_header(LogBytes bytes, const LogOwner& owner);
 [[nodiscard]] std::uint64_t log_salt(const LogOwner& owner);
 
 struct RecordHead {
-  static constexpr std::uint32_t put_mark = 0x50464C50, remove_mark = 0x44464C50;  // "PLFP", "PLFD"
-  static constexpr std::uint32_t synced_bits = 0x00150000;                         // 'F' to 'S'
+  // "PLFP" and "PLFD" as little-endian words
+  static constexpr std::uint32_t put_mark = 0x50464C50, remove_mark = 0x44464C50;
+  static constexpr std::uint32_t synced_bits = 0x00150000;  // the bits that change 'F' to 'S'
   std::uint32_t mark = 0, key_bytes = 0, value_bytes = 0, check = 0;
   std::uint64_t number = 0;
   [[nodiscard]] std::uint64_t whole_bytes() const;
@@ -58,17 +58,18 @@ inline std::uint64_t RecordHead::whole_bytes() const {
 
 struct Record {
   bool is_put = false;
-  bool follows_synced = false;  // the disk had all that is in front of it
+  bool follows_synced = false;  // everything before this record was on disk when it was written
   std::uint64_t number = 0;
-  LogBytes key, value;  // in the bytes that it was read from
+  LogBytes key, value;  // views into the bytes from which the record was parsed
   std::uint64_t bytes = 0;
 };
 
-// Appends a record, which will lie at offset `at` of the file, to `to`.
+// Appends to `to` the bytes of a record that will lie at file offset `at`.
 void add_record(std::vector<std::byte>& to, const Record& record, std::uint64_t at, std::uint64_t salt);
-// The head at the front of `rest`, which lies at `at`; none: there is none.
+// Parses the record head at the beginning of `rest`, which lies at offset `at`; nullopt if no valid head is
+// there.
 [[nodiscard]] std::optional<RecordHead> parse_head(LogBytes rest, std::uint64_t at, std::uint64_t salt);
-// The record at the front of `rest`; none: it is not there, not whole, or not what was written.
+// Parses the record at the beginning of `rest`; nullopt if it is missing, incomplete or damaged.
 [[nodiscard]] std::optional<Record> parse_record(LogBytes rest, std::uint64_t at, std::uint64_t salt);
 
 }  // namespace loch::pilaf

@@ -1,7 +1,7 @@
-// Any bytes at all, read as a log. The first byte says what the rest is: even, the file itself; odd, a script
-// that writes a log and then damages it, since nobody guesses a checksum. A log is opened, or refused in one
-// line and left as it was; what was opened opens again with the same records and nothing dropped; a repair is
-// final.
+// Fuzzes the log's recovery with any bytes. The first byte selects: even: the rest is the file; odd: the rest
+// is a script that writes a log and then damages it, because random bytes never have valid checksums. The log
+// is opened, or refused with one line and left unchanged; an opened log opens again with the same records and
+// drops nothing more; the same holds after a repair.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +44,7 @@ Opened open(LyingDisk& disk, bool repairs) {
   return {std::move(log), std::move(records)};
 }
 
-// A script: three bytes a step, what and two numbers.
+// Executes a script of three-byte steps: an action and two parameters.
 std::vector<std::byte> play(const std::uint8_t* data, std::size_t size) {
   LyingDisk disk(1);
   const auto* bytes = reinterpret_cast<const std::byte*>(data);
@@ -66,22 +66,22 @@ std::vector<std::byte> play(const std::uint8_t* data, std::size_t size) {
     const auto here = file.begin() + static_cast<std::ptrdiff_t>(place);
     const auto some = static_cast<std::ptrdiff_t>(std::min<std::size_t>(data[at] / 8, file.size() - place));
     switch (data[at] % 8) {
-      case 2:  // a bit flips
+      case 2:  // flips a bit
         *here ^= std::byte{1} << data[at] / 8 % 8;
         break;
-      case 3:  // the end is lost
+      case 3:  // cuts off the end
         file.resize(place);
         break;
-      case 4:  // a hole
+      case 4:  // zeroes a range
         std::fill(here, here + some, std::byte{0});
         break;
-      case 5:  // bytes from the beginning turn up elsewhere
+      case 5:  // copies bytes from the beginning to another place
         std::copy(file.begin(), file.begin() + std::min(some, here - file.begin()), here);
         break;
-      case 6:  // a position in between
+      case 6:  // continues at another position
         file.insert(here, bytes, bytes + at);
         break;
-      default:  // bytes vanish
+      default:  // removes bytes
         file.erase(here, here + some);
         break;
     }

@@ -1,4 +1,5 @@
-// Reading a log after a crash: replay, then torn tail or damaged middle.
+// Reads a log after a crash: replays its records, and then classifies what follows as a torn tail or a
+// damaged middle.
 #include "pilaf_em/log_recovery.h"
 
 #include <fmt/format.h>
@@ -11,13 +12,13 @@
 namespace loch::pilaf {
 namespace {
 
-// Reads the file by pieces, so that a long log takes no more memory than its longest record.
+// Reads the file in parts, so that memory is bounded by the longest record and not by the log's length.
 class Reader {
  public:
   Reader(LogFile& file, std::uint64_t size) : file_(file), size_(size) {}
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // Reads the file from `at` on: `least` bytes, or all up to its end, and more if they are at hand.
-  // Valid until the next call.
+  // Returns the file's bytes from offset `at`: at least `least` of them, or all up to the file's end. Valid
+  // until the next call.
   [[nodiscard]] Result<LogBytes> at(std::uint64_t at, std::uint64_t least) {
     least = std::min(least, size_ - std::min(at, size_));
     if (at < begin_ || at + least > begin_ + buffer_.size()) {
@@ -38,7 +39,7 @@ class Reader {
   std::vector<std::byte> buffer_;
 };
 
-// The record at `at`; none: nothing whole.
+// The record at offset `at`; nullopt if there is no intact record.
 Result<std::optional<Record>> record_at(Reader& reader, std::uint64_t at, std::uint64_t salt) {
   LOCH_ASSIGN(LogBytes rest, reader.at(at, sizeof(RecordHead)));
   const std::optional<RecordHead> head = parse_head(rest, at, salt);
@@ -48,11 +49,11 @@ Result<std::optional<Record>> record_at(Reader& reader, std::uint64_t at, std::u
 }
 
 struct Behind {
-  std::uint64_t heads = 0;   // records that begin there
-  std::uint64_t intact = 0;  // intact records among them
+  std::uint64_t heads = 0;   // number of valid record heads found
+  std::uint64_t intact = 0;  // number of intact records found
 };
 
-// Looks at every byte from `at` on for a record that begins there.
+// Searches from offset `at` on, at every byte, for record heads and intact records.
 Result<Behind> look_behind(Reader& reader, std::uint64_t at, std::uint64_t salt) {
   Behind behind;
   while (at + sizeof(RecordHead) <= reader.size()) {
@@ -71,7 +72,7 @@ Result<Behind> look_behind(Reader& reader, std::uint64_t at, std::uint64_t salt)
   return behind;
 }
 
-// Refuses the log; the file has not been changed.
+// Makes the error that refuses the log; the file has not been changed.
 std::unexpected<Error> refuse(std::string what) { return fail(ErrorCode::invalid_argument, std::move(what)); }
 
 std::unexpected<Error> not_ours(const LogOwner& owner) {
@@ -81,7 +82,8 @@ std::unexpected<Error> not_ours(const LogOwner& owner) {
                   owner.server, owner.node));
 }
 
-// A damaged header in front of records that are this owner's: they were checked with its salt.
+// Called for a damaged header: if intact records of this owner follow it, says that the header is damaged (or
+// accepts it, with cuts_damage); otherwise the file is not a log of this owner.
 Result<> judge_header(Reader& reader, const LogOwner& owner, const RecoveryRules& rules) {
   LOCH_ASSIGN(const Behind behind, look_behind(reader, log_header_bytes, log_salt(owner)));
   if (behind.intact == 0) return not_ours(owner);
@@ -93,7 +95,7 @@ Result<> judge_header(Reader& reader, const LogOwner& owner, const RecoveryRules
                   behind.intact));
 }
 
-// False: the file is being made, or its maker died before the disk had its header.
+// Checks the header. False: the file is new, or its creator died before the header reached the disk.
 Result<bool> has_header(Reader& reader, const LogOwner& owner, const RecoveryRules& rules, Recovered& out) {
   LOCH_ASSIGN(const LogBytes bytes, reader.at(0, log_header_bytes));
   const LogHeader header = compare_header(bytes.first(std::min(bytes.size(), log_header_bytes)), owner);
@@ -119,8 +121,8 @@ Result<bool> has_header(Reader& reader, const LogOwner& owner, const RecoveryRul
   return true;
 }
 
-// Replays the records one after the other; where it ends, something that is not the next record lies.
-// `unsure_at`: what lies in front of it is on the disk.
+// Replays the records in order up to the first position without the expected next record. Sets `unsure_at` to
+// the offset before which everything is known to be on the disk.
 Result<> replay(Reader& reader, std::uint64_t salt, const LogVisitor& visitor, Recovered& out,
                 std::uint64_t& unsure_at) {
   for (std::uint64_t at = log_header_bytes; at < reader.size();) {
@@ -138,7 +140,8 @@ Result<> replay(Reader& reader, std::uint64_t salt, const LogVisitor& visitor, R
   return {};
 }
 
-// What lies behind the last record: to be cut, or the end of the recovery.
+// Decides about the bytes after the last replayed record: they will be cut, or intact records among them end
+// the recovery with an error.
 Result<> judge_rest(Reader& reader, std::uint64_t salt, const RecoveryRules& rules, Recovered& out) {
   LOCH_ASSIGN(const Behind behind, look_behind(reader, out.end, salt));
   if (behind.intact > 0) {
@@ -198,13 +201,13 @@ Result<Recovered> recover(LogFile& file, const LogOwner& owner, const RecoveryRu
     LOCH_PROBE("pilaf-log.cut");
     LOCH_TRY(file.truncate(is_there ? out.end : 0));
   }
-  // An fdatasync that failed in the process before may have left what it was for in the kernel's memory as if
-  // the disk had it. Written once more, it is brought there: the header, which in every mode is on the disk
-  // before anything follows it, and all from the last record on that was written in mode fsync.
+  // If an fdatasync failed in the previous process, its data may be in the page cache only, marked as clean.
+  // Writing that data again makes it dirty, so that the next sync writes it: the header, which every mode
+  // syncs before the first append, and in mode fsync everything from the last synced mark on.
   const bool writes_header = out.records == 0 || out.has_new_header;
   if (writes_header) LOCH_TRY(write_all(file, 0, log_header(owner)));
   if (rules.syncs) LOCH_TRY(write_again(file, reader, unsure_at, out.end));
-  // Syncs, so that the bytes that were cut off do not reappear after records appended now.
+  // Without this sync, bytes that were cut off could reappear behind records appended later.
   if (writes_header || rules.syncs || out.bytes_dropped > 0) LOCH_TRY(file.sync());
   return out;
 }

@@ -1,10 +1,10 @@
-// What a log holds after a crash: its records are done again, and what follows the last of them is judged.
+// Recovery of a log after a crash: replays its records, and decides about the bytes that follow them.
 //
-// A torn tail: bytes that are no whole record, and no intact record behind them. A power failure or a kill
-// leaves it where a record was being written; it is cut off, and that is said. A damaged middle: bytes that
-// are no whole record, or not the next one, and intact records behind them. No crash of a server whose
-// LogSync promises anything leaves that; what is behind was acknowledged, and nothing is cut unless asked.
-// A last record that was damaged later looks like a torn one and is treated so.
+// A torn tail is a sequence of bytes that is no whole record and has no intact record behind it. A power
+// failure or a kill during an append leaves one; it is cut off and reported. A damaged middle has intact
+// records behind bytes that are no whole record or not the next one. In mode fsync no crash leaves one, and
+// the records behind it were acknowledged, so nothing is cut unless the user asks for it. A last record that
+// is damaged later looks like a torn tail and is treated as one.
 #pragma once
 
 #include <cstdint>
@@ -16,37 +16,37 @@
 
 namespace loch::pilaf {
 
-// Callbacks for the records, from the first to the last; an error ends the recovery before anything of
-// the file is changed.
+// Callbacks for each record, in order; an error ends the recovery before the file is changed.
 struct LogVisitor {
   std::function<Result<>(LogBytes key, LogBytes value)> put;
   std::function<Result<>(LogBytes key)> remove;
 };
 
 struct RecoveryRules {
-  bool cuts_damage = false;  // pilaf.log-repair
-  // Mode fsync: what was read here may be in the kernel's memory alone; before it is served, the disk gets
-  // it.
+  bool cuts_damage = false;  // cut a damaged middle (option pilaf.log-repair)
+  // Mode fsync: recovered data may be in the page cache only, so recovery writes it to the disk before it is
+  // served.
   bool syncs = false;
 };
 
 struct Recovered {
-  std::uint64_t records = 0;          // done again
-  std::uint64_t end = 0;              // where the next record goes
-  std::uint64_t dropped_at = 0;       // from here on
-  std::uint64_t bytes_dropped = 0;    // bytes that were cut off at the end
-  std::uint64_t records_dropped = 0;  // begun in these bytes, as far as their heads are whole
-  std::uint64_t intact_dropped = 0;   // intact records among them, which lay behind damage (cuts_damage)
-  bool has_new_header = false;        // cuts_damage: a damaged header was written anew
+  std::uint64_t records = 0;          // number of records replayed
+  std::uint64_t end = 0;              // file offset of the next record to append
+  std::uint64_t dropped_at = 0;       // file offset from which bytes were cut off
+  std::uint64_t bytes_dropped = 0;    // number of bytes that were cut off
+  std::uint64_t records_dropped = 0;  // number of valid record heads in the dropped bytes
+  // Number of intact records in the dropped bytes, cut because of damage before them (cuts_damage).
+  std::uint64_t intact_dropped = 0;
+  bool has_new_header = false;  // cuts_damage: a damaged header was rewritten
 };
 
-// Reads the file, gives its records to the visitor, cuts what is to be cut and leaves a file that can be
-// appended to at `end`. Errors do not have the file's name: a damaged middle says at which byte, how many
-// intact records lie behind and which option cuts.
+// Recovers the log: passes its records to the visitor, cuts the file if allowed, and leaves it ready for
+// appends at `end`. Errors do not contain the file's name. The error for a damaged middle names the byte, the
+// number of intact records behind it, and the option that allows the cut.
 [[nodiscard]] Result<Recovered> recover(LogFile& file, const LogOwner& owner, const RecoveryRules& rules,
                                         const LogVisitor& visitor);
 
-// Writes all of `bytes`, however few of them a call takes.
+// Writes all of `bytes`, in several calls if a call writes fewer.
 [[nodiscard]] Result<> write_all(LogFile& file, std::uint64_t at, LogBytes bytes);
 
 }  // namespace loch::pilaf

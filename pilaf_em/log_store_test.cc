@@ -1,5 +1,5 @@
-// A store and its log: what a killed process leaves behind, what clients are told when the disk fails, and
-// that nothing can be read before it is logged.
+// Tests a store with its log: what a killed process leaves behind, which status clients get when the disk
+// fails, and that no change can be read before it is logged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -35,22 +35,23 @@ TestRun::Shape logged(const char* protocol, const std::string& path, const char*
   return shape;
 }
 
-// A message of the child: an operation begins, or was acknowledged.
+// A message from the child process: an operation has begun, or was acknowledged.
 struct Note {
-  std::uint64_t client = 0, key = 0, value = 0;  // value: absent: a DELETE
+  // value: the number of a PUT's value, or `absent` for a DELETE
+  std::uint64_t client = 0, key = 0, value = 0;
   bool is_done = false, has_changed = false;
-  std::uint64_t logged = 0;  // records that are logged for certain
+  std::uint64_t logged = 0;  // records that are certainly logged by now
 };
 
 void tell(int pipe, const Note& note) {
   if (write(pipe, &note, sizeof note) != sizeof note) _exit(4);
 }
 
-// Values are above `first`, each another.
+// PUTs and DELETEs keys until the process is killed; value numbers are unique and above `first`.
 coro::Task<void> put_for_ever(TestRun* run, std::size_t w, int pipe, std::uint64_t first) {
   Hand hand = run->hand(w);
   for (std::uint64_t i = 1;; ++i) {
-    const std::uint64_t key = (i % (keys / 2)) * 2 + w;  // each client has keys of its own
+    const std::uint64_t key = (i % (keys / 2)) * 2 + w;  // only this client writes these keys
     Note note{.client = w, .key = key, .value = i % 9 == 8 ? absent : first + i};
     tell(pipe, note);
     const kv::OpResult done =
@@ -76,13 +77,14 @@ struct Change {
   std::uint64_t key = 0, value = 0;
 };
 struct Killed {
-  std::vector<std::vector<Change>> acknowledged{2};  // by client, in order, those that changed something
-  std::vector<std::optional<Change>> under_way{2};   // by client: begun, and not acknowledged
-  std::uint64_t logged = 0;                          // records that were certainly written
-  std::uint64_t changes = 0;                         // acknowledged, and each a record
+  std::vector<std::vector<Change>> acknowledged{2};  // for each client, its acknowledged changes in order
+  // For each client, the operation that has begun and is not acknowledged.
+  std::vector<std::optional<Change>> under_way{2};
+  std::uint64_t logged = 0;   // number of records that were certainly written
+  std::uint64_t changes = 0;  // number of acknowledged changes, each of which has a record
 };
 
-// Runs the store in a process of its own and kills it by SIGKILL after `operations` acknowledged operations.
+// Runs the store in a child process and kills it with SIGKILL after `operations` acknowledged operations.
 Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::uint64_t first) {
   int ends[2];
   LOCH_CHECK(pipe(ends) == 0, "no pipe");
@@ -97,7 +99,7 @@ Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::
   Note note;
   bool is_killed = false;
   std::uint64_t done = 0;
-  // Notes still in the pipe at the kill count: those operations had been acknowledged.
+  // Reads the messages left in the pipe after the kill, whose operations had been acknowledged.
   while (read(ends[0], &note, sizeof note) == sizeof note) {
     killed.under_way.at(note.client) =
         note.is_done ? std::nullopt : std::optional(Change{note.key, note.value});
@@ -119,7 +121,7 @@ Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::
   return killed;
 }
 
-using Contents = std::map<std::uint64_t, std::uint64_t>;  // by key: the number of its value, or absent
+using Contents = std::map<std::uint64_t, std::uint64_t>;  // key -> number of its value, or absent
 
 coro::Task<void> read_all(TestRun* run, Contents* out) {
   Hand hand = run->hand(0);
@@ -134,7 +136,7 @@ coro::Task<void> read_all(TestRun* run, Contents* out) {
 struct Restarted {
   Contents found;
   std::uint64_t replayed = 0;
-  std::map<std::uint64_t, std::uint32_t> shards;  // by key
+  std::map<std::uint64_t, std::uint32_t> shards;  // key -> shard
 };
 
 Restarted restart_and_read(const TestRun::Shape& shape) {
@@ -151,8 +153,9 @@ Restarted restart_and_read(const TestRun::Shape& shape) {
   return out;
 }
 
-// Every acknowledged change is there, and of what was under way all or nothing; the log has a record for each
-// of these and no other. `before`: what was there, and how many records, before the process began.
+// Checks a restart: every acknowledged change is present, each operation under way is present as a whole or
+// not at all, and the log has exactly one record for each. `before`: content and number of records before the
+// killed process began.
 void expect_held(const Killed& killed, const Restarted& before, const Restarted& after) {
   Contents expected = before.found;
   for (const auto& of_client : killed.acknowledged)
@@ -160,7 +163,8 @@ void expect_held(const Killed& killed, const Restarted& before, const Restarted&
   std::uint64_t records = before.replayed + killed.changes;
   for (const std::optional<Change>& change : killed.under_way) {
     if (!change || after.found.at(change->key) == expected[change->key]) continue;
-    // What differs from the acknowledged is what was being done, and it is logged.
+    // A key that differs from the last acknowledged change has the value of the operation under way, which is
+    // then in the log.
     expected[change->key] = change->value;
     ++records;
   }
@@ -177,7 +181,7 @@ TEST(KilledProcess, WhatWasAcknowledgedIsThereAfterARestart) {
       Restarted before = restart_and_read(shape);
       EXPECT_EQ(before.replayed, 0u);
       std::uint64_t first = 1'000;
-      for (const std::uint64_t more : {150u, 1u, 200u}) {  // killed again and again
+      for (const std::uint64_t more : {150u, 1u, 200u}) {  // the process is killed three times in a row
         const Killed killed = run_and_kill(shape, more, first += 1'000'000);
         Restarted after = restart_and_read(shape);
         expect_held(killed, before, after);
@@ -187,8 +191,9 @@ TEST(KilledProcess, WhatWasAcknowledgedIsThereAfterARestart) {
   }
 }
 
-// async: a reply says nothing of the log; what the log says that it has, it has, and a server's log is a
-// beginning of what the server did: of each client's changes there, some first ones.
+// Mode async: an acknowledged operation need not be logged, but records that the log counts as acknowledged
+// are present after the kill; the log holds a prefix of the server's changes, and so a prefix of each
+// client's.
 TEST(KilledProcess, AsyncHoldsABeginningThatTheLogAcknowledged) {
   const Folder folder;
   const TestRun::Shape shape = logged("pilaf", folder / "log", "async");
@@ -248,7 +253,7 @@ coro::Task<void> through_a_failure(TestRun* run, LyingDisk* disk, bool is_full) 
   const kv::OpResult unchanged = co_await hand.get(1);
   EXPECT_EQ(unchanged.status, OpStatus::ok);
   EXPECT_EQ(hand.seen, 1'005u) << "what is not logged cannot be read";
-  // The disk is well again; the log stays closed, and nothing is done that it does not hold.
+  // Even when the disk works again, the log stays closed, and no change is accepted.
   disk->plan = {};
   const std::uint64_t calls = disk->calls();
   const kv::OpResult put = co_await hand.put(2, 1'007);
@@ -288,7 +293,7 @@ TEST(FailingDisk, ChangesAreRefusedAndTheResultSaysWhy) {
               ElementsAre(HasSubstr("closed after 1 records: its server's PUTs and DELETEs fail since")));
         }
         disk.restart();
-        // Operations of unknown outcome may be there; refused ones are not.
+        // After a restart, operations of unknown outcome may be visible; refused ones are not.
         TestRun again(make_fabric("sim", 2, 1), shape);
         Contents found;
         again.start(0, [&] { return read_all(&again, &found); });
@@ -302,7 +307,7 @@ TEST(FailingDisk, ChangesAreRefusedAndTheResultSaysWhy) {
   }
 }
 
-// Looks at something whenever a log writes or syncs.
+// A disk that calls a function at each write and sync of a log.
 class WatchedDisk final : public LogDisk {
  public:
   explicit WatchedDisk(LogDisk& under) : under_(under) {}
@@ -339,7 +344,7 @@ class WatchedDisk final : public LogDisk {
   LogDisk& under_;
 };
 
-// The number of the value that a GET of key 1 would find in the server's memory.
+// The number of the value that the server's memory holds for key 1.
 std::uint64_t stored(TestRun& run) {
   std::vector<std::byte> key(run.config().key_size);
   PatternData::write_key(1, key.data(), run.config().key_size);
@@ -382,7 +387,7 @@ TEST(Changes, CannotBeReadBeforeTheyAreLogged) {
   }
 }
 
-// A log whose values the deployment has no room for is refused, and left as it is.
+// A log with values larger than the deployment allows is refused and left unchanged.
 TEST(Replay, OfLongerValuesIsRefused) {
   const Folder folder;
   const TestRun::Shape shape = logged("pilaf", folder / "log", "write");

@@ -1,4 +1,5 @@
-// The log on a real file: what was put comes back, what is cut where, whose log it is, and what is no log.
+// Tests the log on a real file: recovery of appended records, cutting at damage, ownership, and files that
+// are no logs.
 #include "pilaf_em/log.h"
 
 #include <gmock/gmock.h>
@@ -91,7 +92,7 @@ TEST(Log, GivesBackWhatWasPutAndNotRemoved) {
   }
 }
 
-// Cut anywhere, the log holds the records before the cut, says what it dropped, and goes on from there.
+// Cut at any byte, the log recovers the records before the cut, reports what it dropped, and accepts appends.
 TEST(Log, EndsAtTheFirstRecordThatIsNotWhole) {
   const Folder folder;
   const std::string path = folder / "log";
@@ -131,7 +132,7 @@ TEST(Log, EndsAtTheFirstRecordThatIsNotWhole) {
   }
 }
 
-// One flipped bit at byte 300 of 20,000 synced records once made recovery drop all of them silently.
+// Regression: one flipped bit at byte 300 of 20,000 synced records made recovery drop all of them silently.
 TEST(Log, AFlippedBitInTheMiddleIsRefusedAndCutWhenAsked) {
   const Folder folder;
   const std::string path = folder / "log";
@@ -147,7 +148,7 @@ TEST(Log, AFlippedBitInTheMiddleIsRefusedAndCutWhenAsked) {
   const auto refused = try_open(path, replayed);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
-  // The header's 48 bytes, then records of 24 + 4 + 64 + 8.
+  // Expected offsets: a header of 48 bytes, then records of 24 + 4 + 64 + 8 bytes.
   EXPECT_EQ(
       refused.error().message,
       "pilaf.log: " + path +
@@ -166,7 +167,7 @@ TEST(Log, AFlippedBitInTheMiddleIsRefusedAndCutWhenAsked) {
   EXPECT_EQ(std::filesystem::file_size(path), 248u);
 }
 
-// docs/formats.md, byte by byte: a change of the format is a change of its version.
+// Compares the log with docs/formats.md byte by byte: a change of the format needs a new version.
 TEST(Log, HasTheBytesOfItsFormat) {
   const Folder folder;
   Contents none;
@@ -207,7 +208,7 @@ TEST(Log, AnotherDeploymentsIsRefused) {
   EXPECT_EQ(nowhere.error().code, ErrorCode::invalid_argument);
 }
 
-// A file that is not a log of this server is not changed, even with --pilaf.log-repair.
+// A file that is not a log of this server is left unchanged, even with --pilaf.log-repair.
 TEST(Log, WhatIsNoLogIsRefusedAndLeftAlone) {
   const Folder folder;
   Contents none;
@@ -230,7 +231,7 @@ TEST(Log, WhatIsNoLogIsRefusedAndLeftAlone) {
 TEST(Log, OfAnotherVersionIsRefused) {
   const Folder folder;
   Contents none;
-  // The header that format 1 had for this owner.
+  // This owner's header in version 1 of the format.
   std::string bytes = text(log_header(owner)).substr(0, 40);
   bytes[7] = '1';
   const std::uint64_t crc = crc64(span(bytes));
@@ -242,7 +243,7 @@ TEST(Log, OfAnotherVersionIsRefused) {
   EXPECT_EQ(read_file(folder / "log"), bytes + "P");
 }
 
-// Two servers that write one log would damage it.
+// A log that is open in one server cannot be opened by another, which would damage it.
 TEST(Log, IsOneServersAtATime) {
   const Folder folder;
   Contents none;

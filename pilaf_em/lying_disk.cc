@@ -52,7 +52,7 @@ class LyingDisk::Handle final : public LogFile {
       return off();
     }
     if (is_full && disk_.plan.hides_failures) return bytes.size();
-    // Some say how much they took, and fail when the rest comes.
+    // A full disk may report a partial write first, and fail on the next call.
     if (is_full && (taken == 0 || disk_.below(2) == 0))
       return failed("cannot be written: No space left on device");
     return taken;
@@ -69,7 +69,7 @@ class LyingDisk::Handle final : public LogFile {
     if (disk_.plan.ignores_sync) return {};
     if (disk_.plan.sync_fails_at != 0 && disk_.calls_ >= disk_.plan.sync_fails_at) {
       disk_.plan.sync_fails_at = 0;
-      disk_.settle(file_);  // data that did not reach the disk counts as written all the same
+      disk_.settle(file_);  // data that did not reach the platter is no longer counted as unsynced
       if (disk_.plan.hides_failures) return {};
       return failed("cannot be brought to the disk: Input/output error");
     }
@@ -129,11 +129,11 @@ void LyingDisk::apply(const Change& change, std::vector<std::byte>& to) {
 
 void LyingDisk::bring(File& file) {
   for (const Change& change : std::exchange(file.unsynced, {})) apply(change, file.platter);
-  // A size is the journal's, which forgets nothing that a sync which failed has left behind.
+  // The file's size is in the file system's journal, which a later successful sync writes in any case.
   file.platter.resize(file.cache.size());
 }
 
-// Applies a random subset of the sectors that a write touches.
+// Applies the change to a random subset of the sectors that it covers.
 void LyingDisk::apply_part(const Change& change, std::uint64_t sector, std::vector<std::byte>& to) {
   if (change.is_truncation) return apply(change, to);
   const std::uint64_t end = change.at + change.bytes.size();
@@ -152,21 +152,21 @@ void LyingDisk::settle(File& file) {
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const Change& change = changes[i];
     switch (kind) {
-      case 0:  // nothing
+      case 0:  // no unsynced write reaches the platter
         break;
-      case 1:  // all
+      case 1:  // every unsynced write reaches the platter
         apply(change, file.platter);
         break;
-      case 2:  // a subset
+      case 2:  // a random subset of the unsynced writes does
         if (below(2) == 0) apply(change, file.platter);
         break;
-      case 3:  // a part of each write
+      case 3:  // some sectors of each unsynced write do
         apply_part(change, sector, file.platter);
         break;
-      case 4:  // the last alone
+      case 4:  // only the last unsynced write does
         if (i + 1 == changes.size()) apply(change, file.platter);
         break;
-      case 5:  // all writes, the last one cut
+      case 5:  // all unsynced writes do, the last one only in part
         if (i + 1 < changes.size() || change.is_truncation) {
           apply(change, file.platter);
         } else {
@@ -179,7 +179,7 @@ void LyingDisk::settle(File& file) {
         break;
     }
   }
-  // The file's size got there before its bytes did.
+  // The new file size may reach the platter before the data does.
   if (file.platter.size() < size && below(3) == 0) file.platter.resize(size);
 }
 

@@ -1,9 +1,8 @@
-// A disk of memory that does to a log what disks do at the worst moment, for tests. Between two syncs it
-// keeps what was written apart from what would outlive a power failure, and when power fails it draws what of
-// it the platter got: nothing, all, any subset in any order, sectors of one write without others, a
-// beginning.
+// A simulated disk for tests of the log. It keeps unsynced writes apart from the platter's content, which
+// survives a power failure. When power fails it draws which unsynced writes reached the platter: none, all,
+// any subset in any order, single sectors of a write, or a prefix.
 //
-// Every call that changes something has a number, from 1; at each of them something can be made to go wrong.
+// Every call that changes the disk has a number, counted from 1; faults are injected at numbered calls.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +18,15 @@ namespace loch::pilaf::testing {
 
 class LyingDisk final : public LogDisk {
  public:
-  // The faults to inject, by the number of the call at which they happen; 0: never.
+  // The faults to inject, each with the number of the call at which it happens; 0: never.
   struct Plan {
-    std::uint64_t power_fails_at = 0;  // during this call; every later one fails until restart()
-    std::uint64_t sync_fails_at = 0;   // the first sync from this call on
-    std::uint64_t full_at = 0;         // writes from this call on take a part, then nothing
-    bool writes_are_short = false;     // every write may be short, but writes at least one byte
+    std::uint64_t power_fails_at = 0;  // during this call; later calls fail until restart()
+    std::uint64_t sync_fails_at = 0;   // the first sync at or after this call fails
+    std::uint64_t full_at = 0;         // from this call on, writes take a part of their bytes, then none
+    bool writes_are_short = false;     // a write may take fewer bytes than requested, but at least one
     bool reads_fail = false;
     bool ignores_sync = false;    // a sync does nothing, as if the log never called it
-    bool hides_failures = false;  // failures are not reported to the caller, as if the log ignored them
+    bool hides_failures = false;  // failures are reported as success, as if the log ignored them
   };
 
   explicit LyingDisk(std::uint64_t seed) : rng_(seed) {}
@@ -39,12 +38,13 @@ class LyingDisk final : public LogDisk {
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] bool is_off() const { return is_off_; }
 
-  // The process dies; files that it had open are void. What it wrote is in the kernel's memory, unless that
-  // has thrown away what it counts as written.
+  // Kills the process: its open files become invalid. Its writes stay in the page cache, except data of a
+  // failed sync, which the kernel may have dropped.
   void kill();
-  // Power fails, if it has not yet, and is back: what is read now is what the platter has. Clears the plan.
+  // Fails the power if it has not failed yet, and restores it: from then on, files have the platter's
+  // content. Clears the plan.
   void restart();
-  // The file as a process reads it. Changes (flipped bits) also reach the platter.
+  // The file's content as a process reads it. set_contents also changes the platter.
   [[nodiscard]] const std::vector<std::byte>& contents(const std::string& path) { return files_[path].cache; }
   void set_contents(const std::string& path, std::vector<std::byte> bytes);
 
@@ -52,29 +52,29 @@ class LyingDisk final : public LogDisk {
   class Handle;
   struct Change {
     bool is_truncation = false;
-    std::uint64_t at = 0;  // truncation: how many bytes stay
+    std::uint64_t at = 0;  // offset of a write; new size for a truncation
     std::vector<std::byte> bytes;
   };
   struct File {
     std::vector<std::byte> cache, platter;
     std::vector<Change> unsynced;
-    bool is_named = false;  // the file's name is on the disk
+    bool is_named = false;  // the directory entry is on the platter
   };
-  // The number of a call; power may fail with it.
+  // Counts a call, and returns whether power fails during it.
   [[nodiscard]] bool fails_here();
   void change(File& file, Change change);
   static void apply(const Change& change, std::vector<std::byte>& to);
   void apply_part(const Change& change, std::uint64_t sector, std::vector<std::byte>& to);
-  // A sync that goes well.
+  // Writes all unsynced changes to the platter, as a successful sync does.
   void bring(File& file);
-  // Brings to the platter what chance will of what was not synced.
+  // Writes a random selection of the unsynced changes to the platter.
   void settle(File& file);
   [[nodiscard]] std::uint64_t below(std::uint64_t n) { return rng_.below(n); }
 
   Rng rng_;
   std::map<std::string, File> files_;
   std::uint64_t calls_ = 0;
-  std::uint64_t incarnations_ = 0;  // of processes, so that a dead one's files are void
+  std::uint64_t incarnations_ = 0;  // number of incarnations of the process; files of dead ones are invalid
   bool is_off_ = false;
 };
 

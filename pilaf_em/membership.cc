@@ -1,6 +1,6 @@
-// Servers whose node lost its memory: they answer "lost" to everything, so that a value that was there is an
-// error and never a miss, until somebody declares the node lost: a WRITE of one word, upon which the server
-// lays an empty table out. What clients READ meanwhile is zeroed memory, whose guards are wrong.
+// Handling of servers whose node lost its memory. They answer every request with "lost", so that a key that
+// was stored gives an error and not a miss, until a client declares the node lost by a WRITE of one word; the
+// server then lays out an empty table. Meanwhile clients READ zeroed memory, whose guards are wrong.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,14 +11,16 @@
 namespace loch::pilaf {
 namespace {
 
-constexpr std::uint32_t looks = 50;  // at a word that was written, before the caller is told to try again
+// Number of READs of the membership word before the caller is told to try again.
+constexpr std::uint32_t looks = 50;
 constexpr Nanos look_again_after = 20'000;
 
 }  // namespace
 
 Result<> PilafStore::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId node) {
   const Settings& s = *settings_;
-  // Over UC nothing tells a client that the other end is another now, and the fabric connects RC alone anew.
+  // Not supported over UC: a client does not notice the restart of its peer, and the fabric reconnects RC
+  // only.
   if (s.system == System::em_opt || !s.log_path.empty() || s.messages.transport == fabric::Transport::uc) {
     return fail(
         ErrorCode::unsupported,
@@ -56,7 +58,7 @@ coro::Task<kv::Repair> PilafStore::declare_all(fabric::Worker* worker, std::vect
   co_return repair;
 }
 
-// False: it cannot be reached, or its servers have not done it yet.
+// Declares one node lost. False: the node cannot be reached, or its servers have not acknowledged it yet.
 coro::Task<bool> PilafStore::declare(fabric::Worker* worker, fabric::NodeId lost) {
   if (!worker->connected(lost)) {
     const Nanos deadline = worker->now() + settings_->reconnect_timeout;

@@ -1,4 +1,4 @@
-// Registers pilaf and pilaf-vo: requirements, promises and fuzzed options.
+// The module of pilaf and pilaf-vo: requirements, promises and options for fuzzing.
 #include "pilaf_em/module.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class PilafModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(name_); }
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
-    // An extent has the size of its key and value (3.1); em-opt stores nothing.
+    // Extents are sized for their key and value (Pilaf 3.1); em-opt stores nothing, so it takes one size.
     const bool stores = consistency(options) != kv::Consistency::none;
     const kv::Sizing each = stores ? kv::Sizing::own : kv::Sizing::one;
     return {.keys = each,
@@ -32,7 +32,8 @@ class PilafModule final : public kv::Module {
                                  .how = stores ? "by the server that owns the key" : "it stores nothing"}};
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
-    // The published variant is held to the paper's claim (3.3); that it breaks it is a finding.
+    // The published variant is also checked against the paper's claim of linearizability (3.3), so that its
+    // holes appear as findings.
     return system_of(name_, options) == System::em_opt ? kv::Consistency::none
                                                        : kv::Consistency::linearizable;
   }
@@ -40,7 +41,7 @@ class PilafModule final : public kv::Module {
     return "in its variant em-opt emulates the traffic of a store: its PUTs are answered and store nothing";
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // Placement may be in any order: a message is there when its receive completion says so, and what is
+    // No in-order placement is needed: a receive completion says that a message has arrived, and data that is
     // READ has a checksum.
     const bool is_emulation = system_of(name_, options) == System::em_opt;
     std::string messages = options.choice("pilaf.messages");
@@ -53,8 +54,8 @@ class PilafModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
-  // No shard has a copy, and no server serves another's. A server with a log, or over UC, or of the
-  // emulation, is started again by hand.
+  // What is served after a loss. A shard has no replica, and no server serves another's shard. Nodes of
+  // servers with a log, over UC, or of the emulation are not taken back automatically.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     switch (loss) {
       case kv::Loss::client_killed:
@@ -99,7 +100,8 @@ class PilafModule final : public kv::Module {
       for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
-      // The second look that fixes P1 begins at rank 0 and so fixes P2. Where nothing is moved P1 is no hole.
+      // P1's fix reads all buckets again from rank 0, which fixes P2 as well. Without moves of entries, P1
+      // cannot occur.
       if (open.hole == "P2") {
         hole.options.erase("pilaf.mend-p1");
         hole.options["pilaf.hops"] = "0";
@@ -122,8 +124,8 @@ class PilafModule final : public kv::Module {
   std::string_view name_;
 };
 
-// Tables with hardly a free slot, whose keys move out of each other's way; tables that grow by one slot at
-// a time; extents that run out; requests that are sent again soon.
+// Options that stress the protocol: nearly full tables whose entries must move; tables that grow by one slot
+// at a time; extents that run out; requests that are soon sent again.
 std::map<std::string, std::string> PilafModule::fuzz_options(Rng& rng, const kv::DeployConfig& shape) const {
   const auto pick = [&rng](std::vector<std::string> from) { return from[rng.below(from.size())]; };
   std::map<std::string, std::string> knobs;

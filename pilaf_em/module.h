@@ -1,5 +1,5 @@
-// Pilaf: GETs by one-sided READs of self-verifying data, PUTs by messages to a polling server (Mitchell,
-// Geng, Li, USENIX ATC 2013); Pilaf-VO, which sends messages for everything; and HERD's optimistic
+// Pilaf: GETs by one-sided READs of data with checksums, PUTs by messages to a polling server (Mitchell,
+// Geng, Li, USENIX ATC 2013); Pilaf-VO, which uses messages for all operations; and HERD's optimistic
 // emulation of Pilaf. docs/protocols/pilaf.md describes layouts, steps and rules.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace loch::pilaf {
 
-// "pilaf" or "pilaf-vo".
+// Makes the module "pilaf" or "pilaf-vo".
 [[nodiscard]] std::unique_ptr<kv::Module> make_module(std::string_view name);
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants(std::string_view protocol);
-// The first seed by which the fuzzer finds a hole that is open by itself.
+// The first fuzzer seed that finds this hole when all other holes are fixed.
 [[nodiscard]] std::uint64_t hole_seed(std::string_view protocol, std::string_view hole);
-// For the registry.
+// Adds pilaf and pilaf-vo to the registry's modules.
 void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);
 
 }  // namespace loch::pilaf

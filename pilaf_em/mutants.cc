@@ -1,4 +1,4 @@
-// The known-bad variants of Pilaf, and by which seeds its holes are found.
+// The known-bad variants of Pilaf, and the seeds that find its holes.
 #include <map>
 
 #include "pilaf_em/module.h"
@@ -35,13 +35,14 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
   const auto found = switches.find(name);
   if (found == switches.end()) return false;
   *found->second.which = found->second.to;
-  // A key that is nowhere for a while is sought again while the version is odd.
+  // The version word must not bracket moves here: otherwise a key that is in no bucket for a while would be
+  // looked for again.
   if (name == "moves-first-to-last") rules.brackets_moves = false;
   return true;
 }
 
-// These seeds are what `loch fuzz --mutants` and `--holes` print; app/fuzz/mutants_test.cc finds each
-// again.
+// The seeds are printed by `loch fuzz --mutants` and `--holes`; app/fuzz/mutants_test.cc checks that they
+// still find the holes.
 std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
   if (protocol == "pilaf-vo") return hole == "P3" ? 2 : 0;
   return hole == "P1" ? 30 : hole == "P2" ? 21 : hole == "P3" ? 1 : 0;

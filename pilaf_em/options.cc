@@ -1,4 +1,4 @@
-// The options of Pilaf: one line each, with unit, default and source.
+// The options of Pilaf, one line each, with unit, default and source.
 #include "pilaf_em/settings.h"
 
 namespace loch::pilaf {

@@ -1,4 +1,4 @@
-// Layouts, checksum, buddy allocator, options.
+// Tests byte layouts, checksum, buddy allocator and options.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -125,7 +125,7 @@ TEST(Buddy, SplitsAndMerges) {
   EXPECT_EQ(arena.free_bytes(), 1024u - 128 - 64 - 512);
   arena.free(a, 65);
   arena.free(c, 512);
-  EXPECT_FALSE(arena.allocate(1024).has_value());  // b is in the way
+  EXPECT_FALSE(arena.allocate(1024).has_value());  // block b prevents the merge
   arena.free(b, 64);
   EXPECT_EQ(arena.allocate(1024), std::optional<std::uint64_t>(0));
 }
@@ -136,19 +136,20 @@ TEST(Buddy, GrowsAndMergesAcrossTheSeam) {
   EXPECT_FALSE(arena.allocate(1 << 11).has_value());
   arena.extend(1 << 11);
   EXPECT_EQ(arena.allocate(1 << 11), std::optional<std::uint64_t>(0));
-  arena.extend((1 << 11) + 640);  // no power of two: blocks of 512 and 128
+  arena.extend((1 << 11) + 640);  // the added 640 bytes become blocks of 512 and 128
   EXPECT_EQ(arena.allocate(512), std::optional<std::uint64_t>(1 << 11));
   EXPECT_EQ(arena.allocate(128), std::optional<std::uint64_t>((1 << 11) + 512));
   EXPECT_EQ(arena.free_bytes(), 0u);
 }
 
-// No two blocks overlap, each lies aligned in the arena, and at the end all of it is one piece again.
+// Random allocations and frees: blocks never overlap, are aligned to their size, and merge to the whole arena
+// at the end.
 TEST(Buddy, KeepsBlocksApart) {
   constexpr std::uint64_t most = 1 << 16;
   BuddyAllocator arena(most, 8);
   arena.extend(most / 2);
   Rng rng(11);
-  std::map<std::uint64_t, std::uint64_t> live;  // offset -> bytes asked for
+  std::map<std::uint64_t, std::uint64_t> live;  // offset -> requested bytes
   for (int i = 0; i < 20'000; ++i) {
     if (i == 10'000) arena.extend(most);
     if (live.empty() || rng.chance(0.55)) {

@@ -1,5 +1,5 @@
-// The shards of this process's nodes as PUTs one after the other would leave them, built directly in
-// memory before any worker runs; then what the logs hold is done again.
+// Preloads the shards of this process's nodes directly in memory, before any worker runs, to the state that
+// sequential PUTs would give; then replays the logs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ std::unexpected<Error> no_room(const Settings& s, std::uint32_t shard) {
                           s.server_of(shard), s.node_of(shard)));
 }
 
-// A PUT of the log once more.
+// Replays a PUT record of the log.
 Result<> replay_put(const Settings& s, ServerState& server, Log::Bytes key, Log::Bytes value) {
-  // The seed and the key size are those of the log's owner; the values' size may have been another.
+  // The log's owner fixes seed and key size, but the values may come from a deployment with larger ones.
   if (key.size() > s.config.key_size || value.size() > s.config.value_size) {
     return fail(
         ErrorCode::invalid_argument,

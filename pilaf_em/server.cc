@@ -1,4 +1,4 @@
-// A server: one thread that polls for messages and carries them out one after the other.
+// A server: a thread that polls for request messages and executes them one after another.
 #include <algorithm>
 #include <cstring>
 
@@ -10,12 +10,12 @@
 namespace loch::pilaf {
 namespace {
 
-// Writes a fixed number of bytes per second. Begins with a backlog of a megabyte, so that the sustained rate
-// is measured.
+// A disk that writes a fixed number of bytes per second, for the time that logging takes. It starts with a
+// megabyte of backlog, so that the sustained rate is measured.
 class ModelledDisk {
  public:
   explicit ModelledDisk(double bytes_a_second) : rate_(bytes_a_second) {}
-  // Waits while more than a megabyte is behind.
+  // Adds bytes to the backlog, and spins while it exceeds a megabyte.
   [[nodiscard]] coro::Task<void> take(fabric::Worker& worker, std::uint64_t bytes) {
     if (rate_ == 0) co_return;
     const Nanos now = worker.now(), most = span(std::uint64_t{1} << 20);
@@ -64,7 +64,8 @@ class Server {
  private:
   using Bytes = std::span<const std::byte>;
 
-  // Of a node that came back: waits until it is declared lost, now or again, or the run ends.
+  // Waits on a restarted node until the node is declared lost or the run ends; repeats, since the declaration
+  // may be repeated.
   [[nodiscard]] static coro::Task<void> await_declaration(Server* self) {
     const fabric::WatchWord word{.region = self->membership_,
                                  .offset = std::uint64_t{self->index_} * 8,
@@ -109,7 +110,7 @@ class Server {
     co_await refuse(request);
   }
 
-  // A message that no client of ours sends.
+  // Drops a malformed message, which no client of this program sends.
   [[nodiscard]] coro::Task<void> refuse(rpc::Incoming request) {
     ++state_.malformed;
     channel_.drop(request);
@@ -125,7 +126,7 @@ class Server {
     channel_.reply(request, reply_head);
   }
 
-  // What follows `head` bytes of lengths; false: it is not there.
+  // Reads the key that follows `head` bytes of lengths; false if the message is too short.
   [[nodiscard]] bool read_key(const rpc::Incoming& request, std::uint32_t head, Bytes* key) const {
     std::uint64_t length = 0;
     if (request.length < head) return false;
@@ -146,7 +147,8 @@ class Server {
     return true;
   }
 
-  // A PUT, or an INSERT: nobody else changes the shard between its look and its change.
+  // Executes a PUT or INSERT. The shard cannot change between an INSERT's look-up and its change, because
+  // only this worker writes it.
   [[nodiscard]] coro::Task<void> put(rpc::Incoming request, bool only_if_absent) {
     Item item;
     if (!read_item(request, &item)) co_return co_await refuse(request);
@@ -155,7 +157,9 @@ class Server {
       co_await charge_work(item.key.size());
       if (is_there) co_return co_await answer(request, ReplyStatus::exists);
     }
-    if (!settings_.rules.replies_late) {  // mutant; its bytes must outlast the request's buffer
+    // The mutant: reply before the change; the item is copied because the reply releases the request's
+    // buffer.
+    if (!settings_.rules.replies_late) {
       copy_.assign(request.data, request.data + put_head + item.key.size() + item.value.kept);
       item.key = {copy_.data() + put_head, item.key.size()};
       item.value.data = item.key.data() + item.key.size();
@@ -166,12 +170,14 @@ class Server {
     }
     bool was_reset = false;
     const ReplyStatus status = co_await change(item, &was_reset);
-    // P3: the published server resets its connections when it grows, this request's included.
+    // Hole P3: the published server resets its connections when it grows, and so loses the reply to this
+    // request.
     if (was_reset && !settings_.rules.drops_duplicates) co_return channel_.drop(request);
     co_await answer(request, status);
   }
 
-  // Plans the PUT, grows as often as that takes, logs it, applies it: nobody sees what is not logged.
+  // Plans the PUT, growing the table if needed, logs it and applies it; no client can see a change that is
+  // not logged.
   [[nodiscard]] coro::Task<ReplyStatus> change(Item item, bool* was_reset) {
     if (is_log_closed()) co_return ReplyStatus::log_closed;
     for (;;) {
@@ -201,7 +207,7 @@ class Server {
     co_return ReplyStatus::ok;
   }
 
-  // After a failure of its file: nothing may change any more that no log will hold.
+  // Whether writing the log has failed: then no further change is accepted.
   [[nodiscard]] bool is_log_closed() const { return state_.log != nullptr && !state_.log->is_open(); }
 
   [[nodiscard]] coro::Task<void> remove(rpc::Incoming request) {
@@ -225,7 +231,7 @@ class Server {
     co_return ReplyStatus::ok;
   }
 
-  // Pilaf-VO.
+  // Pilaf-VO's GET: the server looks up the key and replies with the value.
   [[nodiscard]] coro::Task<void> get(rpc::Incoming request) {
     Bytes key;
     if (settings_.system != System::pilaf_vo || !read_key(request, key_head, &key))
@@ -250,7 +256,8 @@ class Server {
     co_await worker_.compute(work.hashes * costs.hash(key_bytes) + work.compares * costs.compare(key_bytes));
   }
 
-  // Step by step, with the time that each takes between: what clients READ meanwhile is half a change.
+  // Applies the plan step by step, each after its CPU time, so that clients can READ states between the
+  // steps.
   [[nodiscard]] coro::Task<void> apply() {
     for (std::size_t i = 0; i < shard_->steps().size(); ++i) {
       const Step& step = shard_->steps()[i];
@@ -267,7 +274,7 @@ class Server {
   const Settings& settings_;
   fabric::Worker& worker_;
   ServerState& state_;
-  Shard* shard_;  // null: the emulation has none, or the node's memory was lost
+  Shard* shard_;  // null for the emulation, and after the node's memory was lost
   std::uint32_t index_;
   fabric::Region* membership_;
   rpc::MessageServer channel_;

@@ -1,4 +1,4 @@
-// Options and sizes of Pilaf, and the checks that they fit the memory.
+// Options and sizes of Pilaf, and checks that the sizes fit in memory.
 #include "pilaf_em/settings.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,8 @@ Result<> check_shape(const kv::DeployConfig& config) {
   return {};
 }
 
-// The keys of the fullest shard, as good as surely: shards are drawn by hash.
+// An upper bound, exceeded only with negligible probability, on the keys of the fullest shard; keys are
+// assigned to shards by hash.
 double keys_a_shard(const kv::DeployConfig& config, std::uint32_t shards) {
   const double mean = static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1)) / shards;
   const double spread = shards == 1 ? 0 : 4 * std::sqrt(mean);
@@ -71,13 +72,14 @@ void size_extents(const kv::Options& options, double keys, Settings& s) {
   s.capacity =
       static_cast<std::uint32_t>(s.capacity_for(std::uint64_t{s.config.key_size} + s.config.value_size));
   s.block = std::bit_ceil(std::uint64_t{s.capacity});
-  // Extents of one deployment are of one size: smaller blocks than an eighth of it are never asked for.
+  // Extents of a deployment have similar sizes, so blocks smaller than an eighth of the largest are never
+  // needed.
   s.least_block = std::max<std::uint64_t>(8, s.block / 8);
   const auto blocks = [&](double bytes) {
     const double count = std::ceil(bytes / static_cast<double>(s.block));
     return std::max<std::uint64_t>(static_cast<std::uint64_t>(count), 1) * s.block;
   };
-  // One more than the keys: a PUT that takes a new extent has both for a moment.
+  // One block more than keys, because a PUT that moves a value to a new extent holds both for a moment.
   const std::uint64_t need = blocks((std::ceil(keys) + 1) * static_cast<double>(s.block));
   const auto asked = static_cast<double>(options.integer("pilaf.extents-start"));
   s.extents_start = asked > 0 ? blocks(asked) : need;
@@ -113,7 +115,7 @@ rpc::MessageShape message_shape(const kv::Options& options, const Settings& s) {
 
 void emulate(Settings& s, const kv::Options& options) {
   s.emulated_reads = options.real("pilaf.emulated-reads");
-  // HERD's optimistic Pilaf assumes "an unreliable transport, inlining and selective signaling".
+  // HERD's optimistic emulation of Pilaf assumes "an unreliable transport, inlining and selective signaling".
   if (s.messages.transport == fabric::Transport::rc) s.messages.transport = fabric::Transport::uc;
   s.messages.is_inline = true;
   s.messages.signals_every = false;
@@ -208,7 +210,7 @@ Result<std::unique_ptr<const Settings>> decide(std::string_view protocol, const 
   s->attempts = static_cast<std::uint32_t>(options.integer("pilaf.attempts"));
   s->reconnect_timeout = options.integer("pilaf.reconnect-timeout");
   s->step_pause = options.integer("pilaf.step-pause");
-  constexpr Nanos steps = 5;  // of a PUT that makes room by moving a key
+  constexpr Nanos steps = 5;  // steps of a PUT that moves one other key
   if (s->step_pause > 0 && options.integer("pilaf.patience") < steps * s->step_pause) {
     return refuse(fmt::format(
         "pilaf.step-pause: {} between two of some {} steps of a PUT; expected pilaf.patience, {}, "

@@ -1,4 +1,4 @@
-// Plans each change of a server's table and extents, and applies it step by step.
+// Plans each change of a server's table and extents as steps, and applies the steps.
 #include "pilaf_em/shard.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::span<const std::byte> Shard::key_of(const Bucket& bucket) const {
   return {extents_.at(bucket.key_at), bucket.key_length};
 }
 
-// Only the server writes, so that its own plain loads race with nothing.
+// Finds the key's slot. Plain loads suffice because the server is the only writer of its table.
 std::uint64_t Shard::slot_of(cuckoo::KeyHash& hash, std::span<const std::byte> key, Bucket* found) {
   const std::uint8_t filter = short_hash(hash);
   for (std::uint32_t i = 0; i < settings_.hash_functions; ++i) {
@@ -127,7 +127,7 @@ Planned Shard::plan_put(const Item& item) {
 Planned Shard::plan_update(const Item& item, std::uint64_t slot, const Bucket& old) {
   const bool fits = item.key.size() + item.value.size <= old.capacity;
   if (!fits || !settings_.updates_in_place) return plan_replacement(item, slot, old);
-  // Two stores: a client's READ may fall between them.
+  // The value is written in two steps, so that a client's READ may fall between them.
   const std::uint64_t half = item.value.kept / 2;
   add({.kind = Step::Kind::write_value, .at = old.value_at, .begin = 0, .end = half});
   add({.kind = Step::Kind::write_value, .at = old.value_at, .begin = half, .end = item.value.kept});
@@ -144,7 +144,7 @@ Planned Shard::plan_replacement(const Item& item, std::uint64_t slot, const Buck
   const std::uint64_t capacity = settings_.capacity_for(item.key.size() + item.value.size);
   std::optional<std::uint64_t> at = allocate(capacity);
   std::uint64_t freed = old.capacity;
-  // Reuses the key's own old extent when no other is free.
+  // If no extent is free, reuses the key's old one if it is large enough.
   if (!at && allocator_.block_of(capacity) == allocator_.block_of(old.capacity)) {
     LOCH_PROBE("pilaf.server.extent-reused");
     at = old.key_at;
@@ -177,9 +177,10 @@ Planned Shard::plan_insert(const Item& item, cuckoo::KeyHash& hash) {
   return Planned::ready;
 }
 
-// As published: from the key's first bucket on, a resident goes to the first of its other buckets that is
-// free; if none is, to the one after its present one, whose resident goes on. A slot that is on the way
-// already is no way.
+// The published path search (Pilaf 3.1). Starting at the key's first bucket, the resident entry moves to a
+// free one of its other buckets; if none is free, it moves to the bucket that follows its present one in its
+// candidate order, whose resident is considered next. A slot that is on the path already is not used again.
+// Returns the path; empty if there is none.
 std::vector<std::uint64_t> Shard::walk(const Table& table, cuckoo::KeyHash& hash) {
   std::vector<std::uint64_t> path{hash.candidate(0).slot};
   while (path.size() <= settings_.hops) {
@@ -204,7 +205,8 @@ std::vector<std::uint64_t> Shard::walk(const Table& table, cuckoo::KeyHash& hash
   return {};
 }
 
-// Each slot of the path gets what the one before it holds, and the first one the new key.
+// Adds steps that shift each entry of the path to the next slot of the path, and put the new key in the first
+// slot.
 void Shard::add_moves(const std::vector<std::uint64_t>& path, const Bucket& bucket) {
   const bool are_moved = path.size() > 1;
   if (are_moved) LOCH_PROBE("pilaf.server.key-moved");
@@ -218,7 +220,8 @@ void Shard::add_moves(const std::vector<std::uint64_t>& path, const Bucket& buck
     ++counters_.moved;
   }
   writes.emplace_back(path[0], bucket);
-  // From the last move to the first, every key is in one bucket at least at every moment.
+  // `writes` begins with the last move of the path, so that every key is in at least one bucket at any time;
+  // a known-bad variant reverses it.
   if (!settings_.rules.moves_backwards) std::ranges::reverse(writes);
   for (const auto& [slot, content] : writes) add_bucket(slot, content);
   if (!are_moved) return;
@@ -275,8 +278,8 @@ void Shard::apply(const Step& step) {
     case Step::Kind::think:
       break;
   }
-  // P6: the published code has this barrier in one of three places. What a step wrote is visible before
-  // what the next one writes, and all of it before the reply.
+  // Hole P6: the published code has this fence in one of three places. It makes the step visible before the
+  // next step, and all steps before the reply.
   std::atomic_thread_fence(std::memory_order_release);
 }
 
@@ -317,7 +320,7 @@ bool Shard::put_now(const Item& item) {
     apply_all();
   }
   apply_all();
-  work_ = {};  // no server's time
+  work_ = {};  // preloading and replay charge no CPU time to the server
   return true;
 }
 

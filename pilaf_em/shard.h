@@ -1,6 +1,6 @@
-// One server's table and extents: where they lie in its two regions, and what each change of them is,
-// step by step. A change is planned before anything of it can be seen; then its steps are applied one
-// after the other, with time between them in which clients READ. Pure memory: no fabric is called.
+// One server's table and extents: their layout in the two regions, and the steps of each change. A change is
+// planned before any of it is visible; then its steps are applied one after another, with time in between in
+// which clients READ. Only memory is touched; no fabric is called.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,31 @@
 
 namespace loch::pilaf {
 
-// One visible change of the shard's memory.
+// One step of a change, visible to clients as a whole.
 struct Step {
   enum class Kind : std::uint8_t {
-    write_extent,  // key and value into an extent that no bucket names yet
-    write_value,   // bytes [begin, end) of the value, in place
-    poison,        // the first byte of the key, so that pointers to the extent fail
-    write_fields,  // a bucket but for its guard, which is wrong until the write_bucket that follows
+    write_extent,  // writes key and value into an extent that no bucket points to yet
+    write_value,   // overwrites the bytes [begin, end) of a value in place
+    poison,        // changes the first byte of the key, so that pointers to the extent fail its checksum
+    // Writes a bucket's fields without its guard, which stays wrong until the write_bucket that follows.
+    write_fields,
     write_bucket,
-    close_buckets,  // buckets [begin, end) of the old table
+    close_buckets,  // overwrites the buckets [begin, end) of the old table by closed ones
     write_root,
-    think,  // no visible change: the CPU time of building a table
+    think,  // no visible change: CPU time for building a larger table
   };
   Kind kind = Kind::think;
-  std::uint64_t at = 0;              // extent: offset; bucket: offset in the table region
-  std::uint64_t begin = 0, end = 0;  // poison: bytes of the extent that is free from here on are `end`
+  std::uint64_t at = 0;  // offset in the extents region (of an extent) or in the table region (of a bucket)
+  std::uint64_t begin = 0, end = 0;  // poison: `end` is the size of the extent that becomes free
   Bucket bucket = {};
   Root root = {};
 };
 
-// A key and its value as a PUT brings them; `value.kept` bytes are there.
+// A PUT's key and value; only `value.kept` bytes of the value are in memory.
 struct Item {
   std::span<const std::byte> key;
   kv::ValueView value;
-  std::uint64_t crc = 0;  // of key and kept value
+  std::uint64_t crc = 0;  // checksum of the key and the kept bytes of the value
 };
 [[nodiscard]] std::uint64_t crc_of(std::span<const std::byte> key, const kv::ValueView& value);
 
@@ -51,34 +52,35 @@ class Shard {
     std::uint64_t keys = 0, inserts = 0, updates_in_place = 0, updates_replaced = 0, removes = 0, moved = 0,
                   table_growths = 0, extents_growths = 0;
   };
-  // The regions outlive the shard.
+  // The regions have to outlive the shard.
   Shard(const Settings& settings, fabric::Region& table, fabric::Region& extents);
 
-  // Plans; the steps are in steps(). Until they have been applied, nothing else is planned. An item's
-  // bytes are needed until then.
+  // Plans a change into steps(). These have to be applied or dropped before the next plan, and the item's
+  // bytes have to stay valid until then.
   [[nodiscard]] Planned plan_put(const Item& item);
   [[nodiscard]] Planned plan_remove(std::span<const std::byte> key);
-  // A plan that is not carried out: nothing of it was visible, and nothing of it stays.
+  // Drops a plan without applying it, and undoes its allocations.
   void drop_plan();
-  // After table_full or extents_full. False: no memory is reserved for more. Clients are reset.
+  // Plans the growth that `why` (table_full or extents_full) requires. False: the memory reserved for growth
+  // is used up. Clients notice by closed buckets and the epoch.
   [[nodiscard]] bool plan_growth(Planned why);
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   void apply(const Step& step);
-  // Without any time between: preload, replay, tests.
+  // Applies all steps at once, for preload, replay and tests.
   void apply_all();
   [[nodiscard]] Nanos cost(const Step& step, const fabric::CpuCosts& costs) const;
-  // Keys hashed and compared while planning since the last call; for the CPU's time.
+  // Number of keys hashed and compared in planning since the last call, for charging CPU time.
   struct Work {
     std::uint32_t hashes = 0, compares = 0;
   };
   [[nodiscard]] Work take_work() { return std::exchange(work_, {}); }
 
-  // Puts at once, growing as often as it takes; false: no room.
+  // Plans and applies a PUT at once, growing as often as needed; false if there is no room.
   [[nodiscard]] bool put_now(const Item& item);
   void remove_now(std::span<const std::byte> key);
 
-  // The key's current bucket.
+  // The bucket that holds the key; nullopt if the key is absent.
   [[nodiscard]] std::optional<Bucket> find(std::span<const std::byte> key);
   [[nodiscard]] const std::byte* extent(std::uint64_t at) const { return extents_.at(at); }
   [[nodiscard]] const Root& root() const { return root_; }
@@ -87,14 +89,14 @@ class Shard {
   [[nodiscard]] static std::uint64_t bucket_at(const Root& root, std::uint64_t slot) {
     return root.table_at + slot * bucket_bytes;
   }
-  // Violated invariants, when no change is under way: a key that is there twice or where it does not belong,
-  // extents that overlap or leaked, an odd version.
+  // Violated invariants, one line each, to be checked while no change is under way: a key stored twice or in
+  // a wrong bucket, overlapping or leaked extents, an odd version.
   [[nodiscard]] std::vector<std::string> audit() const;
   [[nodiscard]] const BuddyAllocator& allocator() const { return allocator_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  // A table by its geometry: the one in use, or one that is being built.
+  // Position and hash functions of a table: the one in use, or one that is being built.
   struct Table {
     Root root;
     cuckoo::HashFamily family;
@@ -109,12 +111,13 @@ class Shard {
   }
   [[nodiscard]] std::uint64_t slot_of(cuckoo::KeyHash& hash, std::span<const std::byte> key, Bucket* found);
   void begin_plan();
-  // An extent for a plan.
+  // Allocates an extent for the plan, and remembers it for drop_plan().
   [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes);
   [[nodiscard]] Planned plan_update(const Item& item, std::uint64_t slot, const Bucket& old);
   [[nodiscard]] Planned plan_replacement(const Item& item, std::uint64_t slot, const Bucket& old);
   [[nodiscard]] Planned plan_insert(const Item& item, cuckoo::KeyHash& hash);
-  // The slots that a walk frees the first of; empty: none within the hops.
+  // The path of slots whose entries must shift to free the first slot; empty if there is none within `hops`
+  // moves.
   [[nodiscard]] std::vector<std::uint64_t> walk(const Table& table, cuckoo::KeyHash& hash);
   void add_moves(const std::vector<std::uint64_t>& path, const Bucket& bucket);
   [[nodiscard]] Bucket bucket_for(const Item& item, std::uint64_t at, std::uint8_t hash) const;
@@ -133,10 +136,10 @@ class Shard {
   fabric::Region& extents_;
   BuddyAllocator allocator_;
   Table current_;
-  Root root_;                        // as clients see it
-  std::uint64_t next_table_at_ = 0;  // reserved memory that no table has used
+  Root root_;                        // the published root, which clients READ
+  std::uint64_t next_table_at_ = 0;  // offset of the reserved memory that no table has used
   std::vector<Step> steps_;
-  struct Undo {  // what planning has changed already
+  struct Undo {  // state before the plan, for drop_plan()
     std::uint64_t version = 0, extent_at = 0, extent_bytes = 0;
     Counters counters;
   };

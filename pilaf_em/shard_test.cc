@@ -1,4 +1,4 @@
-// One server's table, step by step: what a client would READ between any two of them.
+// Tests one server's table step by step: what a client would READ between any two steps of a change.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t key_size = 16;
 
-// A shard in memory of its own, and a reader that knows no more than a client.
+// A shard in its own memory, with a reader that uses only what a client knows.
 class Bench {
  public:
   struct Shape {
@@ -63,7 +63,7 @@ class Bench {
     std::memcpy(text.data(), &number, sizeof number);
     return text;
   }
-  // The bucket of a key that is there.
+  // The bucket of a key that is present.
   [[nodiscard]] Bucket bucket_of(std::uint64_t number) {
     const std::optional<Bucket> found = shard().find(span(key(number)));
     LOCH_CHECK(found.has_value(), "key {} is not there", number);
@@ -72,7 +72,7 @@ class Bench {
   static std::span<const std::byte> span(const std::string& text) {
     return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
   }
-  // The item's bytes must outlive its steps.
+  // An item that points to the given strings, which have to outlive its steps.
   [[nodiscard]] Item item(const std::string& key, const std::string& value) const {
     const auto size = static_cast<std::uint32_t>(value.size());
     const kv::ValueView view{span(value).data(), size, std::min(size, settings_->kept())};
@@ -83,7 +83,7 @@ class Bench {
     return shard_->put_now(item(name, value));
   }
 
-  // Plans a PUT, growing as often as it takes; the steps are the caller's to apply.
+  // Plans a PUT, growing as often as needed, and leaves applying its steps to the caller.
   void plan(const Item& item) {
     for (;;) {
       const Planned planned = shard_->plan_put(item);
@@ -92,7 +92,7 @@ class Bench {
       shard_->apply_all();
     }
   }
-  // Applies what is planned; looks after each step.
+  // Applies the planned steps, and calls `look` after each one.
   template <typename Look>
   void step_through(Look look) {
     const std::vector<Step> steps = shard_->steps();
@@ -102,7 +102,7 @@ class Bench {
     }
   }
 
-  // The result of a client's lookup that starts from this root. `busy`: a checksum failed, it would start
+  // The result of a client's lookup with this root. `busy`: a checksum failed, so that a client would start
   // over.
   struct Seen {
     bool is_busy = false, is_closed = false;
@@ -165,7 +165,7 @@ TEST(Shard, PutsAndRemoves) {
   EXPECT_EQ(bench.shard().counters().keys, 199u);
 }
 
-// 75 % full, a key is found at its 1.6th bucket (3.4).
+// At a load of 75 % a GET probes 1.6 buckets on average (Pilaf 3.4).
 TEST(Shard, ProbesAsThePaperSays) {
   Bench bench({.keys = 20'000, .value_size = 16, .kept = 16});
   for (std::uint64_t i = 0; i < 20'000; ++i) ASSERT_TRUE(bench.put(i, value_of(i, 16)));
@@ -183,8 +183,7 @@ TEST(Shard, ProbesAsThePaperSays) {
   EXPECT_NEAR(static_cast<double>(probes) / 20'000, 1.6, 0.1);
 }
 
-// While a key is inserted and others move out of its way, each of the others is found, whole, after every
-// step.
+// While an insertion moves other keys, each of them is found, unharmed, after every step.
 TEST(Shard, AMovedKeyIsInOneBucketAtLeast) {
   std::uint64_t moves = 0;
   Bench bench({.keys = 300, .value_size = 20, .kept = 20, .options = {{"pilaf.fill", "0.88"}}});
@@ -203,7 +202,7 @@ TEST(Shard, AMovedKeyIsInOneBucketAtLeast) {
   EXPECT_EQ(moves, bench.shard().counters().moved);
 }
 
-// The version is odd exactly while something is being moved.
+// The version is odd exactly while entries are being moved.
 TEST(Shard, TheVersionBracketsMoves) {
   Bench bench({.keys = 300, .value_size = 20, .kept = 20, .options = {{"pilaf.fill", "0.88"}}});
   std::uint64_t bracketed = 0;
@@ -240,7 +239,7 @@ TEST(Shard, MovesFromTheFirstOnLoseAKeyForAWhile) {
   EXPECT_GT(absent, 0u);
 }
 
-// While a value is overwritten in place a reader sees the old one, or a checksum that fails, or the new.
+// While a value is overwritten in place, a reader gets the old value, a failing checksum, or the new value.
 TEST(Shard, AnOverwrittenValueIsNeverHalf) {
   Bench bench({});
   ASSERT_TRUE(bench.put(1, value_of(1)));
@@ -257,9 +256,8 @@ TEST(Shard, AnOverwrittenValueIsNeverHalf) {
   EXPECT_EQ(bench.shard().counters().updates_in_place, 1u);
 }
 
-// A pointer to an extent that has been given back fails its checksum at once, before it is used again.
-// Fields first, the guard when it has been computed: whoever READs in between starts over, and nobody sees
-// another value than the old or the new one.
+// With --pilaf.guard last, a bucket's fields are written before its guard: a client that READs the bucket in
+// between starts over, and never gets a value other than the old and the new one.
 TEST(Shard, ABucketWhoseGuardComesLastIsBusyMeanwhile) {
   Bench bench({.keys = 300,
                .value_size = 20,
@@ -316,7 +314,8 @@ TEST(Shard, AValueThatDoesNotFitMoves) {
   ASSERT_TRUE(bench.put(1, value_of(1, 20)));
   const Bucket small = bench.bucket_of(1);
   EXPECT_EQ(small.capacity, bench.settings().capacity_for(key_size + 20));
-  ASSERT_TRUE(bench.put(1, value_of(2, 29)));  // 1.25 times 36 is 45
+  // 1.25 times the 36 bytes first stored is 45, so the longer value fits
+  ASSERT_TRUE(bench.put(1, value_of(2, 29)));
   EXPECT_EQ(bench.bucket_of(1).key_at, small.key_at);
   ASSERT_TRUE(bench.put(1, value_of(3, 30)));
   const Bucket large = bench.bucket_of(1);
@@ -326,18 +325,18 @@ TEST(Shard, AValueThatDoesNotFitMoves) {
   EXPECT_EQ(bench.shard().counters().updates_replaced, 1u);
 }
 
-// A plan that could not be logged: inserts with and without moves, overwrites, replacements, removals. What
-// was planned and dropped can be planned again, and takes nothing more than once.
+// Dropping plans of all kinds (as after a failed log write): inserts with and without moves, overwrites,
+// replacements, removals. A dropped plan can be planned again and leaves no allocation behind.
 TEST(Shard, ADroppedPlanLeavesNothing) {
   for (const char* update : {"in-place", "replace"}) {
     Bench bench({.keys = 100, .options = {{"pilaf.update", update}, {"pilaf.fill", "0.9"}}});
     Shard& shard = bench.shard();
     std::uint64_t with_moves = 0;
     for (std::uint64_t i = 0; i < 200; ++i) {
-      const std::uint64_t number = i % 100;  // all are inserted, then all are overwritten
+      const std::uint64_t number = i % 100;  // keys 0 to 99 are inserted, then overwritten
       const std::string name = Bench::key(number), value = value_of(i);
       const Item item = bench.item(name, value);
-      bench.plan(item);  // grows, if it must
+      bench.plan(item);  // grows the table if needed
       with_moves += i < 100 && shard.steps().size() > 2 ? 1 : 0;
       shard.drop_plan();
       const std::uint64_t free = shard.allocator().free_bytes(), keys = shard.counters().keys,
@@ -365,7 +364,8 @@ TEST(Shard, ADroppedPlanLeavesNothing) {
   }
 }
 
-// The table grows from 3 slots on; whoever still knows an older root is told to ask, and nothing is lost.
+// A table that starts with 3 slots grows; a reader with an older root is told to READ the root, and no key is
+// lost.
 TEST(Shard, GrowsAndClosesTheOldTable) {
   Bench bench({.keys = 500,
                .value_size = 20,
@@ -381,8 +381,7 @@ TEST(Shard, GrowsAndClosesTheOldTable) {
   }
 }
 
-// Extents double until they have a gibibyte, and grow by a quarter from there on, to the most there is room
-// for.
+// Extents double up to 1 GiB, and then grow by a quarter, up to the maximum.
 TEST(Shard, ExtentsDoubleUpToAGibibyteAndThenGrowByAQuarter) {
   constexpr std::uint64_t mebibyte = 1 << 20;
   Bench bench({.keys = 10,
@@ -398,7 +397,8 @@ TEST(Shard, ExtentsDoubleUpToAGibibyteAndThenGrowByAQuarter) {
   EXPECT_FALSE(bench.shard().plan_growth(Planned::extents_full)) << "no room is left";
 }
 
-// No client that begins in the old table misses a key while it is closed, bucket by bucket.
+// While a table is closed bucket by bucket, a client that starts in the old table finds each key or is sent
+// to the root.
 TEST(Shard, WhileATableIsClosedKeysAreFoundOrTheReaderIsSentOn) {
   Bench bench({.keys = 60,
                .value_size = 20,
@@ -430,7 +430,7 @@ TEST(Shard, ExtentsGrowInPlaceUntilTheReserveIsUsedUp) {
   EXPECT_GT(bench.shard().counters().extents_growths, 1u);
   EXPECT_EQ(bench.shard().allocator().free_bytes(), 0u);
   for (std::uint64_t i = 0; i < stored; ++i) EXPECT_EQ(bench.look(i).value, value_of(i));
-  // A full arena still takes updates, in their own extents.
+  // With no free extent, updates still work in the keys' own extents.
   ASSERT_TRUE(bench.put(0, value_of(7)));
   EXPECT_EQ(bench.look(0).value, value_of(7));
 }

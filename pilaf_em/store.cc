@@ -1,4 +1,4 @@
-// Registers Pilaf's tables and extents, fills its shards, and makes servers and clients.
+// Registers Pilaf's regions, fills its shards, and makes servers and clients.
 #include "pilaf_em/store.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ std::string extents_region(std::uint32_t server) { return fmt::format("pilaf.ext
 
 namespace {
 
-// Keeps the key and the head of the value of each extent.
+// Elision for extents: keeps each extent's key and the beginning of its value.
 fabric::Elision extent_elision(const Settings& s, std::uint64_t entry_bytes, std::uint32_t tail) {
   if (!s.is_elided()) return {};
   return {

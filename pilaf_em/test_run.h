@@ -1,4 +1,4 @@
-// A StoreCluster (tests/support/) of Pilaf, with the log's disk that a test chooses.
+// A StoreCluster (tests/support/) with Pilaf, on a disk for its logs that the test chooses.
 #pragma once
 
 #include <map>
@@ -28,7 +28,7 @@ class TestRun : public support::StoreCluster {
     kv::DeployConfig config;
     std::map<std::string, std::string> options;
     std::string mutant;
-    LogDisk* disk = nullptr;  // of the logs; null: this machine's
+    LogDisk* disk = nullptr;  // disk of the logs; null: this machine's file system
   };
   TestRun(std::unique_ptr<fabric::Fabric> fabric, const Shape& shape)
       : StoreCluster(std::move(fabric), *make_module(shape.protocol),

@@ -1,4 +1,7 @@
-"""Grouped bars: one group a value of the x axis, one bar a system, or a group each system; published ones are hollow."""
+"""Figures of grouped bars: a group for each value of the x axis with a bar for each system, or a group for each system.
+
+Published values are hollow bars.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ from .frame import Panel
 from .line import panels
 from .style import Look
 
-FADES = (1.0, 0.65, 0.4, 0.25)  # of the bars of one system, where systems are the groups
+# opacity of the first, second, third and fourth bar of one system, where each system has a group of bars
+FADES = (1.0, 0.65, 0.4, 0.25)
 
 
 def draw(drawing: Drawing):
-    """The figure."""
+    """Draws the experiment's bar figure and returns it."""
     found = panels(drawing)
     for panel in found:
         panel.has_ratio = False
@@ -38,7 +42,8 @@ def draw(drawing: Drawing):
 
 
 def _fill(look: Look, alpha: float = 1.0) -> dict[str, Any]:
-    """A hardened variant is hatched: dashes have no place in a bar."""
+    """A bar's fill: hatched for the hardened variant of a design, because a bar cannot be dashed as its line would
+    be."""
     if look.hardened:
         return {"facecolor": look.color, "edgecolor": "white", "hatch": "/////", "linewidth": 0, "alpha": alpha}
     return {"color": look.color, "linewidth": 0, "alpha": alpha}
@@ -113,7 +118,8 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
 
 
 def _shift(panel: Panel, i: int, at: Any, is_grouped: bool, slots: int) -> float:
-    """Where the bar of a line stands in its group, in bars right of the middle. Systems that do not run there leave no gap."""
+    """Offset of the bar of line `i` from the middle of its group, in bar widths. A system without a run at x value `at`
+    leaves no gap in the group."""
     if is_grouped:
         return panel.lines[i].slot - (slots - 1) / 2
     there = [j for j, line in enumerate(panel.lines) if at in line.x]

@@ -1,4 +1,4 @@
-"""Distributions: latency as a CCDF (the tail is the point), counts and bytes per operation as a CDF."""
+"""Figures of distributions: latency as a CCDF, which shows the tail; counts and bytes per operation as a CDF."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from . import frame, stats, style, words
 from .frame import Panel
 from .series import Group, Line, by_rest, groups, label_of, look_of, panel_places
 
-MARK_EVERY = 0.18  # of the panel's diagonal
+MARK_EVERY = 0.18  # distance between two markers of a line, as a share of the panel's diagonal
 
 
 def draw(drawing: Drawing):
-    """The figure: one panel a place of the small multiples, field and kind of series."""
+    """Draws one panel for each combination of a small multiple, a result field, and simulated or measured series."""
     figure = drawing.figure
     found = [
         Panel(group, y, _lines(drawing, group, place), False, place)
@@ -47,7 +47,8 @@ def draw(drawing: Drawing):
 
 
 def _lines(drawing: Drawing, group: Group, place: Place) -> list[Line]:
-    """One for each system and combination of axis values; `x` holds the point there."""
+    """One line for each system and each combination of axis values that the panel does not fix; its `x` holds the
+    point."""
     looks = style.looks(drawing.series)
     out = []
     for series in group.series:
@@ -59,7 +60,11 @@ def _lines(drawing: Drawing, group: Group, place: Place) -> list[Line]:
 
 
 def _curves(panel: Panel, line: Line) -> tuple[list[list[tuple[float, float]]], bool]:
-    """A line's distribution, all repeats merged, or one a repeat if percentiles are all that is known; whether it is whole."""
+    """The curves of a line, each as [(value, share at or below)…], and whether complete distributions were stored.
+
+    With complete distributions the repeats are merged to one curve; with percentiles alone each repeat has its own
+    curve.
+    """
     repeats: list[Distribution] = line.x[0].distributions[panel.y]
     parts = [(each.shares, each.samples) for each in repeats if each.shares]
     whole = all(each.is_whole for each in repeats)
@@ -127,5 +132,6 @@ def _curve(axes, cdf: list[tuple[float, float]], is_tail: bool, whole: bool, **l
 
 
 def _width(i: int, count: int) -> float:
-    """Distributions often run along each other: the first lines are wide, so that they show on both sides of later ones."""
+    """Line width of curve `i` of `count`: earlier curves are wider, so that they stay visible where a later one covers
+    them."""
     return 1.0 + 1.4 * (count - 1 - i) / max(1, count - 1) if count > 1 else 1.2

@@ -1,4 +1,5 @@
-"""Two result fields against each other (latency over throughput), points joined along an axis (clients)."""
+"""Figures of one result field over another (latency over throughput), points joined along an axis (number of
+clients)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .series import Group, Line, by_rest, groups, label_of, look_of, panel_place
 
 
 def draw(drawing: Drawing):
-    """The figure: one panel a place of the small multiples, field and kind of series."""
+    """Draws one panel for each combination of a small multiple, a result field, and simulated or measured series."""
     figure = drawing.figure
     found = [
         Panel(group, y, _lines(drawing, group, y, place), False, place)
@@ -39,7 +40,10 @@ def draw(drawing: Drawing):
 
 
 def _lines(drawing: Drawing, group: Group, y: str, place: Place) -> list[Line]:
-    """Lines whose x are medians of the other field; places without both are left out."""
+    """One line for each combination of axis values: x and y are the medians of the figure's x field and of field `y`.
+
+    A point without a result in both fields is counted as failed, and not drawn.
+    """
     figure = drawing.figure
     looks = style.looks(drawing.series)
     known = {(each.series, each.field, each.place): each.value for each in drawing.published if not each.over}
@@ -82,7 +86,8 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel]) -> None:
     widest = max((max(_xs(each), default=0.0) for each in alike), default=0.0)
     across = words.of(figure.x, widest)
     if widest <= 2.5 * max(xs, default=0.0):
-        xs = [*xs, widest]  # small multiples have one x axis, unless it would press some of them flat
+        # panels share the range of x, unless the widest panel's range is over 2.5 times this panel's
+        xs = [*xs, widest]
     is_cut = figure.y_max is not None or bool(figure.log)
     for line in panel.lines:
         errors = [

@@ -1,4 +1,4 @@
-"""Draws an experiment's figure into its result folder."""
+"""Draws the figure of an experiment into the experiment's result folder."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ KINDS = {
 
 
 def draw(drawing: Drawing, folder: Path) -> None:
-    """Writes figure.pdf, figure.png and figure.svg."""
+    """Writes the figure as figure.pdf, figure.png and figure.svg into `folder`."""
     with matplotlib.rc_context(style.RC):
         frame.save(KINDS[drawing.figure.kind](drawing), folder)

@@ -1,4 +1,5 @@
-"""The page of a figure: columns of panels, their labels, the x axis, the caption; and saving it byte for byte alike."""
+"""The parts of a figure around its data: columns of panels, axis labels, legend, title, caption, and the saved
+files."""
 
 from __future__ import annotations
 
@@ -22,28 +23,32 @@ from . import style, words
 from .series import Group, Line, origins, panel_title
 
 PANEL_IN, RATIO_IN, MARGIN_IN = 1.65, 0.62, 0.75
-BESIDE_IN = 0.55  # of a panel's width, for what stands left of its axes
-LEGEND_KEY_IN = 0.44  # of a legend's entry, for its key and the room around
+BESIDE_IN = 0.55  # width to the left of a panel's axes, for the y label and the tick labels, in inches
+LEGEND_KEY_IN = 0.44  # width of a legend entry's marker and of the space around it, in inches
 HEADING_PT, HEADING_LINE_IN = 6.5, 0.11
-Y_LABEL_LETTERS = 28  # letters of a y label that fit next to a panel
+Y_LABEL_LETTERS = 28  # number of letters of a y label that fit along the height of a panel
 
 
 @dataclass
 class Panel:
-    """One set of axes and, below it, the ratio to the published values if there are any."""
+    """One set of axes and, where the figure asks for it, axes below with the ratio to the published values."""
 
     group: Group
     y: str
     lines: list[Line]
     has_ratio: bool
-    at: Place = ()  # small multiples: the axis value that it shows
+    at: Place = ()  # (axis, value) pairs that this panel of the small multiples shows; empty if the figure has none
     axes: Any = None
     ratio: Any = None
-    width_in: float = style.COLUMN_IN - BESIDE_IN  # of the axes, about
+    width_in: float = style.COLUMN_IN - BESIDE_IN  # approximate width of the axes, in inches
 
 
 def arrange(drawing: Drawing, found: list[Panel]) -> list[list[Panel]]:
-    """Columns of panels: one below the other, or, two columns wide, by kind of series, by field or as small multiples."""
+    """The panels of each column of the figure, top to bottom.
+
+    A figure as wide as one text column has one column of panels; one as wide as two has a column for each small
+    multiple (three at most), for simulated and for measured series, or for each result field.
+    """
     figure = drawing.figure
     if figure.width == "one" or len(found) == 1:
         return [found]
@@ -57,7 +62,7 @@ def arrange(drawing: Drawing, found: list[Panel]) -> list[list[Panel]]:
 
 
 def page(drawing: Drawing, columns: list[list[Panel]], handles: list):
-    """A figure with its axes made, one column of panels beside the other, and one legend above them all."""
+    """Makes the figure with empty axes for all panels, one column beside the other, and one legend above them."""
     width = style.COLUMN_IN if drawing.figure.width == "one" else style.PAGE_IN
     for panel in (panel for column in columns for panel in column):
         panel.width_in = width / len(columns) - BESIDE_IN
@@ -100,7 +105,8 @@ def _column(drawing: Drawing, figure, cell, column: list[Panel]) -> None:
 
 
 def _heading(drawing: Drawing, panel: Panel) -> str:
-    """Which of the small multiples it is, and where its values come from, in lines that the panel has room for."""
+    """A panel's heading: the axis value that it shows, and the origin of its results, broken into lines that fit its
+    width."""
     name = panel_title(drawing, panel.at)
     letters = int(panel.width_in / 0.0475)
     return "\n".join(
@@ -112,14 +118,14 @@ def _heading(drawing: Drawing, panel: Panel) -> str:
 
 
 def text_in(text: str, size: float) -> float:
-    """The width of a line of text, in inches."""
+    """The width of a line of text in a font of `size` points, in inches."""
     return (
         TextPath((0, 0), text, size=size, prop=FontProperties(family=style.RC["font.family"])).get_extents().width / 72
     )
 
 
 def legend(axes, handles: list, columns: int) -> None:
-    """The legend in axes of its own. It is read line by line, so that the series keep their order."""
+    """Draws the legend into `axes`, ordered row by row: matplotlib fills a legend column by column."""
     axes.legend(
         handles=[each for column in range(columns) for each in handles[column::columns]],
         loc="center",
@@ -132,17 +138,18 @@ def legend(axes, handles: list, columns: int) -> None:
 
 
 def legend_size(handles: list[Any], width: float) -> tuple[int, float]:
-    """How many columns a legend above the panels has, and its height in inches."""
+    """The number of columns of the legend above the panels, and its height in inches."""
     if not handles:
         return 1, 0.0
     longest = max(text_in(handle.get_label(), style.RC["legend.fontsize"]) for handle in handles)
     columns = max(1, min(len(handles), int((width - 0.05) / (LEGEND_KEY_IN + longest))))
-    columns = -(-len(handles) // -(-len(handles) // columns))  # rows of equal length
+    # the least number of columns for this number of rows, so that rows are about equally long
+    columns = -(-len(handles) // -(-len(handles) // columns))
     return columns, 0.06 + 0.13 * -(-len(handles) // columns)
 
 
 def legend_of(shown: list[Panel]) -> list[Line2D]:
-    """One entry for each line of any panel, and one for published values."""
+    """Legend entries: one for each label among the panels' lines, and one for published values if any are drawn."""
     handles: dict[str, Line2D] = {}
     marked = None
     for panel in fullest_first(shown):
@@ -173,24 +180,27 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
 
 
 def fullest_first(shown: list[Panel]) -> list[Panel]:
-    """The order in which a legend goes through the panels, so that its entries are in that of the file."""
+    """The panels, those with most lines first: the legend built in this order keeps the experiment file's order of
+    systems."""
     return sorted(shown, key=lambda panel: -len(panel.lines))
 
 
 def largest(panel: Panel, shown: list[Panel]) -> float:
-    """The largest value among the panels of the same field, which then have one unit."""
+    """The largest value among the panels with this panel's result field, simulated or measured alike; it decides their
+    unit."""
     alike = [each for each in shown if each.y == panel.y and each.group.is_measured == panel.group.is_measured]
     return max((v for each in alike for v in numbers(each)), default=0.0)
 
 
 def numbers(panel: Panel) -> list[float]:
-    """All values drawn in a panel."""
+    """All values of a panel: upper ends of the intervals, and published values."""
     out = [v for line in panel.lines for v in line.high if v is not None]
     return out + [v for line in panel.lines for _, v in line.published]
 
 
 def share_limits(shown: list[Panel]) -> None:
-    """Small multiples of one field have one y axis, unless it would press some of them flat."""
+    """Gives the small multiples of one result field the same y range, unless their upper ends differ by more than 2.5
+    times."""
     for y, kind in dict.fromkeys((panel.y, panel.group.is_measured) for panel in shown):
         alike = [panel for panel in shown if (panel.y, panel.group.is_measured) == (y, kind) and panel.at]
         limits = [panel.axes.get_ylim() for panel in alike]
@@ -200,19 +210,20 @@ def share_limits(shown: list[Panel]) -> None:
 
 
 def align(figure, columns: list[list[Panel]]) -> None:
-    """The y labels of a column stand in one line."""
+    """Aligns the y labels of all panels in a column."""
     for column in columns:
         figure.align_ylabels([axes for panel in column for axes in (panel.axes, panel.ratio) if axes is not None])
 
 
 def foot(figure, drawing: Drawing, more: str = "") -> None:
-    """The caption with n under the panels."""
+    """Writes the caption below the panels: the drawing's text with the number of repeats, `more`, and the figure's
+    note."""
     text = " ".join(filter(None, (drawing.caption, more, drawing.figure.note)))
     figure.supxlabel(_wrapped(text, 78 if drawing.figure.width == "one" else 165), fontsize=6)
 
 
 def title(figure, drawing: Drawing) -> None:
-    """The experiment's title above all."""
+    """Writes the experiment's title above the figure."""
     figure.suptitle(_wrapped(drawing.title, 58 if drawing.figure.width == "one" else 124), fontsize=8)
 
 
@@ -225,18 +236,19 @@ def is_numeric(values: list[Any]) -> bool:
 
 
 def position(drawing: Drawing) -> dict[Any, float]:
-    """Where each value of the x axis stands: itself if a number, its rank if text."""
+    """The x coordinate of each value of the x axis: the value itself where all are numbers, else its rank."""
     values = drawing.axes[drawing.figure.x]
     return {value: float(value) if is_numeric(values) else float(i) for i, value in enumerate(values)}
 
 
 def y_label(axes, label: str) -> None:
-    """The label in as many lines as it takes."""
+    """Sets the label of the y axis, broken into lines of at most Y_LABEL_LETTERS letters."""
     axes.set_ylabel(textwrap.fill(label, Y_LABEL_LETTERS))
 
 
 def x_axis(axes, drawing: Drawing, shown: list[Any], with_label: bool, width_in: float) -> None:
-    """log2 with ticks 64, 512, 1K for sizes; the axis values themselves as ticks elsewhere."""
+    """Sets up the x axis: base-2 logarithmic with ticks such as 64, 512, 1K for sizes, else the experiment's values as
+    ticks."""
     name = drawing.figure.x
     places = position(drawing)
     ticks = [value for value in drawing.axes[name] if value in shown]
@@ -257,14 +269,15 @@ def x_axis(axes, drawing: Drawing, shown: list[Any], with_label: bool, width_in:
 def _apart(
     ticks: list[Any], places: dict[Any, float], is_log: bool, names: dict[Any, str], width_in: float
 ) -> list[Any]:
-    """The ticks that have room for their labels: at most nine, none that touches the one before."""
+    """The ticks whose labels fit on the axis: at most nine, and no label touches its left neighbour."""
 
     def at(tick: Any) -> float:
         return math.log(places[tick]) if is_log else places[tick]
 
     if len(ticks) < 2:
         return ticks
-    scale = 0.9 * width_in / (abs(at(ticks[-1]) - at(ticks[0])) or 1.0)  # the axis is a tenth longer than its ticks
+    # inches per unit of x; the axis is about a tenth longer than the range of the ticks
+    scale = 0.9 * width_in / (abs(at(ticks[-1]) - at(ticks[0])) or 1.0)
     if len(ticks) > 9:
         ticks = ticks[:: -(-len(ticks) // 9)]
     size = style.RC["xtick.labelsize"]
@@ -277,7 +290,7 @@ def _apart(
 
 
 def plain_log_ticks(axis, low: float | None = None, high: float | None = None) -> None:
-    """10, 100, 1,000 rather than powers; 20 and 50 as well where the range is short, more where it is shorter."""
+    """Ticks of a logarithmic axis as plain numbers: 10, 100, 1,000; also 20 and 50, or more, if the range is short."""
     if low and high and high / low < 300:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 8 else (1.0, 2.0, 3.0, 4.0, 5.0, 7.0)))
     axis.set_major_formatter(
@@ -287,7 +300,7 @@ def plain_log_ticks(axis, low: float | None = None, high: float | None = None) -
 
 
 def mark_failures(axes, panel: Panel, places: dict[Any, float]) -> None:
-    """An x at the foot of the panel wherever a run failed."""
+    """Draws an x at the bottom of the panel at each x value where a run failed."""
     for line in panel.lines:
         for at in line.failed:
             axes.plot(
@@ -306,7 +319,7 @@ def mark_failures(axes, panel: Panel, places: dict[Any, float]) -> None:
 
 
 def save(figure, folder: Path) -> None:
-    """figure.pdf, .png and .svg; the same results give the same bytes."""
+    """Saves figure.pdf, figure.png and figure.svg without dates, so that the same results give the same bytes."""
     metadata = {
         "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "loch"},
         "png": {"Software": "loch"},

@@ -1,4 +1,5 @@
-"""Lines over an axis: medians with intervals, published values as hollow marks, their ratio in a panel below."""
+"""Figures of lines over an axis: medians with intervals, published values as hollow marks, their ratio in a panel
+below."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from .series import groups, lines, panel_places, system_bars
 
 
 def panels(drawing: Drawing) -> list[Panel]:
-    """One panel for each place of the small multiples, kind of series and field that has anything to show."""
+    """One panel for each combination of a small multiple, a result field, and simulated or measured series, unless
+    empty."""
     figure = drawing.figure
     series = system_bars if figure.x == SYSTEMS else lines
     found = []
@@ -28,7 +30,7 @@ def panels(drawing: Drawing) -> list[Panel]:
 
 
 def draw(drawing: Drawing):
-    """The figure."""
+    """Draws the experiment's line figure and returns it."""
     found = panels(drawing)
     columns = frame.arrange(drawing, found)
     page = frame.page(drawing, columns, frame.legend_of(found))
@@ -68,11 +70,13 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
 
 
 def y_limits(drawing: Drawing, panel: Panel, factor: float, by_default: bool) -> None:
-    """A logarithmic y axis around the values, or one from 0; y_max: cuts it."""
+    """Sets the panel's y range: logarithmic around the values, or linear from 0; the figure's `y_max:` replaces the
+    upper end."""
     figure, axes, numbers = drawing.figure, panel.axes, frame.numbers(panel)
     wants_log = by_default if figure.log is None else figure.log
     if figure.log:
-        numbers = [number for number in numbers if number > 0]  # a zero has no place there, and is not drawn
+        # a logarithmic axis cannot show a zero, so zeros are not drawn
+        numbers = [number for number in numbers if number > 0]
     if wants_log and numbers and min(numbers) > 0:
         axes.set_yscale("log")
         least = min([v for line in panel.lines for v in line.low if v is not None and v > 0] + numbers)
@@ -101,7 +105,7 @@ def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> N
         capsize=1.5,
         elinewidth=0.7,
         label=line.label,
-        clip_on=is_cut,  # without clipping marks at 0 are drawn in whole
+        clip_on=is_cut,  # without clipping, markers at y = 0 are drawn in full over the axis
         gid="hardened" if line.look.hardened else None,
     )
     if line.published:

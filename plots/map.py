@@ -1,4 +1,5 @@
-"""Which design wins, and by how much: two axes span cells, each with its winner's colour and its lead over the next."""
+"""Maps of the best design: two axes span cells, each coloured by its best system, with that system's lead over the
+second."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ from . import style, words
 from .frame import foot, legend, legend_size, title
 from .series import Group, groups, origins, panel_places, panel_title
 
-CELL_IN, EVEN = 0.27, 1.03  # a lead below 3 % is a draw
-FULL = 3.0  # the lead at which a cell has its winner's full colour
+CELL_IN, EVEN = 0.27, 1.03  # CELL_IN: side of a cell, in inches. EVEN: a lead (ratio) below it counts as a draw
+FULL = 3.0  # lead (ratio to the second best) from which a cell has the winner's colour at full strength
 
 
 def draw(drawing: Drawing):
-    """The figure: one map a kind of series and place of the small multiples; the first y field decides."""
+    """Draws one map for each small multiple of the simulated and of the measured series; the first y field decides the
+    winner."""
     figure = drawing.figure
     maps = [
         (group, place)
@@ -59,12 +61,13 @@ def draw(drawing: Drawing):
 
 
 def is_cost(field: str) -> bool:
-    """Whether less of a field is better."""
+    """Whether lower values of a result field are better."""
     return field.startswith(("latency", "power", "joules", "wire_bytes")) or "joules" in field
 
 
 def winner(group: Group, at: dict[str, Any], field: str) -> tuple[str, float | None] | None:
-    """The best system at a place, and its lead over the next as a ratio (None when it is alone)."""
+    """The best system at a point of the axes, and its lead over the second as a ratio (None if no other system has a
+    result)."""
     found = [
         (value, series.name)
         for series in group.series
@@ -119,7 +122,8 @@ def _map(axes, drawing: Drawing, group: Group, place: Place, looks: dict[str, st
 
 
 def shade(color: str, lead: float | None) -> tuple[tuple[float, ...], str]:
-    """The winner's colour, paler the smaller its lead, and black or white ink, whichever reads better on it."""
+    """A cell's fill, the winner's colour, paler the smaller the lead, and the ink (black or white) that is legible on
+    it."""
     if lead is not None and lead < EVEN:
         return to_rgb("#eeeeee"), "black"
     share = 0.35 + 0.65 * min(1.0, ((lead or FULL) - 1) / (FULL - 1))

@@ -13,7 +13,12 @@ from . import stats, style, words
 
 @dataclass
 class Line:
-    """One line of a panel. Places without a result have None; `failed` are those where a run failed."""
+    """One line of a panel.
+
+    `x`, `middle`, `low` and `high` run in parallel: the x values, the medians and the ends of their intervals (None
+    where no run has a result). `failed` has the x values where a run failed, `published` pairs of x and published
+    value. `slot` numbers a system's bars.
+    """
 
     label: str
     look: style.Look
@@ -26,7 +31,7 @@ class Line:
     slot: int = 0
 
     def results(self) -> Iterator[tuple[Any, float, float, float]]:
-        """x, middle, low and high of the places that have a result."""
+        """(x, median, low end, high end of the interval) for each x value with a result."""
         for at, middle, low, high in zip(self.x, self.middle, self.low, self.high):
             if middle is not None and low is not None and high is not None:
                 yield at, middle, low, high
@@ -38,11 +43,11 @@ class Group:
 
     is_measured: bool
     series: list[Series]
-    origins: list[str]  # "simulated (…)", once each, of the whole figure
+    origins: list[str]  # the distinct "simulated (…)" or "measured (…)" texts of the series, for the whole figure
 
 
 def groups(drawing: Drawing) -> list[Group]:
-    """Simulated series first; never mixed with measured ones."""
+    """The drawn series as at most two groups: the simulated ones, then the measured ones."""
     out = []
     for is_measured in (False, True):
         series = [each for each in drawing.series if each.is_measured == is_measured and each.is_drawn]
@@ -52,7 +57,7 @@ def groups(drawing: Drawing) -> list[Group]:
 
 
 def origins(group: Group, place: Place) -> list[str]:
-    """The origins of a panel's values at a place, which may be of one hardware profile only."""
+    """The distinct origins of a panel's results at `place`; a place may restrict them to one hardware profile."""
     return _origins([series.origins[place] for series in group.series])
 
 
@@ -60,7 +65,7 @@ _SIMULATED = re.compile(r"simulated \((?:(?P<model>[^,]+), )?(?P<rest>[^,]+, see
 
 
 def _origins(all_of_them: list[str]) -> list[str]:
-    """The distinct origins; simulations that differ only in the modelled hardware count as one."""
+    """The distinct origins; those of simulations that differ only in the hardware profile are joined to one text."""
     models: dict[str, list[str]] = {}
     for text in dict.fromkeys(all_of_them):
         parts = _SIMULATED.fullmatch(text)
@@ -77,21 +82,23 @@ def _origins(all_of_them: list[str]) -> list[str]:
 
 
 def panel_places(drawing: Drawing) -> list[Place]:
-    """What each panel of small multiples is fixed at; one place that fixes nothing without them."""
+    """The (axis, value) pairs that each panel fixes: one panel for each value of `panels:`, or one that fixes
+    nothing."""
     axis = drawing.figure.panels
     return [((axis, value),) for value in drawing.axes[axis]] if axis else [()]
 
 
 def panel_title(drawing: Drawing, place: Place) -> str:
-    """ "get 0.5", or what the experiment calls it."""
+    """A panel's title, such as "get 0.5", or the experiment's `panel_labels:` for that value."""
     labels = drawing.figure.panel_labels
     return ", ".join(labels.get(value, f"{words.axis(key)}: {show(key, value)}") for key, value in place)
 
 
 def by_rest(drawing: Drawing, series: Series, place: Place, along: str) -> dict[Place, list[Point]]:
-    """A system's points in one panel, by what neither the panel fixes nor the x axis shows: one line each.
+    """A system's points in one panel, one list for each line.
 
-    Axes that advance together with the x axis, or with the panels, are shown by it.
+    The key holds the axis values that neither the panel fixes nor the axis `along` shows. Axes zipped with `along`, or
+    with the panel's axis, advance together with it and are left out of the key as well.
     """
     out: dict[Place, list[Point]] = {}
     shown = {along, *(key for key, _ in place)}
@@ -103,20 +110,20 @@ def by_rest(drawing: Drawing, series: Series, place: Place, along: str) -> dict[
 
 
 def varying(drawing: Drawing) -> set[str]:
-    """The axes that have more than one value among the points that run."""
+    """The axes that have more than one value among the points of all series."""
     every = [point.at for series in drawing.series for point in series.points]
     return {axis for axis in drawing.axes if len({at[axis] for at in every}) > 1}
 
 
 def label_of(drawing: Drawing, series: Series, fixed: Place) -> str:
-    """The system's label, and the axis values that tell its lines apart."""
+    """The label of a line: the system's label, and the values of axes that differ between the system's lines."""
     axes = varying(drawing)
     several = [(k, v) for k, v in fixed if k in axes]
     return " ".join([series.label, *(f"{k}={show(k, v)}" for k, v in several)])
 
 
 def _marks(drawing: Drawing, series: Series, y: str, over: str, within: Place) -> list[Published]:
-    """The published numbers of one line: of a field, at the places that `within` allows."""
+    """The published values of one line for result field `y`, at the places that agree with `within`."""
     return [
         each
         for each in drawing.published
@@ -127,12 +134,12 @@ def _marks(drawing: Drawing, series: Series, y: str, over: str, within: Place) -
 
 
 def look_of(look: style.Look, i: int, count: int) -> style.Look:
-    """That of the i-th line of a system, which differs where it has several."""
+    """The look of a system's i-th line: the line style differs between its lines if it has several."""
     return style.Look(look.color, look.marker, style.LINES[i % len(style.LINES)], look.hardened) if count > 1 else look
 
 
 def lines(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Line]:
-    """The lines of one result field over the figure's x axis, in the panel at a place."""
+    """The lines of one result field over the figure's x axis, in the panel that shows the axis values `place`."""
     figure, looks = drawing.figure, style.looks(drawing.series)
     out = []
     for series in group.series:
@@ -142,7 +149,7 @@ def lines(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Lin
         for i, (fixed, points) in enumerate(rest.items()):
             line = _line(drawing, series, y, figure.x, points, look_of(looks[series.name], i, len(rest)))
             if figure.relative_to and not line.failed and all(each is None for each in line.middle):
-                continue  # that system does not run there
+                continue  # no result at any x value: the system does not run in this panel
             line.label = label_of(drawing, series, fixed)
             marks = [
                 (dict(each.place)[figure.x], each.value)
@@ -155,7 +162,8 @@ def lines(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Lin
 
 
 def system_bars(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Line]:
-    """The same with the systems as x axis: each line is one bar, and `slot` counts those of a system."""
+    """The bars of one result field where the x axis lists the systems: each Line is one bar, `slot` its number in the
+    system."""
     looks, several = style.looks(drawing.series), varying(drawing)
     out = []
     for series in group.series:
@@ -172,7 +180,8 @@ def system_bars(drawing: Drawing, group: Group, y: str, place: Place = ()) -> li
 
 
 def over(drawing: Drawing, values: list[float], at: dict[str, Any], y: str) -> list[float]:
-    """The values over what the figure is relative to at the same place; none where that has no result."""
+    """The values divided by the median of the figure's `relative_to:` system at the same point; none without that
+    median."""
     name = drawing.figure.relative_to
     if not name:
         return values

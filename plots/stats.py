@@ -1,4 +1,4 @@
-"""Intervals and merged distributions."""
+"""Bootstrap intervals of medians, and merging of distributions from several repeats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def median_interval(values: Iterable[float]) -> tuple[float, float, float]:
         return middle, middle, middle
     if array[0] == array[-1]:
         return middle, middle, middle
-    from scipy.stats import bootstrap  # takes long to load, and only figures of several repeats need it
+    # imported here because it loads slowly, and only values of several repeats need it
+    from scipy.stats import bootstrap
 
     made = bootstrap(
         (array,), np.median, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(1)
@@ -26,9 +27,9 @@ def median_interval(values: Iterable[float]) -> tuple[float, float, float]:
 
 
 def merge_cdfs(parts: list[tuple[list[tuple[float, float]], float]]) -> list[tuple[float, float]]:
-    """One distribution from several: each is [(value, share at or below it)…] and the number of samples behind it.
+    """Merges several distributions; each part is [(value, share at or below it)…] and its number of samples.
 
-    Shares are weighted by the samples, as if all had been counted in one histogram.
+    Shares are weighted by the number of samples, as if one histogram had counted them all.
     """
     total = sum(weight for _, weight in parts)
     mass: dict[float, float] = {}

@@ -1,4 +1,5 @@
-"""How every figure looks: fonts, sizes, and one colour, marker and line style a design in all of them."""
+"""The look of all figures: fonts, sizes, and a colour, marker and line style for each design, the same in every
+figure."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from loch.runner.drawing import Series
 
 matplotlib.use("Agg")
 
-COLUMN_IN = 3.4  # one column of a two-column page
-PAGE_IN = 7.0  # inches, of two columns
-MEASURED_GROUND = "#f1f1ee"  # the panel ground of measured series; simulated ones stand on white
+COLUMN_IN = 3.4  # width of a figure that spans one column of a two-column page, in inches
+PAGE_IN = 7.0  # width of a figure that spans both columns, in inches
+MEASURED_GROUND = "#f1f1ee"  # background of panels with measured series; panels of simulated series are white
 
-# Okabe and Ito's colours, which stay apart for colour-blind eyes and in grey.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, also when printed in grey.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000",
     "#E69F00",
@@ -26,10 +27,10 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
-GREY = "#4d4d4d"  # dark: beside green and purple a middle grey is lost to eyes that see no green
+GREY = "#4d4d4d"  # a dark grey: with red-green blindness a middle grey looks like this green and purple
 
 RC: dict[str, Any] = {
-    "text.parse_math": False,  # a dollar sign in a title is a dollar sign
+    "text.parse_math": False,  # draw a dollar sign in a title as it is, instead of as TeX
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
     "svg.fonttype": "path",
@@ -65,10 +66,11 @@ class Look:
     color: str
     marker: str
     line: str | tuple[Any, ...]
-    hardened: bool = False  # the hardened variant of a published design: its colour, dashed, bars hatched
+    # whether this is the hardened variant of a published design: same colour, dashed lines, hatched bars
+    hardened: bool = False
 
 
-# One look a design, the same in every figure.
+# The look of each design (protocol), the same in every figure.
 LOOKS = {
     "nessie": Look(BLUE, "o", "-"),
     "nessie-sd": Look(VERMILION, "s", "--"),
@@ -89,7 +91,7 @@ LOOKS = {
     "micro-atomic": Look(BLACK, "p", ":"),
     "micro-cuckoo": Look(GREEN, "^", "-"),
 }
-# Further systems of a design that already has its look in the same figure (ablations).
+# Looks for the second and further systems of one design in a figure (ablations).
 SPARE = [
     Look(ORANGE, "D", "--"),
     Look(GREEN, "^", ":"),
@@ -105,12 +107,15 @@ LINES: list[str | tuple[Any, ...]] = ["-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 
 
 
 def looks(series: list[Series]) -> dict[str, Look]:
-    """The look of each series of a figure, by name. The simulated and the measured series of one design share it:
-    they never share a panel."""
+    """The look of each series of a figure, by name.
+
+    The simulated and the measured series of one design have the same look: they are never in the same panel.
+    """
     out: dict[str, Look] = {}
     used: dict[bool, set[str]] = {True: set(), False: set()}
     own = {LOOKS[each.protocol].color for each in series if each.is_drawn and each.protocol in LOOKS}
-    spare = iter((sorted(SPARE, key=lambda look: look.color in own)) * 4)  # colours that no design here has first
+    # spare looks come first if no design of this figure has their colour
+    spare = iter((sorted(SPARE, key=lambda look: look.color in own)) * 4)
     for system in sorted(series, key=lambda each: not each.is_drawn):
         if system.hardened_of:
             continue

@@ -1,4 +1,5 @@
-"""A table as a picture: obtained above, published and error below, shaded by the error's size."""
+"""A table as a figure: in each cell the value obtained, below it the published value and the error, whose size is
+shaded."""
 
 from __future__ import annotations
 
@@ -16,15 +17,16 @@ from .frame import foot, title
 from .series import Group, Series, by_rest, groups, varying
 
 ROW_IN, HEAD_IN, HEAD_LINE_IN, GROUP_IN = 0.40, 0.22, 0.11, 0.22
-SMALL = 6.0  # the least that reads well in print
+SMALL = 6.0  # smallest font size that is legible in print, in points
 SHADES = [(0.05, "#c9e4d4"), (0.10, "#e3f0c9"), (0.25, "#fbe6bd"), (float("inf"), "#f5c6b8")]
-LABEL_SHARE = 0.27  # of the width, for the row names, at most
-BOLD_EM = 0.70  # mean width of a bold letter, of the font's size
+LABEL_SHARE = 0.27  # largest share of the width that row names take
+BOLD_EM = 0.70  # mean width of a bold letter, as a share of the font size
 
 
 @dataclass
 class _Row:
-    """One row: what stands at its left, and for each column where its value is, or None."""
+    """One row: its name and details, and for each column the series, field and point of its value, or None for an empty
+    cell."""
 
     name: str
     detail: str
@@ -33,7 +35,7 @@ class _Row:
 
 
 def draw(drawing: Drawing):
-    """The figure."""
+    """Draws the experiment's results as a table and returns the figure."""
     figure = drawing.figure
     kinds = groups(drawing)
     blocks = [(group, _columns(drawing, group), _rows(drawing, group)) for group in kinds]
@@ -59,7 +61,7 @@ def draw(drawing: Drawing):
 
 
 def _legend(drawing: Drawing, shown: list[Published]) -> str:
-    """What stands below our values in the cells that are drawn."""
+    """The caption's sentences on the published values and shades that the drawn cells have."""
     word = drawing.called
     notes = []
     if any(each.error is not None for each in shown):
@@ -74,7 +76,8 @@ def _width(figure: Figure) -> float:
 
 
 def _label_share(drawing: Drawing) -> float:
-    """The share of the width that the row names have: no more than they need where systems want the rest."""
+    """The share of the width for the row names; less than LABEL_SHARE if systems are the columns and the names are
+    short."""
     figure = drawing.figure
     if not figure.across or varying(drawing):
         return LABEL_SHARE
@@ -91,7 +94,7 @@ def _origins(figure: Figure, group: Group) -> str:
 
 
 def _columns(drawing: Drawing, group: Group) -> list[str]:
-    """What stands above the columns: the values of the x axis, or the systems."""
+    """The heads of the columns: the values of the x axis, or the systems' labels."""
     figure = drawing.figure
     if not figure.across:
         return [show(figure.x, value) for value in drawing.axes[figure.x]]
@@ -172,7 +175,7 @@ def _group(
 
 
 def _comparison(compared: dict[Any, Published], place: tuple[Series, str, Point] | None) -> Published | None:
-    """The published number that stands there, if there is one."""
+    """The published value to compare with a cell's result, or None if the paper has none."""
     return compared.get((place[0].name, place[1], place[2].place)) if place else None
 
 
@@ -207,7 +210,7 @@ def _cell(axes, group: Group, place, compared: dict, box: tuple[float, float, fl
 
 
 def short(value: float | None) -> str:
-    """A number as a narrow cell has room for it: 2.61 M rather than 2,610,000."""
+    """A number in short form for a narrow cell: 2.61 M rather than 2,610,000."""
     if value is None or abs(value) < 1e5:
         return number(value)
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

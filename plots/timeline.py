@@ -1,4 +1,4 @@
-"""Runs over time: one column a system, throughput above and the keys that cannot be written below, events as lines."""
+"""Figures of runs over time: one column for each system, throughput above, unwritable keys below, failures as lines."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from .frame import HEADING_PT, foot, legend, legend_size, text_in, title
 from .series import Group, groups, label_of, origins
 
 THROUGHPUT_IN, UNWRITABLE_IN, LABELS_IN, AROUND_IN = 0.95, 0.5, 0.5, 0.62
-CLOSE = 0.025  # events within this share of the window have one line and one label
+CLOSE = 0.025  # events closer than this share of the measured time are drawn as one line with one label
 LABEL_PT = 5.5
-# Names of events in the result: failures, and repairs.
+# Names of events in the result file: failures, and repairs by the surviving nodes.
 FAILURES, REPAIRS = ("kill", "crash", "cut", "pause", "nic_stall", "one_way", "lossy", "no_buffers"), (
     "fence",
     "scrub",
     "declare",
 )
 FAILURE_LINE, REPAIR_LINE, RETURN_LINE = ("#b03000", "-"), ("#0b5d8a", (0, (4, 2))), ("#00694b", (0, (1, 1.2)))
-ENDS = "_end"  # scrub and scrub_end: a repair that takes its time
+ENDS = "_end"  # suffix of the event that ends a repair with a duration: scrub, then scrub_end
 NAMES = {"declare": "declared lost", "restart": "back", "rejoin": "rejoins"}
 
 
 @dataclass
 class Shown:
-    """One system at one combination of axis values, and the repeats that have a time series."""
+    """One system at one combination of axis values: its repeats that have a time series, and the reasons of failed
+    runs."""
 
     label: str
     color: str
@@ -42,7 +43,7 @@ class Shown:
 
 
 def shown(drawing: Drawing, group: Group) -> list[Shown]:
-    """The data of a group's columns; a system whose run failed keeps its column."""
+    """The columns of a group of series; a system whose run failed keeps its column."""
     looks = style.looks(drawing.series)
     return [
         Shown(label_of(drawing, series, point.place), looks[series.name].color, point.runs, point.failures)
@@ -52,7 +53,7 @@ def shown(drawing: Drawing, group: Group) -> list[Shown]:
 
 
 def draw(drawing: Drawing):
-    """The figure: a block of columns for what is simulated, and one for what is measured."""
+    """Draws one block of columns for simulated runs, and one for measured runs."""
     blocks = [(group, columns) for group in groups(drawing) if (columns := shown(drawing, group))]
     width = style.PAGE_IN if drawing.figure.width == "two" else style.COLUMN_IN
     handles = _handles([column for _, columns in blocks for column in columns])
@@ -102,7 +103,7 @@ def _handles(columns: list[Shown]) -> list:
 
 
 def _block(part, group: Group, columns: list[Shown]) -> None:
-    """The columns of one kind of series, with one y axis for each row of panels."""
+    """Draws the columns of the simulated or of the measured runs; panels of the same row have the same y range."""
     part.suptitle(
         textwrap.fill("; ".join(origins(group, ())), 150),
         fontsize=HEADING_PT,
@@ -138,7 +139,7 @@ def _block(part, group: Group, columns: list[Shown]) -> None:
 
 
 def _above(columns: list[Shown]) -> float:
-    """Points between a panel and its title, where the names of events stand."""
+    """The space between a panel and its title for the rotated names of events, in points."""
     names = [
         ", ".join(labels)
         for each in columns
@@ -153,7 +154,7 @@ def _top(values) -> float:
 
 
 def unwritable(run: Run) -> list[tuple[float, float]]:
-    """(start of the bin, percent of the probed keys), where a prober says it."""
+    """(start of the bin in s, percent of the probed keys that could not be written), for bins with a prober's count."""
     return [
         (each.t_s, 100.0 * each.unwritable_keys / run.probed_keys)
         for each in run.bins
@@ -166,7 +167,8 @@ def _run(upper, lower, run: Run, color: str, factor: float) -> None:
     times = [each.t_s for each in run.bins] + [end]
 
     def steps(values: list[float]) -> list[float]:
-        return [*values, values[-1]]  # the last bin ends with the window
+        # repeats the last value, so that the last bin's step reaches the end of the measured time
+        return [*values, values[-1]]
 
     for field, values, look in (
         ("failed_s", [each.failed_s for each in run.bins], {"color": "#888888", "linewidth": 0.7}),
@@ -195,7 +197,7 @@ def _run(upper, lower, run: Run, color: str, factor: float) -> None:
 
 
 def marks(events: list[Event], end: float) -> list[tuple[float, list[str], tuple]]:
-    """(time, labels, line) of the events inside the window; those of one kind that are close together are one mark."""
+    """(time in s, labels, line style) of the events within the measured time; close events of one kind share a mark."""
     out: list[tuple[float, list[str], tuple]] = []
     for event in events:
         at, name = float(event.t_s), event.event
@@ -212,7 +214,7 @@ def marks(events: list[Event], end: float) -> list[tuple[float, list[str], tuple
 
 
 def spans(events: list[Event], end: float) -> list[tuple[float, float]]:
-    """From when to when repairs were under way, as far as the window goes; one that did not end, until its end."""
+    """(start, end) in s of each repair, cut to the measured time; a repair without an end event lasts until `end`."""
     begun: dict[tuple[str, Any], float] = {}
     out = []
     for event in events:
@@ -226,7 +228,8 @@ def spans(events: list[Event], end: float) -> list[tuple[float, float]]:
 
 
 def _events(upper, lower, events: list[Event], end: float) -> None:
-    """A line through both panels, and its name above them; names that would touch give way to each other."""
+    """Draws each event as a line through both panels with its name above; names that would overlap are moved to the
+    right."""
     for a, b in spans(events, end):
         for panel in (upper, lower):
             panel.axvspan(a, b, color=REPAIR_LINE[0], alpha=0.1, linewidth=0, zorder=0, gid="repair")
@@ -253,7 +256,7 @@ def _events(upper, lower, events: list[Event], end: float) -> None:
 
 
 def _failures(axes, each: Shown) -> None:
-    """A run that failed is said in its panel, with the reason."""
+    """Marks a failed run in its panel with an x, and writes the reason beside it."""
     if not each.failures:
         return
     axes.plot([0.06], [0.1], marker="x", color=each.color, transform=axes.transAxes, linestyle="none", gid="failed")

@@ -1,4 +1,4 @@
-"""Names and units of result fields, as axes show them."""
+"""Names and units of result fields and of experiments' axes, in the words that figures show."""
 
 from __future__ import annotations
 
@@ -71,14 +71,15 @@ _AXES = {
 
 @dataclass(frozen=True)
 class Words:
-    """An axis label, and the factor that values are multiplied by to fit it."""
+    """The text of an axis label, and the factor that converts values to the label's unit."""
 
     label: str
     factor: float = 1.0
 
 
 def of(field: str, largest: float = 0.0) -> Words:
-    """The label of a result field; `largest` chooses between kops/s and Mops/s and the like."""
+    """The label of a result field; `largest`, the largest value drawn, decides its unit (kops/s or Mops/s, bytes or
+    KB)."""
     parts = field.split(".")
     if parts[0] == "latency_us":
         kind = _KINDS.get(parts[1], parts[1]) if len(parts) > 1 else "all"
@@ -108,7 +109,7 @@ def of(field: str, largest: float = 0.0) -> Words:
 
 
 def unscaled(field: str) -> str:
-    """The label of a field whose values are shown in its own unit."""
+    """The label of a result field whose values are shown in the result file's unit."""
     plain = {"throughput_ops_s": "throughput (ops/s)", "goodput_bytes_s": "goodput (B/s)"}
     if field in _RATES:
         return f"{_RATES[field]} (/s)"
@@ -117,5 +118,5 @@ def unscaled(field: str) -> str:
 
 
 def axis(name: str) -> str:
-    """The label of an experiment's axis."""
+    """The label of an experiment's axis, such as "value size (bytes)" for value_size."""
     return _AXES.get(name, name.replace("_", " "))

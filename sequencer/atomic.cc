@@ -1,5 +1,6 @@
-// The sequencer of atomics (guidelines 2016, 4.2 and Table 3): a number is one RC FETCH_AND_ADD on a word
-// of node 0. No server. A client worker posts for all of its window slots at once, on two queue pairs.
+// The sequencer of atomics (guidelines of 2016, section 4.2 and table 3): a number is one RC FETCH_AND_ADD on
+// a word of node 0, without a server. A client worker posts the requests of all its window slots on two queue
+// pairs.
 #include <array>
 
 #include "common/base/check.h"
@@ -11,7 +12,8 @@ namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view counter_region = "seq-atomic.counter";
-constexpr std::string_view landing_region = "seq-atomic.landing";  // where mutants let old words land
+// Buffers into which known-bad variants READ the counter.
+constexpr std::string_view landing_region = "seq-atomic.landing";
 
 enum class Fault : std::uint8_t { none, one_landing, read_then_write };
 
@@ -56,7 +58,7 @@ std::vector<kv::OptionSpec> option_specs() {
   };
 }
 
-// State that the window slots of a client worker share.
+// State that all window slots of a client worker share.
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const Settings& settings) : lists(worker, settings.posting) {}
   rpc::PostingLists lists;
@@ -111,7 +113,7 @@ class AtomicStore final : public NumberStore {
     return {};
   }
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) override {
-    co_return;  // whatever their number: the NIC does the work
+    co_return;  // server workers have nothing to do: the NIC executes the additions
   }
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override {
     std::unique_ptr<WorkerState>& own = workers_.at(worker.node()).at(worker.index());
@@ -148,7 +150,8 @@ class AtomicStore final : public NumberStore {
   fabric::Fabric* fabric_ = nullptr;
   fabric::RemoteRegion counter_;
   std::map<fabric::NodeId, fabric::Region*> landing_;
-  std::map<fabric::NodeId, std::vector<std::unique_ptr<WorkerState>>> workers_;  // local nodes'
+  // For each node of this process.
+  std::map<fabric::NodeId, std::vector<std::unique_ptr<WorkerState>>> workers_;
 };
 
 AtomicClient::AtomicClient(AtomicStore& store, fabric::Worker& worker, WorkerState& own, std::uint32_t slot)
@@ -167,7 +170,8 @@ coro::Task<fabric::Completion> AtomicClient::add_one(fabric::OpStats* stats) {
   co_return done;
 }
 
-// Mutant: what others add between the two is lost.
+// Known-bad variant: READ and WRITE instead of FETCH_AND_ADD, which loses other clients' additions between
+// the two.
 coro::Task<fabric::Completion> AtomicClient::read_then_write(fabric::OpStats* stats) {
   const fabric::Completion read = co_await worker().read(own_.counter.region, 0, landing_, 8, stats);
   if (!read.ok()) co_return read;
@@ -189,8 +193,9 @@ coro::Task<Drawn> AtomicClient::draw(fabric::OpStats* stats) {
       drawn.number = done.result;
       break;
     }
-    // Whether it was added is not known: the next try takes another number, and this one is a gap. A node
-    // that restarted has a counter that begins anew, whose numbers would come twice: it is not asked again.
+    // After an error it is unknown whether the addition was executed. The retry draws a new number, and the
+    // old one may be a gap. A restarted node's counter begins anew and would repeat numbers, so it is not
+    // used again.
     const bool is_back =
         co_await rpc::restore(worker(), store_.fabric(), own_.counter, counter_region, deadline);
     if (!is_back || worker().now() >= deadline || worker().stopping()) break;

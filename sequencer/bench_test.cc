@@ -1,4 +1,4 @@
-// Tests what `loch bench` refuses and reports of sequencers.
+// Tests which flags `loch bench` refuses for sequencers, and what it reports.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,7 +33,7 @@ double mops(const Result<measure::PointResult>& point) {
   return static_cast<double>(done) / point->duration_s * 1e-6;
 }
 
-// A protocol without values says in one line that it cannot verify them, and runs.
+// With --verify, a sequencer prints one line that its values cannot be verified, and runs.
 TEST(Bench, VerifyingIsDeclinedInOneLine) {
   const kv::Registry registry = cli::make_registry();
   const auto options = cli::parse_bench({"--protocol", "seq-atomic", "--verify"}, registry);
@@ -50,7 +50,8 @@ TEST(Bench, VerifyingIsDeclinedInOneLine) {
   EXPECT_NE(recorded->notes.front().find("the history proves nothing"), std::string::npos);
 }
 
-// A core's receive queue holds 2,048 here: more requests than that may not be under way to it.
+// A server worker's receive queue holds 2,048 RECVs here; a deployment that may have more requests
+// outstanding to it is refused.
 TEST(Bench, SpecRefusesMoreRequestsThanItsReceiveQueueHolds) {
   const auto refused = run(on_connect_ib("seq-spec", {"--window", "32", "--servers", "1"}));
   ASSERT_FALSE(refused.has_value());
@@ -62,7 +63,8 @@ TEST(Bench, SpecRefusesMoreRequestsThanItsReceiveQueueHolds) {
   EXPECT_EQ(fits->protocol_counters.at("retries"), 0) << "a request that found no RECV is asked again";
 }
 
-// One addition after another needs the counter's line, which moves from core to core; batches need it less.
+// Every fetch-and-add needs the counter's cache line, which moves between the cores; claiming numbers for a
+// batch needs it less often.
 TEST(Bench, CoresWaitForTheSharedCounter) {
   const auto with = [](const char* servers, const char* batch) {
     const auto point = run(on_connect_ib("seq-rpc", {"--window", "16", "--servers", servers,

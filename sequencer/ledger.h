@@ -1,7 +1,5 @@
-// The numbers that the clients of this process were given: a sequencer's own safety check.
-//
-// Every number may be given once (a bitmap says so, whoever got it), and must lie beyond every number
-// that was given before it was asked for. Any thread.
+// Records the numbers that clients of this process were given: a sequencer's own safety check. Each number
+// may be given only once, and has to be larger than every number given before its request began. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -22,22 +20,23 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // One past the largest number given until now; to be asked when a number is asked for.
+  // One more than the largest number given so far; to be read when a request begins.
   [[nodiscard]] std::uint64_t beyond() const { return beyond_.load(std::memory_order_acquire); }
-  // A client was given the number that it asked for when beyond() was `asked_at`. `claimed`: one past the
-  // largest number that the sequencer has given out by now; `unknown` in another process.
+  // Records a number for a request that began when beyond() was `asked_at`. `claimed`: one more than the
+  // largest number that the sequencer has given out by now; `unknown` if it is in another process.
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
   void give(std::uint64_t number, std::uint64_t asked_at, std::uint64_t claimed = unknown);
 
   struct Counts {
     std::uint64_t given = 0;
-    std::uint64_t twice = 0;         // given before
+    std::uint64_t twice = 0;         // numbers that were given before
     std::uint64_t out_of_order = 0;  // numbers not above one that was given out before the request began
-    std::uint64_t unclaimed = 0;     // numbers that were not given out by the end: lost, or to be repeated
-    std::uint64_t far = 0;           // numbers beyond the end of the bitmap
+    // Numbers that the sequencer had not given out by the end: lost, or going to be repeated.
+    std::uint64_t unclaimed = 0;
+    std::uint64_t far = 0;  // numbers beyond the end of the bitmap
   };
   [[nodiscard]] Counts counts() const;
-  // Adds "numbers", "numbers_twice", "numbers_out_of_order", "numbers_unclaimed" and
+  // Adds the counters "numbers", "numbers_twice", "numbers_out_of_order", "numbers_unclaimed" and
   // "numbers_far".
   void report(std::map<std::string, double>& counters) const;
 

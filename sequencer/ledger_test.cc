@@ -1,4 +1,4 @@
-// Tests that the ledger sees numbers that were given twice, too early, or never.
+// Tests that the ledger detects numbers that were given twice, too early, or never.
 #include "sequencer/ledger.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(Ledger, NumbersBeforeTheFirstAndFarAwayAreCounted) {
   Ledger ledger(50);
   ledger.give(49, 0);
   EXPECT_EQ(ledger.counts().unclaimed, 1u);
-  ledger.give(50 + (std::uint64_t{1} << 33), 0);  // far, but within the bitmap
+  ledger.give(50 + (std::uint64_t{1} << 33), 0);  // a large number, still within the bitmap
   EXPECT_EQ(ledger.counts().far, 0u);
   ledger.give(std::uint64_t{1} << 40, 0);
   EXPECT_EQ(ledger.counts().far, 1u);
@@ -57,7 +57,7 @@ TEST(Ledger, ThreadsShareIt) {
   for (std::uint64_t t = 0; t < threads; ++t) {
     all.emplace_back([&ledger, t] {
       for (std::uint64_t i = 0; i < each; ++i) ledger.give((i * threads + t) * 16, 0);
-      ledger.give(t * 16, 0);  // somebody has it already, or will
+      ledger.give(t * 16, 0);  // this number is given twice: here and by another thread
     });
   }
   for (std::thread& thread : all) thread.join();

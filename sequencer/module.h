@@ -1,4 +1,4 @@
-// The sequencers of the guidelines of 2016: seq-rpc, seq-spec and seq-atomic.
+// The sequencers of the guidelines of 2016 as modules: seq-rpc, seq-spec and seq-atomic.
 #pragma once
 
 #include <memory>

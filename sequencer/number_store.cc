@@ -1,4 +1,4 @@
-// Turns each operation of the load into a request for a number, and checks the numbers.
+// Turns each operation of the load into a request for a sequence number, and checks the numbers.
 #include "sequencer/number_store.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ coro::Task<kv::OpResult> NumberClient::next(fabric::OpStats* stats) {
   result.status = drawn.status;
   result.retries = drawn.retries;
   if (drawn.status != kv::OpStatus::ok) {
-    result.effect = kv::Effect::unknown;  // a number may have been spent
+    result.effect = kv::Effect::unknown;  // the sequencer may have given out a number for it
     co_return result;
   }
   ledger_.give(drawn.number, asked_at, claimed());

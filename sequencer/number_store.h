@@ -1,7 +1,7 @@
-// What the sequencers share: how a sequencer is a key-value store, its safety check, its counters.
+// What the sequencers share: their form as a key-value store, their safety check, their counters.
 //
-// Each operation of the load, GET, PUT or DELETE of whatever key, asks for one sequence number; the
-// number, 8 bytes, is the value that it returns. One sequencer, on node 0, serves all nodes.
+// Each operation of the load (GET, PUT or DELETE of any key) requests one sequence number, which it returns
+// as a value of 8 bytes. One sequencer on node 0 serves all nodes.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace loch::sequencer {
 constexpr fabric::NodeId sequencer_node = 0;
 constexpr std::uint32_t number_bytes = 8;
 
-// What became of one request for a number.
+// The outcome of one request for a number.
 struct Drawn {
   kv::OpStatus status = kv::OpStatus::error;
   std::uint64_t number = 0;
@@ -36,7 +36,7 @@ class NumberClient : public kv::Client {
 
  protected:
   [[nodiscard]] virtual coro::Task<Drawn> draw(fabric::OpStats* stats) = 0;
-  // One past what the sequencer has given out, where it is of this process.
+  // One more than the largest number given out, if the sequencer is in this process.
   [[nodiscard]] virtual std::uint64_t claimed() const { return Ledger::unknown; }
   [[nodiscard]] fabric::Worker& worker() { return worker_; }
 
@@ -45,10 +45,10 @@ class NumberClient : public kv::Client {
 
   fabric::Worker& worker_;
   Ledger& ledger_;
-  std::uint64_t value_ = 0;  // the number that the last result points to
+  std::uint64_t value_ = 0;  // the number to which the latest result points
 };
 
-// Counts of one worker, its own thread's.
+// Counters of one worker, used only by its thread.
 struct RetryCounts {
   std::uint64_t retries = 0, timeouts = 0, late_replies = 0, duplicate_requests = 0, requests = 0,
                 batches = 0;
@@ -56,7 +56,7 @@ struct RetryCounts {
 
 class NumberStore : public kv::Store {
  public:
-  // `numbers_are_ordered`: a number lies beyond all that were given before it was asked for.
+  // `numbers_are_ordered`: whether a number has to be larger than all numbers given before its request began.
   NumberStore(const kv::DeployConfig& config, std::uint64_t first, bool numbers_are_ordered)
       : config_(config), ledger_(first), numbers_are_ordered_(numbers_are_ordered) {}
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) final;
@@ -66,7 +66,7 @@ class NumberStore : public kv::Store {
  protected:
   [[nodiscard]] const kv::DeployConfig& config() const { return config_; }
   [[nodiscard]] Ledger& ledger() { return ledger_; }
-  // Adds the sequencer's own counters.
+  // Adds the counters of the derived sequencer class.
   virtual void add_counters(std::map<std::string, double>& counters) const = 0;
   static void add(std::map<std::string, double>& counters, const RetryCounts& counts);
   static void add(std::map<std::string, double>& counters, const rpc::PostingCounts& counts);
@@ -77,7 +77,7 @@ class NumberStore : public kv::Store {
   bool numbers_are_ordered_;
 };
 
-// The part of a module that the three sequencers have in common.
+// The part of a module that all three sequencers share.
 class NumberModule : public kv::Module {
  public:
   [[nodiscard]] std::string_view paper() const final {
@@ -94,7 +94,7 @@ class NumberModule : public kv::Module {
   }
 };
 
-// Refuses a shape without clients and, with `needs_servers`, one without server workers.
+// Fails for a deployment without clients and, with `needs_servers`, for one without server workers.
 [[nodiscard]] Result<> check_shape(std::string_view name, const kv::DeployConfig& config, bool needs_servers);
 
 [[nodiscard]] std::unique_ptr<kv::Module> make_atomic_module();

@@ -1,15 +1,15 @@
-// The sequencer over HERD's RPCs (guidelines 2016, 4.2): a request is a UC WRITE of one word into a slot
-// that a server worker polls; the worker claims numbers for a whole batch of requests by one fetch-and-add
-// and answers each by a UD SEND of 8 bytes.
+// The sequencer over HERD's RPCs (guidelines of 2016, section 4.2). A request is a UC WRITE of one word into
+// a slot that a server worker polls; the worker claims numbers for a batch of requests by one fetch-and-add,
+// and answers each request by a UD SEND of 8 bytes.
 //
-//   request  | attempt | sequence |      never 0: the next request's word differs from it
+//   request  | attempt | sequence |      never 0, and different from the next request's word
 //            0         8          64
 //   reply    number u64; immediate: | low bits of the sequence | window slot |
 //                                   0                          20            32
 //
-// A request that comes again gets a number of its own: the first one's, whose reply was lost, is a gap.
-// The published code has no sequence: the word is whatever is not 0, the worker zeroes it, and a reply is
-// taken for the answer to any request (hole S1).
+// A repeated request gets a new number; the number in the lost reply is a gap. The published code has no
+// sequence: any word other than 0 is a request, the worker zeroes the word, and any reply is taken for the
+// answer to the present request (hole S1).
 #include "common/fabric/memory.h"
 #include "sequencer/served.h"
 
@@ -17,8 +17,9 @@ namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view prefix = "seq-rpc";
-constexpr std::string_view slots_region = "seq-rpc.slots";      // node 0: a row of words each server worker
-constexpr std::string_view staging_region = "seq-rpc.staging";  // a word each window slot
+// On node 0: [server worker][window slot], one word each.
+constexpr std::string_view slots_region = "seq-rpc.slots";
+constexpr std::string_view staging_region = "seq-rpc.staging";  // one word for each window slot
 
 enum class Fault : std::uint8_t { none, claims_one, splits_claim };
 
@@ -27,7 +28,8 @@ struct Settings : ServedSettings {
   bool has_ids = true;
   Fault fault = Fault::none;
 
-  // Lanes take the server workers in turn; a row holds the lanes of one.
+  // Slots of one server worker: the window slots of all clients are distributed round-robin over the server
+  // workers.
   [[nodiscard]] std::uint32_t columns() const { return (lanes() + servers() - 1) / servers(); }
   [[nodiscard]] std::uint64_t slot_at(std::uint32_t lane) const {
     return (std::uint64_t{lane % servers()} * columns() + lane / servers()) * 8;
@@ -122,7 +124,7 @@ class RpcStore final : public ServedStore {
     std::uint32_t lane = 0;
     std::uint64_t word = 0;
   };
-  // The slots that a server worker polls, and the words that it has seen there.
+  // The request slots that a server worker polls, with the words last seen there.
   struct Row {
     std::vector<std::uint64_t> seen;
     std::uint32_t index = 0;  // index of the server worker
@@ -131,7 +133,7 @@ class RpcStore final : public ServedStore {
   static bool is_news(void* row, std::uint32_t column, std::uint64_t word) {
     return word != static_cast<Row*>(row)->seen[column];
   }
-  // Takes the requests of the row from `column` on, all around it. Returns where to look next.
+  // Collects the row's new requests, from `column` on and around to it. Returns the column to start at next.
   std::uint32_t collect(fabric::Worker& worker, ServerState& own, Row& row, std::uint32_t column);
   [[nodiscard]] coro::Task<std::uint64_t> claim(fabric::Worker& worker, std::uint64_t numbers);
   [[nodiscard]] rpc::DatagramAddress client_of(std::uint32_t lane) const {
@@ -172,9 +174,10 @@ coro::Task<std::uint64_t> RpcStore::claim(fabric::Worker& worker, std::uint64_t 
   switch (settings_.fault) {
     case Fault::none:
       break;
-    case Fault::claims_one:  // mutant: a batch's other numbers are the next batches' too
+    case Fault::claims_one:  // known bad: the other numbers of a batch are claimed again for later batches
       co_return counter().number().fetch_add(1, std::memory_order_relaxed);
-    case Fault::splits_claim: {  // mutant: what another worker claims between the two is claimed twice
+    // Known bad: numbers that another worker claims between the load and the store are claimed twice.
+    case Fault::splits_claim: {
       const std::uint64_t first = counter().number().load();
       co_await worker.spin_until(worker.now() + 200);
       counter().number().store(first + numbers);
@@ -233,7 +236,7 @@ class RpcModule final : public NumberModule {
     return all;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // A request is one aligned word and a number another: nothing is torn, in whatever order.
+    // Requests and numbers are single aligned words, so they cannot be torn, and order does not matter.
     return {.uc = true,
             .ud = true,
             .untorn_bytes = 8,

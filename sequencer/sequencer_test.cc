@@ -1,4 +1,4 @@
-// The sequencers over the simulator and over this machine's memory: no number comes twice.
+// Tests the sequencers on sim and shm: no number is given twice.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -25,7 +25,7 @@ kv::Registry sequencers() {
   return registry;
 }
 
-// One node serves, two drive load: every request crosses the network.
+// A cluster of one serving node and two nodes that drive load, so that every request crosses the network.
 StoreRun shape(const std::string& fabric, const kv::Module& module) {
   StoreRun run;
   run.fabric = fabric;
@@ -78,7 +78,7 @@ TEST_P(Each, LosesNothingAndHangsNever) {
   run.loss = 0.01;
   run.reorder = 0.1;
   run.rc_error = is("seq-atomic") ? 0.003 : 0;
-  // In real time a worker may lose its core for longer than an operation tries by default.
+  // In real time a thread may be preempted for longer than the default time-out of an operation.
   if (is("seq-atomic")) run.options = {{"seq-atomic.patience", "10s"}};
   const auto outcome = run_store(module(), run);
   ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
@@ -88,7 +88,7 @@ TEST_P(Each, LosesNothingAndHangsNever) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-// A number is one FETCH_AND_ADD of 8 bytes.
+// Drawing a number is one FETCH_AND_ADD of 8 bytes.
 TEST(SeqAtomic, RequestsAndBytesAreTheDerivedOnes) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-atomic");
@@ -104,7 +104,7 @@ TEST(SeqAtomic, RequestsAndBytesAreTheDerivedOnes) {
   }
 }
 
-// A number is a WRITE of 8 bytes and a SEND of 8 back.
+// Drawing a number is a WRITE of 8 bytes and a SEND of 8 bytes back.
 TEST(SeqRpc, RequestsAndBytesAreTheDerivedOnes) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-rpc");
@@ -112,9 +112,11 @@ TEST(SeqRpc, RequestsAndBytesAreTheDerivedOnes) {
     for (const char* ids : {"true", "false"}) {
       StoreRun run = shape(fabric, module);
       run.get = 1;
-      run.deploy.server_workers = 1;  // as published, answers from two may change places
-      // So may those of one worker, whose scan passes a slot just before it is written: the reply to a later
-      // request is then taken for the earlier one's, and the next request overwrites what was never seen.
+      // Without request numbers in replies, those from two workers may be reordered.
+      run.deploy.server_workers = 1;
+      // Without request numbers even one worker's replies may be reordered, if its scan passes a slot just
+      // before the slot is written: the reply to a later request is then taken for the earlier one's, and the
+      // next request overwrites one that the server never saw. A window of 1 excludes this.
       if (ids == std::string("false")) run.deploy.window = 1;
       run.options = {{"seq-rpc.retry-after", "10s"}, {"seq-rpc.request-ids", ids}, {"seq-rpc.lanes", "1"}};
       const measure::Tally sum = total(run_store(module, run));
@@ -129,7 +131,7 @@ TEST(SeqRpc, RequestsAndBytesAreTheDerivedOnes) {
   }
 }
 
-// A number is two SENDs without payload; where the guess is wrong, 8 bytes come back.
+// Drawing a number is two SENDs without payload; if the guess is wrong, the reply has 8 bytes.
 TEST(SeqSpec, RequestsAndBytesAreTheDerivedOnes) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");
@@ -140,7 +142,8 @@ TEST(SeqSpec, RequestsAndBytesAreTheDerivedOnes) {
     const measure::Tally sum = total(outcome);
     const measure::KindTally& all = sum.of(OpKind::get);
     EXPECT_EQ(all.total(), 5'000u);
-    // In real time the first requests may come before the server has posted its buffers.
+    // In real time the first requests may arrive before the server has posted receive buffers, and are sent
+    // again.
     const auto retries = static_cast<std::uint64_t>(outcome.protocol_counters.at("retries"));
     if (fabric == std::string("sim")) EXPECT_EQ(retries, 0u);
     EXPECT_EQ(all.requests.send, 2 * all.total() + retries);
@@ -149,7 +152,7 @@ TEST(SeqSpec, RequestsAndBytesAreTheDerivedOnes) {
   }
 }
 
-// The guess of 32 bits is corrected once for each client worker when the numbers pass 2^32.
+// With a first number just below 2^32, each client worker's guess of the high 32 bits is corrected once.
 TEST(SeqSpec, TheGuessIsCorrectedOnceAClient) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");
@@ -161,9 +164,10 @@ TEST(SeqSpec, TheGuessIsCorrectedOnceAClient) {
     EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
     const std::uint64_t bytes = total(outcome).of(OpKind::get).requests.payload_bytes +
                                 total(outcome).of(OpKind::put).requests.payload_bytes;
-    // Four client workers; those of a window's eight that were under way then are corrected too.
+    // Each of the four client workers gets at least one whole number; other requests outstanding at that time
+    // do too.
     EXPECT_GE(bytes, 4 * 8u);
-    // (A request that was sent again, on a busy machine, has two replies.)
+    // A request that was sent again on a busy machine has two replies.
     const auto retries = static_cast<std::uint64_t>(outcome.protocol_counters.at("retries"));
     EXPECT_LE(bytes, 8 * (4 * 8 + retries));
   }
@@ -175,12 +179,12 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
-  guess.whole_reply(0x100, 20);  // this reply overtook the one before
+  guess.whole_reply(0x100, 20);  // this reply has overtaken the previous one
   EXPECT_EQ(guess.send(), 1u);
   EXPECT_EQ(guess.short_reply(0xFF, 30), 0x0FFu);
   EXPECT_EQ(guess.short_reply(0x01, 40), 0x101u);
   EXPECT_EQ(guess.send(), 1u);
-  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // no request with the former guess is unanswered
+  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // no request with the previous guess is unanswered
   EXPECT_EQ(guess.corrections(), 1u);
 }
 
@@ -189,13 +193,13 @@ TEST(SeqSpec, WithoutTheFixItIsReadAsTheNewest) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
   guess.whole_reply(0x100, 20);
-  EXPECT_EQ(guess.short_reply(0xFF, 30), 0x1FFu);  // will be given out again
+  EXPECT_EQ(guess.short_reply(0xFF, 30), 0x1FFu);  // wrong: the sequencer will give this number out later
 }
 
 TEST(SeqSpec, LostRequestsAreForgottenInTime) {
   Guess guess(8, 1'000, true);
   EXPECT_EQ(guess.send(), 0u);
-  EXPECT_EQ(guess.send(), 0u);  // never answered
+  EXPECT_EQ(guess.send(), 0u);  // this request is never answered
   guess.whole_reply(0x105, 20);
   EXPECT_EQ(guess.send(), 1u);
   EXPECT_EQ(guess.short_reply(0xC0, 500), 0x0C0u);
@@ -203,8 +207,8 @@ TEST(SeqSpec, LostRequestsAreForgottenInTime) {
   EXPECT_EQ(guess.short_reply(0xC0, 2'000), 0x1C0u);
 }
 
-// Replies that overtake each other while the guess changes (R1): fixed, no number comes twice; as
-// published, some do.
+// Hole R1: replies overtake each other while the guess changes. With the fix no number is given twice; as
+// published, some are.
 TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");
@@ -225,7 +229,8 @@ TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   }
 }
 
-// Replies that name no request: a late one gives the next request a number from before it was made (S1).
+// Hole S1: replies that do not name their request. A late reply gives the next request a number from before
+// it began.
 TEST(SeqRpc, AReplyIsForTheRequestThatItNames) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-rpc");
@@ -243,7 +248,8 @@ TEST(SeqRpc, AReplyIsForTheRequestThatItNames) {
   }
 }
 
-// A server worker claims numbers for many requests at once, and answers them behind one doorbell.
+// A server worker claims numbers for many requests by one fetch-and-add, and posts the replies with one
+// doorbell.
 TEST(SeqRpc, BatchesSaveDoorbells) {
   const kv::Registry registry = sequencers();
   for (const std::string protocol : {"seq-rpc", "seq-spec"}) {
@@ -262,7 +268,7 @@ TEST(SeqRpc, BatchesSaveDoorbells) {
   }
 }
 
-// Without response batching each reply has a doorbell of its own, but numbers are claimed for a batch.
+// Without response batching each reply has its own doorbell, but numbers are still claimed for a batch.
 TEST(SeqSpec, RepliesOneByOneAreStillClaimedTogether) {
   const kv::Registry registry = sequencers();
   for (const std::string protocol : {"seq-rpc", "seq-spec"}) {
@@ -277,7 +283,7 @@ TEST(SeqSpec, RepliesOneByOneAreStillClaimedTogether) {
   }
 }
 
-// The NIC adds; server workers beside it change nothing.
+// The NIC executes the additions, so additional server workers change nothing.
 TEST(SeqAtomic, HasNoUseForServerWorkers) {
   const kv::Registry registry = sequencers();
   StoreRun run = shape("sim", *registry.at("seq-atomic"));

@@ -1,4 +1,4 @@
-// Clients and counters of the two sequencers with server workers.
+// Clients and counters of the two sequencers that have server workers.
 #include "sequencer/served.h"
 
 #include <array>
@@ -8,7 +8,7 @@
 namespace loch::sequencer {
 namespace {
 
-constexpr std::uint32_t most_backoff = 16;  // times retry_after
+constexpr std::uint32_t most_backoff = 16;  // largest wait for a reply, as a multiple of retry_after
 
 }  // namespace
 

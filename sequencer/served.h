@@ -1,5 +1,5 @@
-// What the two sequencers with servers share: replies by UD SEND, and clients that ask again when none
-// comes. A number whose reply is lost is a gap; none is ever given to two requests.
+// What the two sequencers with server workers share: replies by UD SEND, and clients that repeat a request
+// without a reply. The number in a lost reply is a gap; no number is given to two requests.
 #pragma once
 
 #include <algorithm>
@@ -15,51 +15,52 @@ namespace loch::sequencer {
 
 struct ServedSettings {
   kv::DeployConfig config;
-  std::string prefix;          // "seq-rpc"
-  rpc::DatagramShape replies;  // how a server worker posts its replies
-  rpc::PostingShape requests;  // how a client worker posts its requests
-  std::uint32_t batch = 1;     // requests that one fetch-and-add claims numbers for
-  Nanos retry_after = 0;       // doubles with every try, up to sixteen times as much
+  std::string prefix;          // prefix of option and region names, such as "seq-rpc"
+  rpc::DatagramShape replies;  // posting of replies by a server worker
+  rpc::PostingShape requests;  // posting of requests by a client worker
+  std::uint32_t batch = 1;     // largest number of requests for which one fetch-and-add claims numbers
+  // Nanoseconds before a request is repeated; doubles with every repetition, up to sixteen times.
+  Nanos retry_after = 0;
   Nanos patience = 0;
 
   [[nodiscard]] std::uint32_t servers() const { return config.server_workers; }
-  // Window slots of all client workers.
+  // Number of window slots of all client workers.
   [[nodiscard]] std::uint32_t lanes() const {
     return config.driving_nodes() * config.client_workers * config.window;
   }
   [[nodiscard]] rpc::ReplyDesk::Shape desk() const {
     return {.payload_bytes = number_bytes,
-            .buffers = 2 * config.window + 16,  // for late replies too
+            .buffers = 2 * config.window + 16,  // twice the window, for late replies
             .waiters = config.window,
             .slice = std::max<Nanos>(retry_after / 4, 1'000)};
   }
 };
 
-// The request that a window slot waits for.
+// The current request of a window slot.
 struct Request {
   std::uint64_t sequence = 0;
-  std::uint64_t number = 0;  // once it is answered
+  std::uint64_t number = 0;  // the number in the reply, once there is one
   fabric::OpStats* stats = nullptr;
   bool is_waiting = false;
 };
 
-// A client worker's requests and the replies to them. Its own thread's.
+// A client worker's requests and their replies; used only by its thread.
 class Requests : public rpc::DatagramReader {
  public:
   Requests(fabric::Worker& worker, const ServedSettings& settings, fabric::Region& receive);
   virtual ~Requests() = default;
 
-  // Sends slot's request until it is answered.
+  // Sends the window slot's request, repeatedly if needed, until it is answered.
   [[nodiscard]] coro::Task<Drawn> draw(std::uint32_t slot, fabric::OpStats* stats);
   [[nodiscard]] const RetryCounts& counts() const { return counts_; }
   [[nodiscard]] const rpc::PostingCounts& posted() const { return lists_.counts(); }
 
  protected:
-  // The request, with its local buffer if it has one.
+  // Makes the work request, with its local buffer if it has one.
   [[nodiscard]] virtual fabric::WorkRequest make(std::uint32_t slot, std::uint32_t attempt) = 0;
-  // `slot` was answered with `number`; the message's bytes and immediate count for its operation.
+  // Ends the request of `slot` with `number`; the reply's bytes and immediate count for its operation.
   std::uint32_t answer(std::uint32_t slot, std::uint64_t number, const fabric::Received& message);
-  // The waiting slot whose request began first.
+  // The waiting window slot whose request was sent first.
   [[nodiscard]] std::optional<std::uint32_t> oldest() const;
   void count_late() { ++counts_.late_replies; }
   [[nodiscard]] Request& of(std::uint32_t slot) { return requests_[slot]; }
@@ -70,8 +71,8 @@ class Requests : public rpc::DatagramReader {
 
   fabric::Worker& worker_;
   const ServedSettings& settings_;
-  std::vector<Request> requests_;    // by window slot
-  std::deque<std::uint32_t> order_;  // waiting slots in the order of their requests
+  std::vector<Request> requests_;    // indexed by window slot
+  std::deque<std::uint32_t> order_;  // waiting window slots, in the order of their requests
   rpc::PostingLists lists_;
   rpc::ReplyDesk desk_;
   RetryCounts counts_;
@@ -92,26 +93,28 @@ class ServedClient final : public NumberClient {
  private:
   Requests& own_;
   std::uint32_t slot_;
-  const std::atomic<std::uint64_t>* next_;  // null: in another process
+  const std::atomic<std::uint64_t>* next_;  // the sequencer's counter; null if it is in another process
 };
 
-// The counter that all server workers of the process add to. A core that adds needs its line, which is at one
-// core at a time: who claims waits for those before, and for the line to come from the core that had it last
-// (4.2: "contention for the shared counter"). Real cores see to that themselves; there wait() is 0.
+// The counter to which all server workers of the process add. Adding requires exclusive ownership of its
+// cache line, so a worker waits for those before it, and for the line's transfer from the core that had it
+// last ("contention for the shared counter", guidelines of 2016, section 4.2). wait() models this on sim and
+// returns 0 on real cores.
 class SharedCounter {
  public:
   explicit SharedCounter(std::uint64_t first) : next_(first) {}
-  // The time until the worker owns the counter's cache line, to be charged before its claim.
+  // Time in ns until the worker owns the counter's cache line, to be charged before it adds.
   [[nodiscard]] Nanos wait(const fabric::Worker& worker);
   [[nodiscard]] std::atomic<std::uint64_t>& number() { return next_; }
 
  private:
   std::atomic<std::uint64_t> next_;
-  const fabric::Worker* holder_ = nullptr;  // simulated time only, which one thread makes: no race
+  // Last owner of the cache line; used on sim only, which has one thread.
+  const fabric::Worker* holder_ = nullptr;
   Nanos free_at_ = 0;
 };
 
-// A server worker's state.
+// State of one server worker.
 struct ServerState {
   ServerState(fabric::Worker& worker, const ServedSettings& settings, fabric::Region& replies,
               std::uint32_t index)
@@ -129,20 +132,20 @@ class ServedStore : public NumberStore {
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) final;
 
  protected:
-  // Registers the regions that a sequencer needs beyond the shared ones.
+  // Registers a sequencer's own regions.
   [[nodiscard]] virtual Result<> setup(fabric::Fabric& fabric, fabric::NodeId node) = 0;
   [[nodiscard]] virtual std::unique_ptr<Requests> make_requests(fabric::Worker& worker,
                                                                 fabric::Region& receive) = 0;
-  // Makes a server worker's state; on its own thread.
+  // Makes the state of a server worker; called on its thread.
   [[nodiscard]] ServerState& server(fabric::Worker& worker, std::uint32_t index);
-  // The counter that all server workers, which are in one process, share.
+  // The counter that all server workers share; they are in one process.
   [[nodiscard]] SharedCounter& counter() { return counter_; }
   void add_counters(std::map<std::string, double>& counters) const override;
 
  private:
   struct NodeState {
     fabric::Region* receive = nullptr;
-    std::vector<std::unique_ptr<Requests>> clients;  // by worker
+    std::vector<std::unique_ptr<Requests>> clients;  // indexed by client worker
   };
   ServedSettings settings_;
   SharedCounter counter_;
@@ -151,11 +154,11 @@ class ServedStore : public NumberStore {
   std::map<fabric::NodeId, NodeState> nodes_;
 };
 
-// The options that both have, with their names under `prefix`, and what they decide.
+// The options that both sequencers have, named with `prefix`, and the settings derived from them.
 [[nodiscard]] std::vector<kv::OptionSpec> served_options(const std::string& prefix);
 [[nodiscard]] Result<ServedSettings> decide_served(const std::string& prefix, const kv::DeployConfig& config,
                                                    const kv::Options& options);
-// Small lists, several lanes, short tries.
+// Option values for fuzzing: short posting lists, several queue pairs, short waits for replies.
 [[nodiscard]] std::map<std::string, std::string> served_fuzz_options(const std::string& prefix, Rng& rng);
 
 }  // namespace loch::sequencer

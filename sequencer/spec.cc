@@ -1,7 +1,8 @@
-// Spec-S0 (guidelines 2016, 4.2.1): the speculating, datagram-only sequencer. A request is a UD SEND
-// without payload whose immediate holds the client's guess of the number's high 32 bits. Where the guess
-// is right the reply is a SEND without payload too, with the low 32 bits as its immediate; else an
-// ordinary SEND of all 8 bytes. Replies name no request: a number goes to whoever has waited longest.
+// Spec-S0 (guidelines of 2016, section 4.2.1): the speculating sequencer, which uses datagrams only. A
+// request is a UD SEND without payload whose immediate has the client's guess of the number's high 32 bits.
+// If the guess is right, the reply is also a SEND without payload, with the low 32 bits as its immediate;
+// otherwise it is a SEND of all 8 bytes. Replies do not name their request: a number goes to the window slot
+// that has waited longest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +16,10 @@ namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view prefix = "seq-spec";
-constexpr std::string_view requests_region = "seq-spec.requests";  // node 0: RECVs of the server workers
-constexpr std::uint32_t receive_bytes = 64;                        // the 40 that every datagram begins with
+// On node 0: receive buffers of the server workers.
+constexpr std::string_view requests_region = "seq-spec.requests";
+// Holds the 40 bytes of the global routing header with which every received datagram begins.
+constexpr std::uint32_t receive_bytes = 64;
 
 enum class Fault : std::uint8_t { none, claims_one, guess_by_batch };
 
@@ -29,12 +32,12 @@ struct Settings : ServedSettings {
   Fault fault = Fault::none;
 
   [[nodiscard]] std::uint64_t low_mask() const { return (std::uint64_t{1} << low_bits) - 1; }
-  // Requests that a server worker's clients may have under way at once.
+  // Largest number of outstanding requests to one server worker.
   [[nodiscard]] std::uint64_t asked_at_once() const {
     const std::uint64_t workers = std::uint64_t{config.driving_nodes()} * config.client_workers;
     return (workers + servers() - 1) / servers() * config.window;
   }
-  // RECVs of a server worker: those, and what comes again.
+  // Number of RECVs that a server worker posts: for all outstanding requests, and for repeated ones.
   [[nodiscard]] std::uint32_t receives(const fabric::Capabilities& device) const {
     return static_cast<std::uint32_t>(
         std::min<std::uint64_t>(2 * asked_at_once() + 64, device.recv_queue_depth));
@@ -99,7 +102,7 @@ class SpecStore final : public ServedStore {
   [[nodiscard]] Result<> setup(fabric::Fabric& fabric, fabric::NodeId node) override {
     if (node != sequencer_node) return {};
     const fabric::Capabilities& device = fabric.capabilities();
-    // A datagram that finds no RECV is lost, and its client waits for nothing until it asks again.
+    // A datagram that finds no RECV is lost, and its client waits in vain until it repeats the request.
     if (settings_.asked_at_once() > device.recv_queue_depth) {
       return fail(
           ErrorCode::invalid_argument,
@@ -125,7 +128,7 @@ class SpecStore final : public ServedStore {
     std::uint32_t guess = 0;
   };
   [[nodiscard]] std::uint64_t claim(std::uint64_t numbers) {
-    // Mutant claims-one: a batch's other numbers are the next batches' too.
+    // Known-bad variant claims-one: the other numbers of a batch are claimed again for later batches.
     return counter().number().fetch_add(settings_.fault == Fault::claims_one ? 1 : numbers,
                                         std::memory_order_relaxed);
   }
@@ -144,7 +147,8 @@ coro::Task<void> SpecStore::reply(fabric::Worker* worker, ServerState* own, cons
   std::uint64_t number = first;
   for (const Asked& asked : *batch) {
     if (!own->sender.has_room()) co_await own->sender.room();
-    // Mutant guess-by-batch: what holds for the batch's first number is taken for all of them.
+    // Known-bad variant guess-by-batch: the guess is compared with the first number of the batch for all its
+    // requests.
     const std::uint64_t judged = settings_.fault == Fault::guess_by_batch ? first : number;
     const auto low = static_cast<std::uint32_t>(number & settings_.low_mask());
     if (asked.guess == static_cast<std::uint32_t>(judged >> settings_.low_bits)) {
@@ -169,7 +173,7 @@ coro::Task<void> SpecStore::serve(fabric::Worker& worker, std::uint32_t index) {
   std::vector<Asked> batch;
   batch.reserve(settings_.batch);
   while (true) {
-    // The first one is waited for; of the others, those that are there.
+    // Waits for the batch's first request, and then takes only requests that have arrived.
     const Nanos deadline = batch.empty() ? fabric::forever : worker.now();
     const fabric::Received got = co_await worker.receive(fabric::Transport::ud, deadline);
     if (got.outcome == fabric::Received::Outcome::stopping) co_return;
@@ -235,8 +239,8 @@ class SpecModule final : public NumberModule {
              {{"seq-spec.mend-r1", "false"}},
              101}};
   }
-  // So few low bits that the guess changes in the middle of a run, once: no reply of it is overtaken by
-  // half of them.
+  // So few low bits that the guess changes during a run, but not so few that a reply is overtaken by half of
+  // all low numbers.
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     std::map<std::string, std::string> drawn = served_fuzz_options(std::string(prefix), rng);

@@ -192,8 +192,8 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  constexpr Nanos spin =
-      1'000'000;  // nanoseconds of CPU time; on a shared core they take longer in real time
+  // Nanoseconds of CPU time; on a shared core they take longer in real time.
+  constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
   begin(*own->worker);

@@ -163,7 +163,7 @@ class Driver {
   void start();
 
   // ---- After Fabric::run ------------------------------------------------------------------------
-  // What the clients of a local node counted.
+  // The counts of all client workers of a local node.
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
   // Length in seconds of the measurement window, by this process's workers.
   [[nodiscard]] double window_s() const;

@@ -80,8 +80,8 @@ struct Driver::ClientWorker {
   measure::TimelineRecorder recorder;
   Nanos measured_from = 0;  // time at which the measurement window starts
   Nanos middle = 0;         // time of the window's middle; 0 if the load counts operations
-  std::atomic<std::uint64_t> completed{
-      0};  // operations that ended; read by the thread that displays progress
+  // Operations that ended; read by the thread that displays progress.
+  std::atomic<std::uint64_t> completed{0};
   std::atomic<Nanos> latest_ns{-1};
   // Ended operations not yet added to the tally; the first `ended_count` are valid
   std::array<Ended, 8> ended;

@@ -189,7 +189,7 @@ coro::Task<void> Driver::tend(ClientWorker* own) {
     if (due.empty()) continue;
     const bool is_complete = co_await repair_lost(&worker, due);
     if (is_complete) tended_.insert(tended_.end(), due.begin(), due.end());
-    if (!is_complete) break;  // unrepaired losses are part of the result
+    if (!is_complete) break;  // the result reports the losses that were not repaired
   }
 }
 

@@ -18,8 +18,8 @@ struct Share {
   double window_s = 0;
   std::uint64_t outstanding = 0, inserts_refused = 0;
   std::string end;
-  std::vector<measure::NodePart>
-      nodes;  // counters of every node: those of other processes' nodes hold this process's share
+  // Counters of every node; those of another process's nodes hold this process's contribution.
+  std::vector<measure::NodePart> nodes;
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;  // from the store, and about incomplete repairs

@@ -25,7 +25,7 @@ struct RunPlan {
   // show the consequences.
   bool waives_order = false;
   std::uint32_t pin = 0;  // worker i of a node is pinned to core i % pin; 0: no pinning
-  // Ns to wait for the other processes at each meeting of the control plane.
+  // Nanoseconds to wait for the other processes at each meeting of the control plane.
   Nanos control_timeout = 120'000'000'000;
   LogFactory logs;                              // histories of the clients; empty: none are recorded
   std::function<void(const Driver&)> on_start;  // called before the run, for a progress display
@@ -40,7 +40,7 @@ struct RunOutcome {
   std::vector<measure::NodePart> nodes;  // results by node; of all processes if is_joint
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<fabric::SimReport> sim;
-  std::string transport;  // Store::transport()
+  std::string transport;  // the transport as named by Store::transport()
   std::vector<std::uint32_t> lost_nodes;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;
@@ -48,7 +48,7 @@ struct RunOutcome {
   std::vector<std::string> stuck;  // Driver::stuck() of this process
   // Errors that Store::audit found; filled only after a final sweep, when no operation is under way.
   std::vector<std::string> unsound;
-  std::map<std::string, std::uint64_t> repaired;  // Driver::repaired()
+  std::map<std::string, std::uint64_t> repaired;  // counts of Driver::repaired()
   std::vector<std::uint32_t> declared_lost;
   std::optional<measure::Timeline> timeline;  // set if LoadConfig::timeline asks for it
 };

@@ -77,8 +77,8 @@ class Sizes {
   SizedData of_;
   std::uint32_t least_ = 1, most_ = 1;
   double cut_share_ = 0;
-  std::vector<std::pair<double, std::uint32_t>>
-      steps_;  // of a discrete distribution: cumulative share, bytes
+  // Steps of a discrete distribution: cumulative share, size in bytes.
+  std::vector<std::pair<double, std::uint32_t>> steps_;
   std::shared_ptr<const class Zipfian> zipfian_;
 };
 

@@ -24,7 +24,7 @@ enum class TraceFormat : std::uint8_t { twitter, cachelib, ycsb };
 enum class TraceAction : std::uint8_t {
   get,
   put,
-  insert_if_absent,  // a PUT, counted as simplified, where the replay's protocol has no INSERT
+  insert_if_absent,  // replayed as a PUT, and counted as simplified, if the protocol has no INSERT
   remove,
   read_modify_write,  // as a GET and then a PUT
   skip,               // not at all: the operation has no counterpart among GET, PUT and DELETE

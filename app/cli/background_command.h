@@ -1,4 +1,4 @@
-// Loch hog: CPU load by background workers, alone or alongside a command.
+// `loch hog`: CPU load by background workers, alone or alongside a command.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Loch bench: one measurement, from its flags to its result.
+// `loch bench`: one measurement, from its flags to its result.
 #pragma once
 
 #include <string>

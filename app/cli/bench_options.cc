@@ -182,7 +182,8 @@ Result<> apply_distribution(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// Reads the workload files, before the flags are set whose defaults depend on the files.
+// Applies the flags of the mix and the distribution, and sets defaults that depend on the fabric, before the
+// other flags are stored.
 Result<> prepare_load(const Given& given, BenchOptions& o) {
   LOCH_TRY(apply_mix(given, o));
   LOCH_TRY(apply_distribution(given, o));
@@ -197,7 +198,7 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// Checks combinations of flags, after all flags are set.
+// Checks combinations of load flags and completes their defaults, after all flags are stored.
 Result<> check_load(BenchOptions& o) {
   workloads::LoadConfig& load = o.load;
   const bool is_sim = o.fabric == "sim";

@@ -1,4 +1,4 @@
-// Loch check: decides whether a recorded history is one that a correct store could produce.
+// `loch check`: decides whether a recorded history is one that a correct store could produce.
 #pragma once
 
 #include <string>

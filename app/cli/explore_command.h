@@ -1,4 +1,4 @@
-// Loch explore: runs a protocol's own code in every interleaving of a small scenario.
+// `loch explore`: runs a protocol's own code in every interleaving of a small scenario.
 #pragma once
 
 #include <string>

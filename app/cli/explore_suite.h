@@ -1,4 +1,4 @@
-// Loch explore --suite and --mutants: runs the explorations that a suite file lists, and prints a table.
+// `loch explore` --suite and --mutants: runs the explorations that a suite file lists, and prints a table.
 #pragma once
 
 #include <string>

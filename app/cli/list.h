@@ -1,4 +1,4 @@
-// Loch list: the parts of this build, one per line or as JSON.
+// `loch list`: the parts of this build, one per line or as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

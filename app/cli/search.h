@@ -25,8 +25,8 @@ struct Found {
   // The point with the highest rate that met the goal; if none did, the last one tried.
   measure::PointResult point;
   bool is_met = false;
-  std::vector<std::pair<double, bool>>
-      tried;  // each rate in operations a second, and whether it met the goal
+  // Each measured rate in operations a second, and whether it met the goal.
+  std::vector<std::pair<double, bool>> tried;
 };
 // Finds the highest rate by bisection to 2 %, with at most twelve runs. `run` measures one rate in operations
 // a second; rate 0 is a closed loop, whose throughput is the search's upper bound.

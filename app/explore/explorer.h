@@ -41,10 +41,10 @@ enum class Ending : std::uint8_t { complete, found, bound, interrupted };
 struct Exploration {
   Ending ending = Ending::complete;
   std::uint64_t states = 0, transitions = 0;
-  std::uint64_t returns = 0,
-                repeated = 0;  // number of backtracks, and of the moves repeated for them
-  std::uint64_t ends = 0;      // states in which all clients have ended
-  std::uint32_t depth = 0;     // largest number of moves on a path
+  // Number of backtracks, and of the moves repeated for them.
+  std::uint64_t returns = 0, repeated = 0;
+  std::uint64_t ends = 0;   // states in which all clients have ended
+  std::uint32_t depth = 0;  // largest number of moves on a path
   double seconds = 0;
   // For each complete run, a hash of all answers and of which operations returned before which began.
   std::set<Hash> outcomes;

@@ -88,9 +88,9 @@ TEST(Families, HaveTheSizesThatTheyShould) {
   EXPECT_EQ(size("pairs", true), 36U);    // unordered pairs of 8 operations: 8 * 9 / 2
   EXPECT_EQ(size("triples", true), 84U);  // unordered triples of 7 operations: 7 * 8 * 9 / 6
   EXPECT_EQ(size("triples", false), 35U);
-  EXPECT_EQ(size("pairs-2", true),
-            1'596U);                       // unordered pairs of the 7 + 49 programs of one or two operations
-  EXPECT_EQ(size("writers", true), 903U);  // unordered pairs of 6 + 36 programs
+  // Unordered pairs of the 7 + 49 programs of one or two operations.
+  EXPECT_EQ(size("pairs-2", true), 1'596U);
+  EXPECT_EQ(size("writers", true), 903U);      // unordered pairs of 6 + 36 programs
   EXPECT_EQ(size("two-one-one", true), 160U);  // 16 programs of two operations, 10 unordered pairs of others
   EXPECT_EQ(size("two-two", true), 210U);      // unordered pairs of 4 + 16 programs
   EXPECT_EQ(size("scrubbed", true), 343U);     // 7 choices for each of three clients

@@ -177,7 +177,7 @@ void choose_keys(Plan& plan) {
         best_places = places;
       }
       if (score == most) break;
-      // The protocol's GETs read the same place for all keys, so no choice is better.
+      // GETs of this protocol read one place at most, so that further keys are no better.
       if (number > 64 && places.size() <= 1) break;
     }
     plan.keys.push_back(best);

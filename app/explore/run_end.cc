@@ -60,7 +60,8 @@ std::vector<check::Operation> Run::history() const {
   for (const Operation& o : operations_) {
     if (o.step.verb == Verb::migrate || o.step.verb == Verb::scrub) continue;
     const Outcome outcome = outcome_of(o);
-    if (o.step.verb == Verb::get && !o.ended) continue;  // no client has seen what this GET read
+    // The GET has not returned, so no client has seen what it read.
+    if (o.step.verb == Verb::get && !o.ended) continue;
     check::Operation entry{.client = static_cast<std::int32_t>(o.client),
                            .kind = kind_of(o.step.verb),
                            .outcome = outcome,

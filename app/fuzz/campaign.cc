@@ -1,4 +1,5 @@
-// Hands out seeds to threads, runs and judges each, and prints and counts what they find.
+// Runs a fuzz campaign: hands out seeds to threads, runs and judges each seed, and counts and prints
+// findings.
 #include "app/fuzz/campaign.h"
 
 #include <fmt/format.h>
@@ -81,7 +82,7 @@ bool Campaign::is_covered() const {
   return std::ranges::all_of(coverage(), [](const auto& each) { return each.second.seeds > 0; });
 }
 
-// Several places may share a name.
+// Probe counts by name, summed over the code places that share a name.
 std::map<std::string, Campaign::Reached> Campaign::coverage() const {
   std::map<std::string, Reached> all;
   const std::span<const ProbeSite> sites = probe_sites();

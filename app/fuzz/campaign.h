@@ -1,4 +1,4 @@
-// Hands out seeds to threads, in order, and collects what they find.
+// A fuzz campaign: hands out seeds to threads in order, and collects their findings.
 #pragma once
 
 #include <atomic>
@@ -14,27 +14,27 @@ namespace loch::fuzz {
 
 class Campaign {
  public:
-  // `options` and `module` outlive the campaign.
+  // `options` and `module` have to outlive the campaign.
   Campaign(const FuzzOptions& options, const kv::Module& module);
 
-  // Until all seeds are done, or something is found (unless it keeps going, or looks for one finding
-  // of each hole of a variant that has some), or the time is over, or an interrupt. Every seed before
-  // the last one that was handed out has been run.
+  // Runs seeds until all are done, the time limit passes, or an interrupt; or until the first finding, unless
+  // options.keep_going is set or the variant has several known holes to find. Every seed below the last one
+  // handed out has then been run.
   void run();
 
   [[nodiscard]] double seconds() const;
-  // The findings by seed; only the first one if it ends the campaign.
+  // The findings, ordered by seed; only the first one if a finding ends the campaign.
   [[nodiscard]] std::vector<FuzzFinding> findings() const;
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
-  // What failed in all seeds and what came of it, by kind.
+  // Number of injected failures and of their effects, by kind, over all seeds.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& events_by_kind() const { return by_kind_; }
-  // How one probe was reached.
+  // How often one probe was passed.
   struct Reached {
     std::uint64_t seeds = 0, times = 0, first_seed = 0;
   };
-  // By name; those of the protocol that no seed reached are there too.
+  // Probe counts by name; includes the protocol's probes that no seed passed.
   [[nodiscard]] std::map<std::string, Reached> coverage() const;
 
  private:
@@ -54,7 +54,7 @@ class Campaign {
   std::mutex mutex_;
   std::vector<FuzzFinding> findings_;
   std::map<std::string, std::uint64_t> by_kind_;
-  std::vector<Reached> reached_;  // by place in probe_sites()
+  std::vector<Reached> reached_;  // indexed like probe_sites()
   std::atomic<bool> is_covered_{false};
 };
 

@@ -1,5 +1,5 @@
-// Derives the symptom of a violated history (false miss, lost value, stale value) and guesses the hole from
-// it and from counters.
+// Derives the symptom of a violated history (false miss, lost value, stale value), and names the likely hole
+// from the symptom and the protocol's counters.
 #include "app/fuzz/cause.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 using check::Operation;
 
-// When a PUT certainly had taken effect: its return. The preload: before everything.
+// Time at which the PUT of `value` had certainly taken effect: its return; -1 for a preloaded value.
 std::optional<Nanos> written_by(const std::vector<const Operation*>& ops, const std::string& value) {
   if (value == check::preloaded_value) return -1;
   for (const Operation* o : ops) {
@@ -24,7 +24,7 @@ std::optional<Nanos> written_by(const std::vector<const Operation*>& ops, const 
   return std::nullopt;
 }
 
-// Some value was put before the miss began and is still read after it ended.
+// Whether a value was PUT before this miss began, and is still read after the miss ended.
 bool is_false_miss(const std::vector<const Operation*>& ops, const Operation& miss) {
   if (miss.outcome != Outcome::not_found || !miss.return_ns) return false;
   return std::ranges::any_of(ops, [&](const Operation* o) {
@@ -35,7 +35,7 @@ bool is_false_miss(const std::vector<const Operation*>& ops, const Operation& mi
   });
 }
 
-// Between `from` and `to`, may a DELETE have taken effect?
+// Whether some DELETE may have taken effect between `from` and `to`.
 bool may_be_deleted(const std::vector<const Operation*>& ops, Nanos from, Nanos to) {
   return std::ranges::any_of(ops, [&](const Operation* o) {
     if (o->kind != OpKind::remove || o->outcome == Outcome::failed || o->outcome == Outcome::not_found)
@@ -46,8 +46,8 @@ bool may_be_deleted(const std::vector<const Operation*>& ops, Nanos from, Nanos 
 
 bool is_lost(const std::vector<const Operation*>& ops, const Operation& miss) {
   if (miss.outcome != Outcome::not_found || !miss.return_ns) return false;
-  // A value that was there before the miss, and the last time that it certainly still was: a DELETE
-  // that had ended by then did not remove it.
+  // The last time at which an operation certainly saw or wrote a value before the miss. A DELETE that ended
+  // earlier cannot explain the miss.
   Nanos since = -1;
   for (const Operation* o : ops) {
     if (o->outcome != Outcome::ok || !o->return_ns || o->kind == OpKind::remove) continue;

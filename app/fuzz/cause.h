@@ -1,5 +1,5 @@
-// Which of the known holes explains a violated history, from the history of the key itself and what
-// the protocol counted.
+// Names the known hole that explains a violated history, from the history of one key and the protocol's
+// counters.
 #pragma once
 
 #include <map>
@@ -13,16 +13,16 @@ namespace loch::fuzz {
 
 enum class Symptom : std::uint8_t {
   none,
-  false_not_found,  // a key that was there before and after was not found: H2's mark
-  lost_update,      // a value that was put, or preloaded, vanished without a DELETE: H1's mark
-  stale_read,       // an older value was read after a newer one: H1's mark as well
+  false_not_found,  // a GET missed a key that was present before and after: typical of H2
+  lost_update,      // a value vanished without a DELETE: typical of H1
+  stale_read,       // an older value was read after a newer one: typical of H1
 };
 [[nodiscard]] std::string_view name(Symptom symptom);
 
-// Of the operations of one key that is known not to hold.
+// The symptom in the operations on `key`, whose history is known to be violated.
 [[nodiscard]] Symptom symptom_of(std::span<const check::Operation> history, std::string_view key);
 
-// One line for people; empty when nothing is known. `counters` are the protocol's.
+// The likely cause in one line for a report; empty if unknown. `counters` are the protocol's.
 [[nodiscard]] std::string cause_of(Symptom symptom, const std::map<std::string, double>& counters);
 
 }  // namespace loch::fuzz

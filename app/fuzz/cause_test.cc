@@ -1,4 +1,4 @@
-// Tests the symptoms that are derived from small histories.
+// Tests which symptoms are derived from small histories.
 #include "app/fuzz/cause.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,8 @@ Symptom of(std::vector<Operation> history) { return symptom_of(history, "k"); }
 TEST(Symptom, AMissBetweenTwoSightings) {
   EXPECT_EQ(of({put("a", 1, 2), get(std::nullopt, 3, 4), get("a", 5, 6)}), Symptom::false_not_found);
   EXPECT_EQ(of({get(std::nullopt, 3, 4), get("init", 5, 6)}), Symptom::false_not_found);
-  // Put again in between: the second sighting proves nothing of the first value.
+  // The key was written again between the miss and the later GET, so that GET does not show that the first
+  // value was present.
   EXPECT_EQ(of({put("a", 1, 2), remove(2, 3), get(std::nullopt, 3, 4), put("b", 4, 5), get("b", 5, 6)}),
             Symptom::none);
 }
@@ -52,7 +53,7 @@ TEST(Symptom, AValueThatVanished) {
   EXPECT_EQ(of({put("a", 1, 2), remove(1, 3, Outcome::failed), get(std::nullopt, 3, 4)}),
             Symptom::lost_update);
   EXPECT_EQ(of({put("a", 1, 2), remove(1, 3, Outcome::unknown), get(std::nullopt, 3, 4)}), Symptom::none);
-  // The DELETE had ended before the value was seen.
+  // The DELETE ended before a GET returned the value, so it cannot have caused the later miss.
   EXPECT_EQ(of({remove(1, 3), put("a", 1, 5), get("a", 6, 7), get(std::nullopt, 8, 9)}),
             Symptom::lost_update);
 }

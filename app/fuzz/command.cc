@@ -1,4 +1,4 @@
-// `loch fuzz`: which flags go together, its threads, and what it prints.
+// The command `loch fuzz`: checks which flags go together, starts the chosen mode, and prints results.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace loch::fuzz {
 namespace {
 
-// The protocol exists, the mutant is one of its, and every setting is an option of it.
+// Checks that the protocol exists, has the mutant, and has every option that is set.
 Result<> check_names(const FuzzOptions& o, const kv::Registry& registry) {
   LOCH_TRY(cli::find_fabric("sim"));
   LOCH_ASSIGN(const kv::Module* module, cli::find_protocol(registry, o.protocol));
@@ -39,7 +39,7 @@ Result<> check_names(const FuzzOptions& o, const kv::Registry& registry) {
   return {};
 }
 
-// What failed in the campaign: where nothing did, "nothing found" says little.
+// Prints which failures the campaign injected: without any, "nothing found" says little.
 void print_events(const Campaign& campaign) {
   std::string text;
   for (const auto& [kind, count] : campaign.events_by_kind()) {
@@ -48,7 +48,7 @@ void print_events(const Campaign& campaign) {
   fmt::print("failures: {}\n", text.empty() ? "none" : text);
 }
 
-// False: some probe was never reached.
+// Prints how often each probe was passed; returns false if a probe was never passed.
 bool print_coverage(const Campaign& campaign) {
   bool is_covered = true;
   fmt::print("| probe | seeds | first seed | times |\n|---|---|---|---|\n");
@@ -62,7 +62,7 @@ bool print_coverage(const Campaign& campaign) {
   return is_covered;
 }
 
-// False: it could not be written, which has been said.
+// Stores the finding; returns false, after an error message, if it could not be written.
 bool was_stored(const FuzzFinding& finding, const FuzzOptions& o) {
   std::fflush(stdout);
   const Result<std::string> said = shrink_and_store(finding, o, o.findings);
@@ -76,7 +76,8 @@ bool was_stored(const FuzzFinding& finding, const FuzzOptions& o) {
 
 int conclude(const FuzzOptions& o, const Campaign& campaign) {
   const std::vector<FuzzFinding> findings = campaign.findings();
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_cause;  // cause -> count, first seed
+  // Cause -> number of findings, first seed.
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_cause;
   for (const FuzzFinding& finding : findings) {
     const std::string key = finding.cause.empty() ? std::string(name(finding.verdict))
                                                   : finding.cause.substr(0, finding.cause.find(':'));
@@ -84,7 +85,7 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
     if (count++ == 0) first = finding.seed;
     if (!o.keep_going && count > 1) continue;
     fmt::print("{}", report(finding, o));
-    // Only the first finding of each cause is stored, so that this takes a bounded time.
+    // Shrinks and stores only the first finding of each cause, which bounds the time.
     if (count == 1 && !was_stored(finding, o)) return 2;
     fmt::print("\n");
   }
@@ -108,7 +109,7 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
   return findings.front().verdict == FuzzVerdict::error ? 2 : 1;
 }
 
-// Flags that do not go together.
+// Refuses combinations of flags.
 Result<> check_modes(const FuzzOptions& o, bool protocol_given) {
   const auto refuse = [](const char* text) { return fail(ErrorCode::invalid_argument, text); };
   const bool is_table = o.all_mutants || o.all_holes;

@@ -1,4 +1,4 @@
-// Reads and writes the folder of a long campaign.
+// Reads and writes the folder of a long fuzz campaign.
 #include "app/fuzz/corpus.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ std::unexpected<Error> wrong(const std::string& file, std::string_view text) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, text));
 }
 
-// A name in the corpus's own folder, and no way out of it.
+// Whether the name denotes a file directly in the corpus's folder, without a path to elsewhere.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() < 100 && name.front() != '.' &&
          std::ranges::all_of(

@@ -1,7 +1,7 @@
-// The folder of a long campaign: corpus.json (docs/formats.md), the scenarios that reached something new in
-// scenarios/, and what was found in findings/. Names in it are relative, so that the folder can be moved
-// whole. The index is written after what it names and replaced whole, so that an interruption at any instant
-// loses no kept scenario that it names.
+// The folder of a long fuzz campaign: corpus.json (docs/formats.md), scenarios/ with those that reached new
+// probes, and findings/. The index names files relative to the folder, so that the folder can be moved. The
+// index is replaced as a whole after the files that it names are written, so that an interruption at any
+// instant loses no scenario.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,8 @@ namespace loch::fuzz {
 
 class Corpus {
  public:
-  // Makes the folder where it is not there. Fails (invalid_argument, one line) on a corpus of another
-  // version, protocol, mutant, profile or settings, on one that is damaged, and while another campaign has
-  // it.
+  // Opens the folder, making it if needed. Fails (invalid_argument, one line) if the corpus belongs to
+  // another version, protocol, mutant, profile or settings, is damaged, or is in use by another campaign.
   [[nodiscard]] static Result<std::unique_ptr<Corpus>> open(const FuzzOptions& options,
                                                             const kv::Module& module,
                                                             const kv::Registry& registry);
@@ -27,27 +26,27 @@ class Corpus {
   Corpus(const Corpus&) = delete;
   Corpus& operator=(const Corpus&) = delete;
 
-  // Marks that the run passed and no kept one had. Several places may share a name; a mark is also how often
-  // a probe was passed, to a power of four ("nessie.x", "nessie.x*4", …).
+  // The marks that this run reached and no kept scenario has. A mark is a probe's name, with the number of
+  // its passes rounded down to a power of four ("nessie.x", "nessie.x*4", …).
   [[nodiscard]] std::vector<std::string> news_of(const ProbeCounts& probes) const;
-  // Keeps the run's scenario for these marks, and writes it.
+  // Writes the run's scenario to the folder, and notes that it was the first to reach these marks.
   [[nodiscard]] Result<> keep(const FuzzFinding& run, const std::vector<std::string>& news);
   // Writes the index.
   [[nodiscard]] Result<> save();
 
   [[nodiscard]] const std::vector<FuzzScenario>& scenarios() const { return scenarios_; }
-  // Probes of the protocol that some run has passed.
+  // Number of the protocol's probes that some run has passed.
   [[nodiscard]] std::size_t probes_reached() const;
   [[nodiscard]] std::string findings_folder() const;
 
-  // How far the campaign has come, over all of its sessions.
-  std::uint64_t next_step = 0;  // number of the next scenario: it decides whether a seed or a neighbour
+  // Progress of the campaign over all its sessions.
+  std::uint64_t next_step = 0;
   std::uint64_t runs = 0, findings = 0;
 
  private:
   struct Entry {
-    std::string file;                // below scenarios/
-    std::vector<std::string> marks;  // that it was the first to reach
+    std::string file;                // file name in scenarios/
+    std::vector<std::string> marks;  // the marks that the scenario was the first to reach
   };
   Corpus(const FuzzOptions& options, const kv::Module& module) : options_(options), module_(module) {}
   template <typename A>
@@ -62,7 +61,7 @@ class Corpus {
   std::string protocol_, mutant_, hardware_;
   std::map<std::string, std::string> settings_;
   std::vector<Entry> entries_;
-  std::vector<FuzzScenario> scenarios_;  // the entries' scenarios
+  std::vector<FuzzScenario> scenarios_;  // scenarios in the order of entries_
   std::set<std::string> marks_;
 };
 

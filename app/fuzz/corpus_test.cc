@@ -1,4 +1,5 @@
-// Long campaigns: what they keep, that an interruption loses nothing, and what is refused.
+// Tests long campaigns: which scenarios they keep, that an interruption loses nothing, and which input they
+// refuse.
 #include "app/fuzz/corpus.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +81,7 @@ TEST_F(LongRun, GoesOnWhereItStoppedAndCanBeMoved) {
   EXPECT_EQ((*corpus)->next_step, 120U);
 }
 
-// Two runs with one thread do the same work.
+// Two campaigns with one thread each run the same scenarios.
 TEST_F(LongRun, IsDeterministic) {
   ASSERT_EQ(run(), 0);
   const std::string first = text_of(fs::path(options_.corpus) / "corpus.json");

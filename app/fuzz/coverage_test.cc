@@ -1,5 +1,5 @@
-// 2,000 seeds of a protocol reach every probe of it: code that no seed reaches was never fuzzed. Of Nessie it
-// takes 10,000: what settles a MIGRATE of which two steps failed one behind the other is as rare as that.
+// Tests that 2,000 seeds of a protocol pass all its probes, because code that no seed reaches is not fuzzed.
+// Nessie needs 10,000 seeds: settling a MIGRATE after two failures in a row is that rare.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How the pieces of a fuzz scenario are drawn.
+// Draws of random integers for the parts of a fuzz scenario.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace loch::fuzz {
 
-// A uniform integer in [least, most].
+// A uniformly distributed integer in [least, most].
 [[nodiscard]] inline std::uint64_t between(Rng& rng, std::uint64_t least, std::uint64_t most) {
   return least + rng.below(most - least + 1);
 }

@@ -1,6 +1,6 @@
-// Draws failures: clients and servers that die, nodes that lose their memory and come back or do not, links
-// that are cut for longer than every time-out, one way or both, bursts of losses, SENDs that find no buffer,
-// clocks that step, and RC requests that fail because the NIC soon gives up.
+// Draws failures: killed clients and servers, nodes that lose their memory and restart or not, links cut for
+// longer than every time-out in one or both directions, bursts of losses, SENDs without a receive buffer,
+// clock steps, and RC requests that fail because the NIC gives up early.
 #include "app/fuzz/failures.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,8 @@ std::uint32_t workers_of(const kv::DeployConfig& d, fabric::NodeId node) {
   return std::max(1U, (d.drives(node) ? d.client_workers : 0) + (d.serves(node) ? d.server_workers : 0));
 }
 
-// Beside the others. The keeper lives on, one node at most crashes, and nobody dies twice.
+// Whether a fault can be added to the others: the keeper must survive, at most one node crashes, and nothing
+// dies twice.
 bool is_possible(const ScheduledFault& fault, std::span<const ScheduledFault> others, const FuzzScenario& s) {
   const kv::DeployConfig& d = s.plan.deploy;
   const kv::ClientId& keeper = s.failures.keeper;
@@ -60,15 +61,15 @@ class FailureDrawer {
     s_.sim.faults.rnr = pick<double>(rng_, {0, 0.005, 0.02});
   }
 
-  // A link on which one request in three to five is lost, and no NIC tries again: an operation fails at
-  // several of its steps, and so does what then settles it.
+  // A link that loses a tenth to a third of all requests, with NICs that do not retransmit: an operation
+  // fails at several of its steps, and so do the requests that then settle it.
   void draw_storm() {
     s_.failures.retries = {
         .timeout = pick<Nanos>(rng_, {20 * us, 50 * us}), .count = 0, .rnr_timer = 10 * us, .rnr_count = 1};
     s_.sim.faults.rc_loss = pick<double>(rng_, {0.1, 0.2, 0.35});
   }
 
-  // The clients of a node die one by one, in the midst of what they do.
+  // Kills the clients of one node one after another in the middle of their operations.
   void draw_kills() {
     const auto node = static_cast<fabric::NodeId>(between(rng_, d_.server_nodes, d_.nodes - 1));
     for (std::uint16_t worker = 0; worker < d_.client_workers; ++worker) {
@@ -115,7 +116,7 @@ class FailureDrawer {
     if (is_possible(fault, s_.sim.faults.schedule, s_)) s_.sim.faults.schedule.push_back(clean(fault));
   }
 
-  // The fault with the fields reset that its kind does not use.
+  // Resets the fields of the fault that its kind does not use.
   [[nodiscard]] static ScheduledFault clean(ScheduledFault fault) {
     if (fault.kind != Kind::one_way) fault.peer = 0;
     if (fault.kind != Kind::lossy) fault.chance = 0;
@@ -130,7 +131,7 @@ class FailureDrawer {
   const kv::DeployConfig& d_;
 };
 
-// The load goes on for a while after the last failure; clients rest between operations, so that it does not
+// Makes the load last until some time after the last failure, with think times so that a long load does not
 // take long to simulate.
 void fit_load(Rng& rng, FuzzScenario& s) {
   Nanos over = 500 * us;
@@ -161,13 +162,14 @@ bool promises_something(const kv::Module& module) {
 void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& s) {
   const bool has_retries = rng.chance(0.35 * share), has_schedule = rng.chance(0.5 * share);
   if (has_retries) FailureDrawer(rng, s).draw_retries();
-  // In an overfull table entries are moved often, and a move has the most steps that may fail.
+  // An overfull table has many MIGRATEs, which have the most steps that can fail, so failures are drawn more
+  // often.
   const double stormy = table == FuzzTable::overfull ? 0.4 : 0.03;
   if (storms.chance(stormy)) FailureDrawer(storms, s).draw_storm();
   if (has_schedule) FailureDrawer(rng, s).draw_schedule();
   const bool has_kills = storms.chance(0.25) && promises_something(*s.plan.module);
   if (s.sim.faults.schedule.empty()) s.failures.has_schedule = false;
-  // A request that fails takes the NIC's time; by default 33 ms, in which nothing else happens.
+  // Shortens the NIC's retries: with the default, a failing request blocks its client for 33 ms.
   if (s.failures.has_schedule && !s.failures.retries)
     s.failures.retries = {.timeout = pick<Nanos>(rng, {50 * us, 500 * us, 4'190 * us}),
                           .count = pick<std::uint32_t>(rng, {1, 3, 7}),
@@ -199,7 +201,7 @@ void plan_repairs(FuzzScenario& s) {
                        s.failures.repair_after.at(i), *plan);
     cli::order_repairs(*plan);
   }
-  // A loss of messages is a link that is down.
+  // A store that promises nothing for a link failure promises nothing for lost messages either.
   const bool may_fail = s.failures.retries.has_value();
   if (!may_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
     return;

@@ -1,4 +1,4 @@
-// What fails in a fuzz run, and what is done about it.
+// Draws the failures of a fuzz run and their repairs.
 #pragma once
 
 #include "app/fuzz/knobs.h"
@@ -6,21 +6,22 @@
 
 namespace loch::fuzz {
 
-// Of any loss: some emulations say nothing, and what is drawn for the repair of a store is not for them.
+// Whether the module promises service after any kind of loss; some emulations promise nothing, so failures
+// and repairs are not drawn for them.
 [[nodiscard]] bool promises_something(const kv::Module& module);
 
-// Draws what fails into the scenario's schedule, or nothing. Its cluster and load are drawn already. `share`:
-// of the usual chance that something does. `storms`: a stream of its own, so that it moves no other draw.
+// Draws the failures of a scenario whose cluster and load are already drawn. `share` scales the probability
+// of failures. `storms` is a separate random stream, so that its draws do not change those from `rng`.
 void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& scenario);
-// Draws how soon each failure of the schedule is repaired.
+// Draws the delay of the repair for each failure of the schedule.
 void draw_repairs(Rng& rng, FuzzScenario& scenario);
-// Plans what is repaired when, and which keys may stay out of service: by the schedule, and by what the
-// protocol promises under the scenario's options.
+// Plans the repairs and the keys that may stay out of service, from the schedule and from what the protocol
+// promises under the scenario's options.
 void plan_repairs(FuzzScenario& scenario);
-// Whether the failure with this place in the schedule may be there, beside those before it: the keeper lives
-// on, one node at most crashes, and nobody dies twice.
+// Whether the failure at index `place` of the schedule is possible after those before it: the keeper must
+// survive, at most one node crashes, and nothing dies twice.
 [[nodiscard]] bool can_fail(const FuzzScenario& scenario, std::size_t place);
-// "crash of n2 at 1.2ms for 3ms, …"
+// Describes the failures, such as "crash of n2 at 1.2ms for 3ms, …".
 [[nodiscard]] std::string describe_failures(const FuzzScenario& scenario);
 
 }  // namespace loch::fuzz

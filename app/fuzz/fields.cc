@@ -1,4 +1,4 @@
-// Reads the fields of JSON objects strictly.
+// Reads the fields of JSON objects, and refuses missing, unknown and malformed ones.
 #include "app/fuzz/fields.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ const json* FieldReader::array(const char* key, std::size_t most) {
 std::optional<std::int64_t> FieldReader::integer(const json* found, const std::string& key,
                                                  std::int64_t least, std::int64_t most) {
   if (found == nullptr) return std::nullopt;
-  // An unsigned number beyond the signed ones would be a negative one.
+  // Refuses unsigned numbers that would become negative as signed ones.
   const bool is_large = found->is_number_unsigned() && found->get<std::uint64_t>() > std::uint64_t{1} << 62;
   if (found->is_number_integer() && !is_large) {
     const auto number = found->get<std::int64_t>();

@@ -1,7 +1,7 @@
-// The fields of a JSON object, listed once for both directions: FieldWriter writes what FieldReader reads.
-// Reading is strict: every field must be there, of its type and in its range, and no other. The first thing
-// that is wrong is kept, with its place ("cluster.nodes: expected a whole number from 1 to 8"), and nothing
-// is read after it.
+// Fields of a JSON object, listed once for both directions: FieldWriter writes what FieldReader reads.
+// Reading is strict: every field has to be present, of its type and in its range, and no other field may be
+// present. The first fault is kept as the error, with its place ("cluster.nodes: expected a whole number from
+// 1 to 8"), and nothing is read after it.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 
 namespace loch::fuzz {
 
-// The names of an enumeration's values, in order from 0.
+// Names of an enumeration's values, in order from 0.
 using Names = std::span<const std::string_view>;
 
 class FieldWriter {
@@ -35,7 +35,7 @@ class FieldWriter {
   }
   void seed(const char* key, std::uint64_t& value) { out_[key] = value; }
   void real(const char* key, double& value, double, double) { out_[key] = value; }
-  // A field that scenarios of before do not have: 0 is left out.
+  // A field that older scenario files do not have; 0 is not written.
   void later_real(const char* key, double& value, double, double) {
     if (value != 0) out_[key] = value;
   }
@@ -82,9 +82,10 @@ class FieldWriter {
 class FieldReader {
  public:
   static constexpr bool is_reading = true;
-  // `error` is empty until something is wrong. All three outlive it.
+  // Reads from `in`; `where` is its place for errors. `error` is empty until the first fault. `in` and
+  // `error` have to outlive the reader.
   FieldReader(const nlohmann::json& in, std::string where, std::string& error);
-  // Complains about keys that no field has read.
+  // Reports keys of the object that were not read as unknown.
   ~FieldReader();
   FieldReader(const FieldReader&) = delete;
   FieldReader& operator=(const FieldReader&) = delete;
@@ -95,7 +96,7 @@ class FieldReader {
   }
   void seed(const char* key, std::uint64_t& value);
   void real(const char* key, double& value, double least, double most);
-  // A field that scenarios of before do not have.
+  // A field that older scenario files do not have; it is then 0.
   void later_real(const char* key, double& value, double least, double most) {
     value = 0;
     if (in_.is_object() && in_.contains(key)) real(key, value, least, most);
@@ -154,12 +155,12 @@ class FieldReader {
   void complain(const std::string& key, std::string_view expected);
 
   const nlohmann::json& in_;
-  std::string where_;  // "", or "cluster."
+  std::string where_;  // prefix of keys in errors: "", or "cluster."
   std::string& error_;
   std::set<std::string> read_;
 };
 
-// One JSON document without keys that are there twice; the error names the file and the line.
+// Parses a JSON document and refuses duplicate keys; an error names the file and the line.
 [[nodiscard]] Result<nlohmann::json> parse_document(std::string_view text, const std::string& file);
 
 }  // namespace loch::fuzz

@@ -1,4 +1,4 @@
-// Reports findings, and stores them made small.
+// Reports findings, and stores them after shrinking.
 #include "app/fuzz/findings.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What becomes of a finding: it is made small, stored as a replay file, drawn, and said.
+// Processes a finding: shrinks it, stores it as a replay file, draws it as a page, and reports it.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace loch::fuzz {
 
-// The lines that describe it and say how it is run again.
+// Lines that describe the finding and tell how to run it again.
 [[nodiscard]] std::string report(const FuzzFinding& finding, const FuzzOptions& options);
 
 struct StoredFinding {
-  std::string replay, page;  // paths
+  std::string replay, page;  // paths of the replay file and of the page
 };
-// Writes FOLDER/NAME.replay.json and FOLDER/NAME.html; the folder is made where it is not there. The finding
-// has a scenario and its history.
+// Writes FOLDER/NAME.replay.json and FOLDER/NAME.html, making the folder if needed. The finding has to have a
+// scenario and its history.
 [[nodiscard]] Result<StoredFinding> store_finding(const FuzzFinding& finding, const FuzzOptions& options,
                                                   const std::string& folder, const std::string& name);
 
-// Makes it small, unless options.shrink_runs is 0, stores it as fuzz-PROTOCOL-SEED (or `name`) in
-// options.findings, and returns the lines that say so. A finding without a scenario is left alone: nothing is
-// returned.
+// Shrinks the finding, unless options.shrink_runs is 0, stores it in options.findings as fuzz-PROTOCOL-SEED
+// (or `name`), and returns lines about it. Does nothing for a finding without a scenario, and returns an
+// empty text.
 [[nodiscard]] Result<std::string> shrink_and_store(const FuzzFinding& finding, const FuzzOptions& options,
                                                    const std::string& folder, std::string name = "");
 

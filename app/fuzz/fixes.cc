@@ -1,4 +1,5 @@
-// Names the hole of a finding by experiment: runs the scenario again with one fix after another switched on.
+// Determines the hole behind a finding by experiment: repeats the scenario with each of the protocol's fixes
+// switched on.
 #include "app/fuzz/fixes.h"
 
 #include <fmt/format.h>
@@ -10,7 +11,8 @@
 namespace loch::fuzz {
 namespace {
 
-// Enough runs to show the finding several times, so that its absence with a fix is significant.
+// Bounds on runs: enough that the finding appears several times without a fix, so that its absence with a fix
+// is significant.
 constexpr std::uint32_t least_timings = 12, most_timings = 48, enough_found = 5;
 
 class Trials {
@@ -46,7 +48,7 @@ std::string holes_of(const std::vector<kv::Fix>& cure) {
 std::vector<kv::Fix> fixes_of(const FuzzOptions& options, const kv::Module& module) {
   kv::Options chosen(module.options());
   for (const auto& [key, value] : options.settings) {
-    if (!chosen.set(key, value)) return {};  // the run has said so
+    if (!chosen.set(key, value)) return {};  // an invalid setting was reported when the run was made
   }
   return module.fixes(chosen);
 }

@@ -1,7 +1,7 @@
-// Which hole a finding comes from, by experiment: the same scenario is run again with one fix of the
-// protocol switched on at a time, and where no single one helps with two. Since a fix also shifts the
-// instants at which things happen, which alone may hide a rare interleaving, every trial is made of
-// many runs that differ in their timing alone, and is compared with as many runs without the fix.
+// Determines the hole behind a finding by experiment: the scenario is run again with one fix of the protocol
+// switched on at a time, and if no single fix helps, with pairs. A fix also shifts the times of events, which
+// alone may hide a rare interleaving. Every trial therefore consists of many runs with different timing, and
+// is compared with as many runs without the fix.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,25 @@
 namespace loch::fuzz {
 
 struct FixEvidence {
-  std::uint32_t timings = 0;  // runs of each trial; the first has the finding's own timing
-  std::uint32_t found = 0;    // runs without any fix that have the finding's verdict
-  // The smallest sets of fixes with which no run has that verdict; empty: no fix, or pair, helps.
+  std::uint32_t timings = 0;  // number of runs in each trial; the first has the finding's own timing
+  std::uint32_t found = 0;    // number of runs without any fix that had the finding's verdict
+  // The smallest sets of fixes with which no run had the finding's verdict; empty if no fix and no pair
+  // helps.
   std::vector<std::vector<kv::Fix>> cures;
 };
 
-// The fixes that the options leave off; none where the variant has no holes.
+// The fixes that the options leave switched off; empty if the variant has no holes.
 [[nodiscard]] std::vector<kv::Fix> fixes_of(const FuzzOptions& options, const kv::Module& module);
 
-// Takes tens to hundreds of runs. Nothing is tried where the protocol names no fixes.
+// Runs the experiment, in tens to hundreds of runs. Runs nothing if the protocol has no fixes.
 [[nodiscard]] FixEvidence try_fixes(const FuzzFinding& finding, const FuzzOptions& options,
                                     const kv::Module& module);
 
-// "H2: EMPTY words … (with the fix 0 of 12 timings show it, without 7 of 12)"; empty without a cure.
+// Describes the evidence: "H2: EMPTY words … (with the fix 0 of 12 timings show it, without 7 of 12)"; empty
+// if no fix helped.
 [[nodiscard]] std::string describe(const FixEvidence& evidence);
 
-// Completes `cause` and `fixed`, if there are fixes to try.
+// Fills in the finding's `cause` and `fixed`, if the protocol has fixes to try.
 void explain(FuzzFinding& finding, const FuzzOptions& options, const kv::Module& module);
 
 }  // namespace loch::fuzz

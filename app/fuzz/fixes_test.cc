@@ -1,4 +1,4 @@
-// Tests that the holes of the published Nessie are named by the fix that cures them.
+// Tests that holes of the published Nessie are named by the fixes that remove their findings.
 #include "app/fuzz/fixes.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ TEST(Fixes, BothHolesOfThePublishedNessieAreFoundEachByItsOwnFix) {
   EXPECT_TRUE(holes.contains("H2"));
 }
 
-// One finding is enough of a mutant, not of a variant with holes.
+// A campaign on a mutant ends with the first finding; one on a variant with holes goes on to find the others.
 TEST(Fixes, ACampaignGoesOnForEachHoleButNotForAMutant) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");
@@ -87,7 +87,7 @@ TEST(Fixes, ACampaignGoesOnForEachHoleButNotForAMutant) {
   EXPECT_EQ(first.findings().size(), 1U);
 }
 
-// A mutant of a variant without holes has no fixes to try.
+// A variant without holes has no fixes to try.
 TEST(Fixes, NothingIsTriedWithoutFixes) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");

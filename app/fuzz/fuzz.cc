@@ -1,4 +1,4 @@
-// One seed: its scenario is drawn, in a table that has room for it, and run.
+// Runs one seed: draws its scenario, with a table that has room for it, and runs it.
 #include "app/fuzz/fuzz.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,8 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
   Result<> done;
   const ProbeScope probes(finding.probes);
   const Unfair unfair = options.unfair_clock ? Unfair::clock : Unfair::none;
-  // A cuckoo table so small may have no place for its keys; then the same seed gets a larger one.
+  // Most slots to add to the table. A very small cuckoo table may be unable to place its keys; then the same
+  // seed is drawn again with more slots.
   constexpr std::uint32_t most_slack = 512;
   for (FuzzRoom room; room.slack < most_slack;) {
     auto scenario = draw_scenario(seed, module, options.mutant, options.settings, room, unfair);
@@ -37,7 +38,7 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
       finding.ran = std::move(*scenario);
       break;
     }
-    // The table may also be unable to hold values of this size.
+    // The error may also mean that the protocol cannot hold values of this size.
     const bool is_full = done.error().code == ErrorCode::exhausted;
     if (!is_full && room.has_modest_values) break;
     if (is_full)

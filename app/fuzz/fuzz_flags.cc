@@ -17,7 +17,7 @@ using settings::Type;
 
 std::string text_of(std::uint64_t number) { return fmt::format("{}", number); }
 
-// What runs, and for how long.
+// Flags that choose what is run, and for how long.
 std::vector<Flag> campaign_flags(FuzzFlags& f) {
   FuzzOptions& o = f.options;
   Setting unfair =
@@ -56,7 +56,7 @@ std::vector<Flag> campaign_flags(FuzzFlags& f) {
   };
 }
 
-// What is reported and stored of it.
+// Flags that choose what is reported and stored about findings.
 std::vector<Flag> report_flags(FuzzFlags& f) {
   FuzzOptions& o = f.options;
   return {
@@ -82,7 +82,7 @@ std::vector<Flag> report_flags(FuzzFlags& f) {
   };
 }
 
-// What is measured instead.
+// Flags that measure known-bad variants instead of running a campaign.
 std::vector<Flag> measuring_flags(FuzzFlags& f) {
   FuzzOptions& o = f.options;
   return {

@@ -9,17 +9,17 @@
 
 namespace loch::fuzz {
 
-// Of --mutants and --holes, where --seeds does not say.
+// Number of seeds for each variant with --mutants and --holes, unless --seeds is given.
 constexpr std::uint64_t seeds_of_tables = 5000;
 
 struct FuzzFlags {
   FuzzOptions options;
   bool shrinks = true;
   std::string unfair;
-  std::vector<std::string> set;  // KEY=VALUE
+  std::vector<std::string> set;  // protocol options as KEY=VALUE
 };
 
-// Its places are in `flags`, which holds the defaults and outlives it.
+// The table of flags. Parsing stores into `flags`, which holds the defaults and has to outlive the table.
 [[nodiscard]] settings::Command fuzz_command(FuzzFlags& flags);
 
 }  // namespace loch::fuzz

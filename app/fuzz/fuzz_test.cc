@@ -1,5 +1,5 @@
-// Tests that a seed is one run, that scenarios are drawn as options ask, and that a broken store is found
-// and reported with its line.
+// Tests that a seed determines a run, that scenarios follow the options, and that a broken store is found and
+// reported with the command to rerun it.
 #include "app/fuzz/fuzz.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,8 @@ TEST(Fuzz, ARunThatGoesOnForTooManyEventsIsAFinding) {
   EXPECT_THAT(cut.reason, HasSubstr("did not end within " + std::to_string(whole.events / 2) + " events"));
 }
 
-// In a tenth of the scenarios; the load outlasts the failure, and whoever repairs is not the one that dies.
+// A tenth of the scenarios have a node that crashes and soon restarts; their load lasts beyond the failure,
+// and the node that repairs does not crash.
 TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
   const kv::Registry registry = cli::make_registry();
   const kv::Module& module = *registry.at("nessie-sd");
@@ -91,7 +92,8 @@ TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
   EXPECT_GT(with_links, reborn / 4);
 }
 
-// The protocol's own check cannot judge a lock whose holder is dead.
+// A store that promises nothing after a crash gets no crashing nodes: its own safety check cannot judge a
+// lock whose holder is dead.
 TEST(Fuzz, NobodyIsRebornWhoPromisesNothing) {
   const auto module = support::make_slot_store();
   EXPECT_FALSE(promises_something(*module));
@@ -126,7 +128,7 @@ TEST(Fuzz, FindsABrokenStoreAndSaysHowToRunItAgain) {
   EXPECT_EQ(fuzz_seed(found.seed, options, *module).trace_hash, found.trace_hash);
 }
 
-// A store of a few lines with the options of a cuckoo table and server workers.
+// A minimal store with the options of a cuckoo table and of server workers.
 class TableOfWorkers final : public kv::Module {
  public:
   [[nodiscard]] std::string_view name() const override { return "table"; }
@@ -179,7 +181,8 @@ TEST(Fuzz, TablesThatWorkersOwnAreDrawnSmallAndSometimesInOneHand) {
   EXPECT_GT(of_several, 5u);
 }
 
-// Of 400 scenarios each kind of failure is in some, the keeper is in no danger, and what dies is known.
+// Among 400 scenarios each kind of failure occurs; the keeper never fails, and the failure plan lists every
+// killed client.
 TEST(Fuzz, FailuresAreDrawnByDefault) {
   using Kind = fabric::sim::ScheduledFault::Kind;
   const auto module = support::make_slot_store();

@@ -1,4 +1,4 @@
-// Which values an option of each role may take in a fuzz run.
+// The values that an option of each role may take in a fuzz run.
 #include "app/fuzz/knobs.h"
 
 #include <fmt/format.h>
@@ -13,14 +13,14 @@ namespace {
 using fabric::sim::SimFaults;
 using Role = kv::OptionRole;
 
-// Every protocol claims to stay correct under each of these values.
+// Candidate values for the option with this role; every protocol claims to be correct with each of them.
 struct Knob {
   Role role;
-  double chance;  // probability that the knob is drawn and not left at its default
+  double chance;  // probability that the option keeps its default
   std::vector<std::string> values;
 };
 
-// The options that a profile draws first, because its kind of table depends on them.
+// Options that depend on the profile's kind of table, and are drawn before the others.
 const std::vector<Knob>& knobs_of(FuzzTable table) {
   static const std::vector<Knob> any,
       recycling =
@@ -31,13 +31,14 @@ const std::vector<Knob>& knobs_of(FuzzTable table) {
           },
       overfull =
           {
-              // Mostly so many spare entries that moving keys never waits for one; sometimes so few that
-              // entries are used again while others still read them.
+              // Mostly so many spare entries that a MIGRATE never waits for one; sometimes so few that
+              // entries are reused while other clients still read them.
               {Role::spare_entries, 0, {"4096", "4096", "16"}},
               {Role::expiry, 0, {"1s", "1s", "300us"}},
           },
       seesaw = {
-          // Every GET walks over the slots, and starts again soon if it met a move.
+          // Without a cache every GET reads the key's slots; a short back-off makes it retry soon after it
+          // met a MIGRATE.
           {Role::spare_entries, 0, {"1024"}},
           {Role::expiry, 0, {"1s"}},
           {Role::backoff_cap, 0, {"10us"}},
@@ -70,7 +71,8 @@ const std::vector<Knob>& general_knobs() {
   return all;
 }
 
-// Where something fails, nothing waits for much longer than the failures last: else a run is spent waiting.
+// Options for runs with failures: time-outs not much longer than the failures, so that runs do not consist of
+// waiting.
 const std::vector<Knob>& impatient_knobs() {
   static const std::vector<Knob> all = {
       {Role::give_up, 0, {"1ms", "3ms"}},
@@ -79,8 +81,8 @@ const std::vector<Knob>& impatient_knobs() {
   return all;
 }
 
-// Where a node dies and is soon back: what was sent to its former incarnation is sent again to the next, and
-// what was remembered of it is looked up there.
+// Options for a node that crashes and soon restarts: requests meant for its former incarnation are sent again
+// to the next one, and clients' cached entries refer to the former.
 const std::vector<Knob>& rebirth_knobs() {
   static const std::vector<Knob> all = {
       {Role::give_up, 0, {"1ms", "1ms", "3ms"}},
@@ -101,7 +103,7 @@ class KnobDrawer {
     return std::ranges::any_of(settings_, [&](const auto& setting) { return setting.first == key; });
   }
 
-  // Sets it, unless it is fixed, is drawn already, or is refused.
+  // Sets an option, unless the user fixed it, it was drawn before, or the protocol refuses the value.
   void set(const std::optional<kv::OptionSpec>& spec, const std::string& value, bool overrides = false) {
     if (!spec || is_fixed(spec->key) || (!overrides && s_.knobs.contains(spec->key))) return;
     kv::Options changed = s_.plan.options;
@@ -112,15 +114,15 @@ class KnobDrawer {
 
   void draw(const std::vector<Knob>& knobs, bool overrides = false) {
     for (const Knob& knob : knobs) {
-      // Every knob takes the same draws whether it is used or not.
+      // Draws random numbers even for options that are not used, so that later draws do not depend on it.
       const bool is_left = rng_.chance(knob.chance);
       const std::string& value = pick(rng_, knob.values);
       if (!is_left) set(option_with(module_, knob.role), value, overrides);
     }
   }
 
-  // Options that mean something to the protocol alone. Some go with others of its options only: the
-  // deployment says so.
+  // Draws options without a role, from the values that the protocol suggests. A value is undone if the
+  // deployment refuses it in combination with other options.
   void draw_own() {
     for (const kv::OptionSpec& spec : module_.options()) {
       const bool is_own = spec.role == Role::none || spec.role == Role::search_depth;
@@ -137,7 +139,7 @@ class KnobDrawer {
     }
   }
 
-  // A counter that begins a little below its wrap, or at once.
+  // Lets a counter start slightly below its wrap-around in half of the scenarios.
   void draw_first_number() {
     const std::optional<kv::OptionSpec> spec = option_with(module_, Role::first_number);
     const bool is_left = rng_.chance(0.5);
@@ -146,25 +148,25 @@ class KnobDrawer {
     set(spec, std::to_string(static_cast<std::uint64_t>(spec->maximum) - below));
   }
 
-  // A table with hardly more slots than keys: entries are in each other's way and must move. A cuckoo
-  // table of this size may refuse keys; then a PUT says that it is full, which is an answer.
+  // Sizes the table with hardly more slots than keys, so that inserting a key has to move others. A cuckoo
+  // table this full may refuse keys, and "table full" is then accepted from a PUT.
   void draw_table(FuzzTable table, std::uint32_t slack) {
     const std::optional<kv::OptionSpec> load = option_with(module_, Role::load_factor);
-    // One that grows a few times and no more may be full as well.
+    // A table that can grow only a few times may become full as well.
     if (has_growing_table(module_)) s_.plan.load.may_be_full = true;
     if (!load) return;
     const kv::DeployConfig& d = s_.plan.deploy;
     const bool is_tight = table == FuzzTable::overfull || table == FuzzTable::seesaw;
     const std::uint64_t functions = rng_.chance(is_tight ? 0.9 : 0.5) ? 2 : 3;
     const std::uint64_t room = is_tight ? 0 : rng_.below(4);
-    // In a roomy table there is a place for every key, whatever the order in which they come; not for one
-    // with two candidates where the search goes one move deep (once in some 60,000 scenarios).
+    // In a roomy table every key finds a slot in any order of insertion, except with two candidate slots and
+    // a search one move deep (once in some 60,000 scenarios).
     const bool is_roomy = rng_.chance(0.3) && table != FuzzTable::overfull && table != FuzzTable::seesaw;
     s_.plan.load.may_be_full = s_.plan.load.may_be_full || !is_roomy || functions == 2;
     const std::uint64_t spare = (table == FuzzTable::seesaw ? 1 : room) + slack;
     const std::uint64_t a_node =
         std::max((d.keys + d.nodes - 1) / d.nodes, (functions + d.nodes - 1) / d.nodes);
-    // Slots are spread over the nodes evenly: the smallest number a node that holds the keys, and some.
+    // Each node has the same number of slots: the smallest number that holds the keys and the spare slots.
     const std::uint64_t tight = std::max(a_node, (d.keys + spare + d.nodes - 1) / d.nodes);
     const std::uint64_t slots = is_roomy ? 6 * tight + 6 : tight;
     const double keys_a_node = static_cast<double>(d.keys) / d.nodes;
@@ -173,8 +175,8 @@ class KnobDrawer {
     set(load, fmt::format("{:.4f}", share), true);
   }
 
-  // As tight as the clocks of a run allow: twice the skew, and the drift of a run, which ends long
-  // before `longest`.
+  // Sets the clock margin as low as the run's clocks allow: twice the skew plus the drift until `longest_ns`,
+  // by which every run has ended.
   void set_margin() {
     constexpr double longest_ns = 500e6;
     const SimFaults& faults = s_.sim.faults;
@@ -183,8 +185,8 @@ class KnobDrawer {
     set(option_with(module_, Role::clock_margin), format_duration(margin), true);
   }
 
-  // A request that fails is over, one way or the other, within the expiry period: what every scheme that
-  // uses entries again by time asks for.
+  // Makes the expiry period longer than a failing request can take, which every scheme that reuses entries
+  // after a time requires.
   void lengthen_expiry() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
     const std::optional<kv::OptionSpec> reconnect = option_with(module_, Role::reconnect_timeout);
@@ -195,7 +197,7 @@ class KnobDrawer {
     if (s_.plan.options.integer(expiry->key) < least) set(expiry, format_duration(least), true);
   }
 
-  // With few entries beyond the keys' a PUT waits for one to expire.
+  // Shortens the expiry period if there are few spare entries, because PUTs then wait for entries to expire.
   void fit_spares() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
     const std::optional<kv::OptionSpec> spares = option_with(module_, Role::spare_entries);
@@ -205,23 +207,23 @@ class KnobDrawer {
     const bool is_tight = spares && s_.plan.options.integer(spares->key) < many;
     if (is_tight && s_.plan.options.integer(expiry->key) > longest)
       set(expiry, format_duration(longest), true);
-    // The sweep writes every key from one client, whose share of the entries may be too small to hold them
-    // all: that its table is full is then an answer, and that entries do not vanish is the audit's to say.
+    // The final sweep writes every key from one client, whose share of the entries may be too small for all
+    // keys. "Table full" is then accepted, and lost entries are left to the audit.
     const kv::DeployConfig& d = s_.plan.deploy;
     const std::uint64_t needed = (s_.plan.records.most + 2 * d.window) * d.client_workers;
     if (spares && static_cast<std::uint64_t>(s_.plan.options.integer(spares->key)) < needed)
       s_.plan.load.may_be_full = true;
   }
 
-  // An insertion that may move one key or two can find every way blocked in a roomy table as well (with one,
-  // once in some 50,000 scenarios).
+  // Accepts "table full" if an insertion may move only one or two keys: it can then find no slot even in a
+  // roomy table (with one move, once in some 50,000 scenarios).
   void judge_search() {
     constexpr std::int64_t thorough = 3;
     const std::optional<kv::OptionSpec> depth = option_with(module_, Role::search_depth);
     if (depth && s_.plan.options.integer(depth->key) < thorough) s_.plan.load.may_be_full = true;
   }
 
-  // Sets the time-outs to a few times the longest delay that the faults can cause.
+  // Extends the final sweep's patience by the expiry period and by the longest time of a failing request.
   void set_patience() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
     Nanos& patience = s_.plan.load.sweep_patience;

@@ -1,5 +1,5 @@
-// The protocol options of a fuzz run, drawn by what each is for (kv::OptionRole): no option is known here by
-// its name.
+// Draws the protocol options of a fuzz run by their role (kv::OptionRole); no option is known here by its
+// name.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@
 
 namespace loch::fuzz {
 
-// What a profile's table is like. recycling: expiry periods shorter than a straggler's operation, hardly a
-// spare entry; overfull: more keys are put than it has slots, and one or two are never written.
-// seesaw: a slot or two are free; keys that are never written move between their slots to make room
-// for others that come and go, while clients that are slow look for them.
+// Kinds of tables. recycling: expiry periods shorter than a straggler's operation, and hardly a spare entry;
+// overfull: more keys are inserted than there are slots, and one or two keys are never written; seesaw: one
+// or two slots are free, so that keys that are never written move between their slots to make room for
+// others, while slow clients read them.
 enum class FuzzTable : std::uint8_t { any, recycling, overfull, seesaw };
 
-// The option with the role, if there is one.
+// The module's option with this role; nullopt if it has none.
 [[nodiscard]] std::optional<kv::OptionSpec> option_with(const kv::Module& module, kv::OptionRole role);
-// Tables that may be given more keys than they have slots; tables that grow.
+// Whether the table's size is an option (load factor), so that it can get more keys than slots.
 [[nodiscard]] inline bool has_sized_table(const kv::Module& module) {
   return option_with(module, kv::OptionRole::load_factor).has_value();
 }
@@ -27,9 +27,9 @@ enum class FuzzTable : std::uint8_t { any, recycling, overfull, seesaw };
   return option_with(module, kv::OptionRole::initial_slots).has_value();
 }
 
-// Draws the options that `settings` do not fix, for the cluster and the faults that `scenario` holds. A value
-// that its deployment refuses is not drawn. `slack`: slots added to the table. `is_reborn`: a node dies and
-// is soon back (rebirth.h), for which requests are sent again soon, and for long enough.
+// Draws all options that `settings` do not fix, for the scenario's cluster and faults; skips values that the
+// deployment refuses. `slack`: slots added to the table. `is_reborn`: a node crashes and soon restarts
+// (rebirth.h), which needs requests that are soon sent again, and for long enough.
 [[nodiscard]] Result<> draw_knobs(Rng& rng, FuzzTable table,
                                   const std::vector<std::pair<std::string, std::string>>& settings,
                                   std::uint32_t slack, bool is_reborn, FuzzScenario& scenario);

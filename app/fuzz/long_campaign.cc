@@ -1,4 +1,4 @@
-// The threads of a long campaign, what they run next, and what they keep.
+// Runs a long campaign: threads that run fresh seeds and neighbours of kept scenarios, and keep new ones.
 #include "app/fuzz/long_campaign.h"
 
 #include <fmt/format.h>
@@ -78,13 +78,14 @@ class LongCampaign {
       FuzzFinding run = kept ? run_neighbour(std::move(*kept), step)
                              : fuzz_seed(options_.first_seed + step, options_, module_);
       ++done_;
-      // A change that the protocol refuses says nothing about it.
+      // If a neighbour's changed options are refused by the protocol, the run is ignored.
       if (kept && run.verdict == FuzzVerdict::error) continue;
       take(run, kept.has_value());
     }
   }
 
-  // A neighbour of a kept scenario every other time, of a late one rather than an early one.
+  // Every other run, on average, is a neighbour of a kept scenario, preferring recently kept ones; nullopt: a
+  // fresh seed.
   std::optional<FuzzScenario> next(std::uint64_t step) {
     Rng rng(options_.first_seed, "long campaign", step);
     const std::vector<FuzzScenario>& all = corpus_.scenarios();
@@ -147,14 +148,14 @@ class LongCampaign {
     check(corpus_.save());
   }
 
-  // The first thing that could not be written ends the campaign.
+  // Ends the campaign after the first error in writing to the corpus.
   void check(Result<> done) {
     if (done || broken_) return;
     broken_ = done.error().message;
     is_broken_ = true;
   }
 
-  // Called without the lock by the progress line.
+  // Text of the progress line; takes no lock.
   std::string line() {
     const std::lock_guard lock(mutex_);
     return fmt::format(

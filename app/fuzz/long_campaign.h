@@ -1,14 +1,14 @@
-// loch fuzz --corpus DIR: a campaign that goes on for hours, over interruptions.
+// `loch fuzz` --corpus DIR: a campaign of many hours that can be interrupted and resumed.
 #pragma once
 
 #include "app/fuzz/fuzz.h"
 
 namespace loch::fuzz {
 
-// Runs fresh seeds and neighbours of the scenarios that the corpus keeps, until options.time is over,
-// options.seeds have been run (where no time was given), or an interrupt. What is found is stored in
-// DIR/findings, small and drawn; of each kind the first ten. Exit status: 0 nothing found in this session; 1
-// found; 2 bad input; 130 interrupted.
+// Runs fresh seeds and neighbours of the corpus's scenarios until options.time is over, options.seeds have
+// been run (if no time was given), or an interrupt. Findings are shrunk and stored in DIR/findings with their
+// pages, the first ten of each kind. Exit status: 0: nothing found in this session; 1: found; 2: bad input;
+// 130: interrupted.
 [[nodiscard]] int run_long(const FuzzOptions& options, const kv::Module& module,
                            const kv::Registry& registry);
 

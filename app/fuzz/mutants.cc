@@ -1,5 +1,4 @@
-// Runs a stretch of seeds for each mutant or hole, part by part, and prints the seeds that it takes to find
-// it.
+// For each mutant or hole, runs consecutive seeds in parts, and prints how many seeds it takes to find it.
 #include "app/fuzz/mutants.h"
 
 #include <fmt/format.h>
@@ -21,8 +20,8 @@
 namespace loch::fuzz {
 namespace {
 
-// Of a part: all of its seeds are run before it counts, so that parts are the same however many threads run
-// them.
+// Number of seeds in a part. A part counts only when all its seeds have been run, so that results do not
+// depend on the number of threads.
 constexpr std::uint64_t part_seeds = 100;
 
 class Stretch {
@@ -36,7 +35,7 @@ class Stretch {
            (options_.time > 0 && Clock::now() - started_ > std::chrono::nanoseconds(options_.time));
   }
 
-  // None if the run was interrupted.
+  // Runs the next part; nullopt if it was interrupted.
   std::optional<Sightings> run_part() {
     part_ = {
         .seeds = std::min(part_seeds, options_.seeds - so_far_.seeds), .finds = {}, .by = {}, .errors = 0};
@@ -55,7 +54,7 @@ class Stretch {
     return part_;
   }
 
-  // May be called from another thread.
+  // Progress counters; other threads may call these functions.
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t found() const { return found_; }
 
@@ -81,13 +80,13 @@ class Stretch {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
-  Sightings so_far_, part_;  // of so_far_.finds only the size is used
+  Sightings so_far_, part_;  // so_far_.finds is used only for its size
   const Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0};
   std::mutex mutex_;
 };
 
-// The drawn and the fixed settings that other fields of the key do not hold.
+// The settings as text, without those that have their own field in SightingsKey.
 std::string settings_of(const FuzzOptions& options) {
   std::string text = options.hardware;
   if (options.unfair_clock) text += " --unfair clock";
@@ -95,7 +94,7 @@ std::string settings_of(const FuzzOptions& options) {
   return text;
 }
 
-// The way (verdict and profile) in which most seeds found the mutant.
+// The verdict and profile with which most of the finding seeds found the mutant.
 std::string most_common(const std::map<std::string, std::uint64_t>& by) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& each) { return each.second; });
   return most == by.end() ? "" : most->first;
@@ -119,7 +118,7 @@ class Measurement {
   Measurement(const FuzzOptions& options, const kv::Module& module, SightingsFile file)
       : module_(module), file_(std::move(file)), protocol_(options.protocol) {}
 
-  // Prints a row; false: it cannot be written, or was interrupted.
+  // Measures a variant and prints its row. False: interrupted; error: the results file cannot be written.
   [[nodiscard]] Result<bool> measure(const FuzzOptions& options, const std::string& variant,
                                      const std::string& cells) {
     const SightingsKey key{std::string(build_commit()) + (build_is_dirty() ? " (dirty)" : ""), protocol_,

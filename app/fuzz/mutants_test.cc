@@ -1,6 +1,6 @@
-// Every known-bad variant of every protocol, and every hole of its published design, is found by fuzzing, and
-// within the bound that is recorded for it; the tables of docs/protocols/*.md are printed by
-// `loch fuzz --mutants` and `--holes`.
+// Tests that fuzzing finds every known-bad variant of every protocol, and every hole of its published design,
+// within the recorded number of seeds. `loch fuzz --mutants` and `--holes` print the tables of
+// docs/protocols/*.md.
 #include <gtest/gtest.h>
 
 #include "app/cli/registry.h"
@@ -10,7 +10,8 @@
 namespace loch::fuzz {
 namespace {
 
-// The recorded seed finds it unless something was changed since; then some other does, soon.
+// Seeds to try: after a change of the code, another seed than the recorded one may be the first to find the
+// variant.
 std::uint64_t bound_of(std::uint64_t recorded) { return 2 * recorded + 100; }
 
 bool finds_again(const FuzzOptions& options, const kv::Module& module, std::uint64_t recorded) {

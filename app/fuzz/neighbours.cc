@@ -17,7 +17,7 @@ using Kind = ScheduledFault::Kind;
 
 void change_option(FuzzScenario& s, Rng& rng) {
   std::vector<kv::OptionSpec> specs = s.plan.module->options();
-  // Leaves the options that can be drawn; those fixed on the command line stay as they are.
+  // Keeps only options that can be drawn; those fixed on the command line are not changed.
   std::erase_if(specs, [&](const kv::OptionSpec& spec) {
     const bool is_own = spec.role == kv::OptionRole::none || spec.role == kv::OptionRole::search_depth;
     return spec.fuzz_values.empty() || !is_own || !s.knobs.contains(spec.key);
@@ -38,7 +38,8 @@ void change_instant(FuzzScenario& s, Rng& rng) {
   std::vector<ScheduledFault>& all = s.sim.faults.schedule;
   if (all.empty()) return;
   ScheduledFault& one = all[rng.below(all.size())];
-  // Near, far, or anywhere before what was the last end, so that the load still goes on behind it.
+  // Moves the failure by a short or long time, but not beyond 2 ms or its present time, so that the load
+  // still lasts beyond it.
   const Nanos latest = std::max<Nanos>(one.at, 2'000'000);
   const auto reach = static_cast<std::uint64_t>(pick<Nanos>(rng, {2'000, 50'000, 1'000'000}));
   one.at = std::clamp<Nanos>(
@@ -73,7 +74,7 @@ void remove_failure(FuzzScenario& s, Rng& rng) {
   if (count > 1) s = without_failure(std::move(s), rng.below(count));
 }
 
-// Twice or half as often or as long.
+// Doubles or halves the rate or duration of one weak behaviour.
 void change_weakness(FuzzScenario& s, Rng& rng) {
   constexpr std::array<double SimFaults::*, 8> shares = {
       &SimFaults::torn_read, &SimFaults::torn_write, &SimFaults::late_write, &SimFaults::overtaking_write,

@@ -1,4 +1,4 @@
-// Draws a finding as SVG within an HTML page.
+// Draws a finding as an SVG picture in an HTML page.
 #include "app/fuzz/page.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using check::Operation;
 
 constexpr double left = 150, top = 34, lane_height = 46, bar_height = 16, node_height = 26;
 
-// Okabe and Ito's colours, as in all figures (plots/style.py); vermilion is kept for the contradiction.
+// Okabe and Ito's colours, as in all figures (plots/style.py); their vermilion marks the contradiction only.
 constexpr std::array<const char*, 6> key_colors = {"#0072B2", "#009E73", "#E69F00",
                                                    "#CC79A7", "#56B4E9", "#8c8c8c"};
 
@@ -158,7 +158,7 @@ class Drawing {
   std::string out_;
 };
 
-// The initial value of a key as the history records it; empty: not recorded.
+// The key's initial value in the history; empty if the history has none.
 std::string beginning_of(const std::string& key, const std::vector<Operation>& history) {
   for (const Operation& o : history) {
     if (o.client == check::preload_client && o.key == key && o.kind != OpKind::lost)
@@ -167,7 +167,7 @@ std::string beginning_of(const std::string& key, const std::vector<Operation>& h
   return {};
 }
 
-// "At the beginning B was init." of the keys that the contradiction is about.
+// Text with the initial values of the contradiction's keys, such as "At the beginning B was init."
 std::string beginnings(const Layout& l, const std::vector<Operation>& history) {
   std::string text;
   for (std::size_t i = 0; i < l.keys.size(); ++i) {
@@ -206,7 +206,7 @@ std::string operations_table(const Layout& l) {
   return out + "</table>\n";
 }
 
-// Keys by the letters that the drawing gives them.
+// Replaces the keys' names in a text by the drawing's letters.
 std::string with_letters(std::string text, const Layout& l) {
   for (std::size_t i = 0; i < l.keys.size(); ++i) {
     const std::string& key = l.keys[i];

@@ -1,5 +1,5 @@
-// A finding drawn: one HTML page that needs nothing else, with operations as bars over time, failures, and
-// the contradiction.
+// Draws a finding as one self-contained HTML page: operations as bars over time, failures, and the
+// contradiction.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace loch::fuzz {
 
-// `finding` is a run of the replay's scenario, with its history.
+// Draws the page. `finding` has to be a run of the replay's scenario, with its history.
 [[nodiscard]] std::string draw_page(const Replay& replay, const FuzzFinding& finding);
 
-// Text for HTML and SVG, in elements and in quoted attributes; control characters become blanks.
+// Escapes text for elements and quoted attributes of HTML and SVG; control characters become blanks.
 [[nodiscard]] std::string escaped(std::string_view text);
 
 }  // namespace loch::fuzz

@@ -1,5 +1,5 @@
-// Lays out a history for drawing. The axis is no ruler: spans grow with the logarithm of their length, and
-// each operation begins far enough behind its client's previous one for its label.
+// Lays out a history for drawing. The time axis is not linear: gaps grow with the logarithm of their length,
+// and each operation begins far enough after its client's previous one to leave room for its label.
 #include "app/fuzz/page_layout.h"
 
 #include <fmt/format.h>
@@ -62,7 +62,8 @@ class Layouter {
   [[nodiscard]] bool contradicts(const Operation& o) const {
     return std::ranges::any_of(sub_, [&](const Operation& each) { return is_same(each, o); });
   }
-  // Order of importance: operations that contradict each other, then others of the same keys, then the rest.
+  // Importance for drawing: 0 for operations that contradict each other, 1 for others on the same keys, 2 for
+  // the rest.
   [[nodiscard]] int weight(const Operation& o) const {
     if (contradicts(o)) return 0;
     return std::ranges::any_of(sub_, [&](const Operation& each) { return each.key == o.key; }) ? 1 : 2;
@@ -114,9 +115,10 @@ class Layouter {
     }
   }
 
-  // Instants in order; x grows by the logarithm of the span, and by what labels need.
+  // Assigns x coordinates to all times in order; a gap grows with the logarithm of its length and the width
+  // of labels.
   void place() {
-    std::map<Nanos, double> need;  // instant -> least x
+    std::map<Nanos, double> need;  // the smallest x at which each time may be drawn
     for (const DrawnOperation& o : out_.operations) {
       need[o.operation->invoke_ns];
       if (o.operation->return_ns) need[*o.operation->return_ns];
@@ -124,7 +126,7 @@ class Layouter {
     const Nanos last = need.empty() ? 0 : need.rbegin()->first;
     for (const DrawnFailure& f : out_.failures) {
       need[f.at];
-      // What lasts beyond the last operation has no end that is drawn.
+      // A failure that lasts beyond the last operation is drawn without an end.
       if (f.until <= last) need[f.until];
     }
     std::vector<double> lane_end(out_.lanes.size(), 0), node_end(out_.nodes.size(), 0);

@@ -1,5 +1,5 @@
-// Where the things of a drawn finding lie: lanes by client, and a time axis on which every operation has
-// room.
+// Positions in the drawing of a finding: one lane for each client, and a time axis with room for every
+// operation's label.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,35 @@ namespace loch::fuzz {
 
 struct DrawnOperation {
   const check::Operation* operation = nullptr;
-  std::string label;     // "PUT A = w3.1 ok"
-  std::size_t lane = 0;  // of its client
-  std::size_t key = 0;   // by first use
+  std::string label;     // such as "PUT A = w3.1 ok"
+  std::size_t lane = 0;  // index of its client's lane
+  std::size_t key = 0;   // index of its key, in order of first use
   bool contradicts = false;
-  double from = 0, to = 0;  // x
+  double from = 0, to = 0;  // x coordinates
 };
 
 struct DrawnFailure {
-  std::string label;     // "crash"
-  std::size_t node = 0;  // place in Layout::nodes
+  std::string label;     // such as "crash"
+  std::size_t node = 0;  // index in Layout::nodes
   Nanos at = 0, until = 0;
-  double from = 0, to = 0;  // x
+  double from = 0, to = 0;  // x coordinates
 };
 
 struct Layout {
-  std::vector<DrawnOperation> operations;  // ordered by their beginning
+  std::vector<DrawnOperation> operations;  // ordered by their begin
   std::vector<DrawnFailure> failures;
   std::vector<std::string> lanes;  // names of the clients
-  std::vector<std::string> nodes;  // rows of failures: nodes of which something fails, and repairs
+  std::vector<std::string> nodes;  // names of the rows for failures: nodes with failures, and "repairs"
   std::vector<std::string> keys;   // full names of the keys
-  std::map<Nanos, double> ticks;   // instants at which something begins or ends, and their x
+  std::map<Nanos, double> ticks;   // times at which something begins or ends, with their x
   double width = 0;
-  std::uint64_t left_out = 0;  // operations that are not drawn
+  std::uint64_t left_out = 0;  // number of operations not drawn
 };
 
 [[nodiscard]] Layout lay_out(const FuzzScenario& scenario, const std::vector<check::Operation>& history,
                              const std::vector<check::Operation>& sub_history);
 
-// "A", …, "Z", "K27", …: what the drawing calls a key.
+// The drawing's name of a key: "A", …, "Z", "K27", ….
 [[nodiscard]] std::string key_letter(std::size_t key);
 
 }  // namespace loch::fuzz

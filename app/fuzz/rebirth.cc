@@ -1,7 +1,7 @@
-// Draws a node that loses its memory and is back within microseconds, under load and while its clients still
-// try: the NIC soon gives up, links to the node are down around its death, so that requests were executed
-// whose replies nobody has, and what repairs the node comes early or late. Between two failures that are
-// drawn alone lie milliseconds, in which all that was under way has ended.
+// Draws a node that loses its memory and restarts within microseconds under load, while its clients still
+// retry. NICs give up early; links to the node are down around its crash, so that some requests are executed
+// without a reply; and the node's repair comes early or late. Failures drawn independently lie milliseconds
+// apart, by which time everything under way has ended.
 #include "app/fuzz/rebirth.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using fabric::sim::ScheduledFault;
 using Kind = ScheduledFault::Kind;
 
 constexpr Nanos us = 1'000;
-constexpr double share = 0.2;  // share of the eligible scenarios in which a node dies and is soon back
+constexpr double share = 0.2;  // share of the eligible scenarios that get such a crash
 
 Nanos pick_span(Rng& rng, const std::vector<Nanos>& from) { return pick(rng, from); }
 
@@ -40,7 +40,7 @@ class RebirthDrawer {
     Nanos repair_after = 0;
   };
 
-  // Mostly one that serves; never the keeper's.
+  // Chooses the node to crash: mostly one that serves, never the keeper's.
   fabric::NodeId draw_victim(fabric::NodeId keeper) {
     std::vector<fabric::NodeId> serving, all;
     for (std::uint32_t i = 0; i < d_.nodes; ++i) {
@@ -68,8 +68,8 @@ class RebirthDrawer {
     }
   }
 
-  // Between the one that dies and another, either way or both, from a little before its death until after its
-  // return.
+  // A failing link between the crashing node and another, in one or both directions, from a little before the
+  // crash until after the restart.
   ScheduledFault draw_link(const ScheduledFault& death) {
     const auto nth = static_cast<fabric::NodeId>(rng_.below(d_.nodes - 1));
     const auto other = static_cast<fabric::NodeId>(nth + (nth >= death.node ? 1 : 0));
@@ -106,7 +106,7 @@ class RebirthDrawer {
 }  // namespace
 
 bool draw_rebirth(Rng& rng, FuzzScenario& s) {
-  // A straggler is slow for a reason of its own, and the periods that it needs are others.
+  // Scenarios with stragglers are excluded: they need longer expiry periods than a quick restart.
   if (s.sim.faults.stragglers > 0 || !rng.chance(share)) return false;
   RebirthDrawer(rng, s).draw();
   return true;

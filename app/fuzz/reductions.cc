@@ -1,4 +1,4 @@
-// How a scenario is made smaller in each of its dimensions.
+// The ways to make a scenario smaller, one for each of its dimensions.
 #include "app/fuzz/reductions.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using fabric::sim::SimFaults;
 using workloads::ScriptedClient;
 using workloads::ScriptedOperation;
 
-// A weak behaviour is off when its share, rate or span is 0.
+// Weak behaviours with a probability; 0 switches one off.
 constexpr std::array<double SimFaults::*, 16> shares = {
     &SimFaults::torn_read,  &SimFaults::torn_write,       &SimFaults::torn_landing,
     &SimFaults::late_write, &SimFaults::overtaking_write, &SimFaults::uc_loss,
@@ -104,7 +104,8 @@ FuzzScenario without_failure(FuzzScenario s, std::size_t place) {
   return s;
 }
 
-// The last three: failures of the NIC soon, memory out of order, ties at random.
+// Number of weak behaviours: probabilities, durations, and four others (early failures of the NIC, memory out
+// of order, random order of simultaneous events, split atomics).
 std::size_t weaknesses() { return shares.size() + spans.size() + 4; }
 
 std::optional<FuzzScenario> without_weakness(FuzzScenario s, std::size_t number) {
@@ -185,7 +186,8 @@ std::optional<FuzzScenario> with_records(FuzzScenario s, std::uint64_t count) {
   const std::vector<std::uint64_t> used = records_in_use(s);
   if (count == 0 || count >= s.plan.records.most || (!used.empty() && used.back() >= count))
     return std::nullopt;
-  if (!s.plan.load.swept) return std::nullopt;  // the sweep would look at fewer
+  // Without a list of records, the final sweep depends on their number.
+  if (!s.plan.load.swept) return std::nullopt;
   s.plan.records.most = count;
   s.plan.records.preloaded = std::min(s.plan.records.preloaded, count);
   if (s.plan.records.preloaded == 0) return std::nullopt;
@@ -208,7 +210,7 @@ std::optional<FuzzScenario> fewer_workers(FuzzScenario s) {
   std::uint32_t most = 1;
   for (const ScriptedClient& client : script(s)) most = std::max<std::uint32_t>(most, client.worker + 1U);
   if (s.failures.has_schedule) most = std::max<std::uint32_t>(most, s.failures.keeper.worker + 1U);
-  // Behind the clients come the servers, whose numbers would be others.
+  // Servers are numbered after the clients of a node, so removing a client would renumber a killed server.
   for (const ScheduledFault& fault : s.sim.faults.schedule) {
     if (fault.kind == ScheduledFault::Kind::kill) most = std::max<std::uint32_t>(most, fault.worker + 1U);
   }

@@ -1,6 +1,6 @@
-// What may be taken away from a scenario, so that it becomes smaller: operations, clients, keys, nodes,
-// failures, weak behaviour, options. Each returns the smaller scenario, whole and consistent, or nothing
-// where there is nothing to take. Whether it still shows what it should is the caller's to try.
+// Parts that can be removed from a scenario to make it smaller: operations, clients, keys, nodes, failures,
+// weak behaviour, options. Each function returns the smaller scenario, consistent in itself, or nothing if
+// there is nothing to remove. The caller has to test whether the result still shows the finding.
 #pragma once
 
 #include <cstdint>
@@ -13,47 +13,46 @@
 
 namespace loch::fuzz {
 
-// An operation of a script, by its place.
+// Position of an operation in a script.
 struct OperationAt {
   std::size_t client = 0, index = 0;
   friend auto operator<=>(const OperationAt&, const OperationAt&) = default;
 };
-// All operations of the scenario's script, by instant.
+// All operations of the scenario's script, ordered by time.
 [[nodiscard]] std::vector<OperationAt> operations_by_time(const FuzzScenario& scenario);
 [[nodiscard]] const workloads::ScriptedOperation& operation(const FuzzScenario& scenario, OperationAt at);
-// The scenario with only these operations; clients without any are left out.
+// The scenario with only these operations, and without clients that have none.
 [[nodiscard]] FuzzScenario keep_operations(FuzzScenario scenario, std::vector<OperationAt> kept);
 
-// The operations of a run's history (and so of its transcript, which is the scenario's script) that a
-// sub-history names.
+// Positions in the script of the operations that a sub-history of the scenario's run names.
 [[nodiscard]] std::vector<OperationAt> operations_of(const FuzzScenario& scenario,
                                                      const std::vector<check::Operation>& sub_history);
 
-// The sweep's operations become the script's, and none are left to the sweep.
+// Moves the operations of the final sweep into the script, and empties the sweep.
 [[nodiscard]] FuzzScenario sweep_in_script(FuzzScenario scenario, const workloads::ScriptedClient& sweep);
 
-// The scenario without the failure at this index of the schedule.
+// The scenario without the failure at index `place` of the schedule.
 [[nodiscard]] FuzzScenario without_failure(FuzzScenario scenario, std::size_t place);
-// The scenario without the weak behaviour of this number; none if it is off already.
+// The number of weak behaviours, and the scenario without one of them; nullopt if that one is off already.
 [[nodiscard]] std::size_t weaknesses();
 [[nodiscard]] std::optional<FuzzScenario> without_weakness(FuzzScenario scenario, std::size_t number);
-// Options that were drawn and that no other piece of the scenario relies on.
+// Names of drawn options that no other part of the scenario relies on.
 [[nodiscard]] std::vector<std::string> droppable_knobs(const FuzzScenario& scenario);
 [[nodiscard]] std::optional<FuzzScenario> without_knob(FuzzScenario scenario, const std::string& key);
 
-// Every operation of record `from` is one of `to`.
+// Replaces record `from` by record `to` in every operation.
 [[nodiscard]] FuzzScenario merge_records(FuzzScenario scenario, std::uint64_t from, std::uint64_t to);
-// The records that operations or the sweep name, in order.
+// The records that operations or the final sweep access, ascending.
 [[nodiscard]] std::vector<std::uint64_t> records_in_use(const FuzzScenario& scenario);
-// No record at or above `count`; nothing where one is in use.
+// The scenario with only the records below `count`; nullopt if another record is in use.
 [[nodiscard]] std::optional<FuzzScenario> with_records(FuzzScenario scenario, std::uint64_t count);
 
-// A smaller cluster: without the window slots, client workers or last nodes that do nothing.
+// A smaller cluster, without window slots, client workers or last nodes that issue no operation.
 [[nodiscard]] std::optional<FuzzScenario> narrower_window(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_workers(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_nodes(FuzzScenario scenario);
 
-// No instant is earlier than it must be: what begins `from` or later begins `by` sooner, failures too.
+// Shifts every operation and failure at or after `from` earlier by `by`.
 [[nodiscard]] FuzzScenario sooner(FuzzScenario scenario, Nanos from, Nanos by);
 
 }  // namespace loch::fuzz

@@ -1,6 +1,6 @@
-// A node that loses its memory and comes back, in every store that takes it back: until it is declared lost
-// what it held is an error and never a miss; after that each key can be read and written again, and the
-// clients of the node's second incarnation work alongside the others.
+// Tests a node that loses its memory and restarts, for every store that takes it back: until it is declared
+// lost, reading one of its keys is an error and never a miss; after that every key can be read and written,
+// and the clients of the node's second incarnation work alongside the others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -155,8 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// Over UC nothing tells a client that the other end is another now: that node is not taken back, and the
-// store says so.
+// With UC a client is not told that its peer has restarted, so Pilaf does not take the node back, and its
+// promise says so.
 TEST(Promises, PilafOverUcOrWithALogDoesNotTakeANodeBack) {
   const kv::Registry registry = cli::make_registry();
   const kv::Module& pilaf = *registry.at("pilaf");

@@ -19,7 +19,7 @@ std::unexpected<Error> wrong(const std::string& file, std::string_view text) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, text));
 }
 
-// Hashes are written in hexadecimal digits, as the fuzzer prints them.
+// Hashes are written in hexadecimal, as the fuzzer prints them.
 template <typename A>
 void hash(A& a, const char* key, std::uint64_t& value) {
   std::string text = fmt::format("{:016x}", value);
@@ -66,7 +66,7 @@ std::string to_text(const Replay& replay) {
 
 Result<Replay> parse_replay(std::string_view text, const std::string& file) {
   LOCH_ASSIGN(const nlohmann::json document, parse_document(text, file));
-  // Another version may have other fields: that is said first.
+  // Checks the version first, because a file of another version may have other fields.
   if (!document.is_object() || document.value("format", nlohmann::json()) != replay_format)
     return wrong(file, fmt::format("format: expected \"{}\"", replay_format));
   if (document.value("version", nlohmann::json()) != replay_version)

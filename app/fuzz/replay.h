@@ -1,6 +1,6 @@
-// A replay file: one scenario and what it showed, so that it can be run again anywhere (docs/formats.md). It
-// is data: it names a protocol, a known-bad variant, options and a hardware profile of this program, and
-// nothing else; no option that names a file or a program is taken from it.
+// A replay file: one scenario and its finding, to be run again anywhere (docs/formats.md). It contains data
+// only: names of a protocol, a known-bad variant, options and a hardware profile. Options that name a file or
+// a program are refused.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,33 @@ constexpr std::int64_t replay_version = 1;
 
 struct Replay {
   std::string protocol, mutant, hardware;
-  std::map<std::string, std::string> settings;  // options that were fixed, not drawn
-  FuzzScenario scenario;                        // without module and options until make_runnable() gives them
-  // The finding: the verdict and its cause.
+  std::map<std::string, std::string> settings;  // options that the user had fixed
+  FuzzScenario scenario;                        // has no module and no options before make_runnable()
+  // The finding: its verdict and cause.
   std::uint64_t seed = 0;     // seed from which the scenario was drawn
-  std::string commit, cause;  // of the program; the hole that it comes from
+  std::string commit, cause;  // the program's commit; the hole behind the finding
   FuzzVerdict verdict = FuzzVerdict::holds;
   std::string reason;
   std::uint64_t trace_hash = 0, history_hash = 0;
 };
 
-// A digest of all operations of a history, in order.
+// A hash of all operations of a history, in order.
 [[nodiscard]] std::uint64_t history_hash(std::span<const check::Operation> history);
 
-// Of a finding (or a run without one) whose scenario is known.
+// A replay of a finding, or of a run without one; its scenario has to be known.
 [[nodiscard]] Replay make_replay(const FuzzFinding& finding, const FuzzOptions& options);
 
 [[nodiscard]] std::string to_text(const Replay& replay);
-// Strict; the error is one line that names the file, the key and what was expected. What it returns fits
-// together: every node, worker and record that it names is there.
+// Parses a replay file strictly. An error is one line that names the file, the key and what was expected. The
+// result is consistent: every node, worker and record that it names exists.
 [[nodiscard]] Result<Replay> parse_replay(std::string_view text, const std::string& file);
 [[nodiscard]] Result<Replay> read_replay(const std::string& path);
 
-// Gives the scenario its module and options. Fails on a protocol, mutant, option or profile that this program
-// does not have, on an option that a file may not set, and where the protocol refuses the scenario.
+// Sets the scenario's module and options. Fails if this program has no such protocol, mutant, option or
+// profile, if a file may not set the option, or if the protocol refuses the scenario.
 [[nodiscard]] Result<> make_runnable(Replay& replay, const kv::Registry& registry, const std::string& file);
 
-// The options under which it was found.
+// The fuzz options under which the scenario was found.
 [[nodiscard]] FuzzOptions options_of(const Replay& replay);
 
 }  // namespace loch::fuzz

@@ -1,4 +1,4 @@
-// Runs a stored scenario again and says whether it still shows what it showed.
+// Runs a stored scenario again and prints whether it still shows its finding.
 #include "app/fuzz/replay_command.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace loch::fuzz {
 namespace {
 
-// Options of the command line override those of the file.
+// Replaces the replay file's mutant and protocol options by those of the command line.
 Result<> override_with(const FuzzOptions& o, Replay& r) {
   const kv::Module& module = *r.scenario.plan.module;
   if (!o.mutant.empty()) {

@@ -1,12 +1,12 @@
-// loch fuzz --replay FILE.
+// `loch fuzz` --replay FILE: runs a stored scenario again.
 #pragma once
 
 #include "app/fuzz/fuzz.h"
 
 namespace loch::fuzz {
 
-// Runs options.replay, with options.mutant (none: without the file's) and options.settings instead of what it
-// says, and prints what shows. Exit status: 0 nothing shows; 1 something does; 2 bad input.
+// Runs the file options.replay, in which options.mutant (`none` switches the mutant off) and options.settings
+// override the file's, and prints the result. Exit status: 0: no finding; 1: a finding; 2: bad input.
 [[nodiscard]] int run_replay(const FuzzOptions& options, const kv::Registry& registry);
 
 }  // namespace loch::fuzz

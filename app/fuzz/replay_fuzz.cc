@@ -1,5 +1,5 @@
-// Any bytes at all, read as a replay file: refused in one line that names the file, or the same again after
-// it has been written and read.
+// Fuzzes the reader of replay files: any bytes are refused with an error of one line that names the file, or
+// survive being written and read again unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

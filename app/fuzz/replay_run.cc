@@ -1,4 +1,4 @@
-// Replay files and this program: what a run leaves in one, and what one may name.
+// Makes replay files from runs, and checks what a replay file may set before its scenario is run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::unexpected<Error> wrong(const std::string& file, std::string_view text) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, text));
 }
 
-// Options that name files or programs come from the command line alone.
+// Why a replay file may not set this option: because it names a file or a program; empty if it may.
 std::string why_not_from_a_file(const kv::Module& module, const std::string& key) {
   for (const kv::OptionSpec& spec : module.options()) {
     if (spec.key == key && spec.type == kv::OptionType::text) return "is given on the command line only";

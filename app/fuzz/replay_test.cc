@@ -1,4 +1,4 @@
-// Replay files: what is written is read again as the same, and nothing else is read.
+// Tests replay files: a written file reads back as the same scenario, and malformed files are refused.
 #include "app/fuzz/replay.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ class ReplayFile : public ::testing::Test {
   [[nodiscard]] std::string text_of_seed(std::uint64_t seed) const {
     return to_text(make_replay(fuzz_seed(seed, options(), module()), options()));
   }
-  // What reading says of the text with `from` replaced by `to`.
+  // The error from reading the file with `from` replaced by `to`.
   [[nodiscard]] std::string refusal(const std::string& from, const std::string& to) const {
     std::string text = text_of_seed(failing_seed);
     const auto at = text.find(from);
@@ -42,7 +42,7 @@ class ReplayFile : public ::testing::Test {
   kv::Registry registry_;
 };
 
-// Every seed's scenario, written and read, is the same run: all that decides it is in the file.
+// For every seed, the scenario read back from its file gives the same run, so the file determines the run.
 TEST_F(ReplayFile, HoldsAllThatDecidesARun) {
   std::uint32_t with_failures = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
@@ -108,7 +108,7 @@ TEST_F(ReplayFile, InsertsOfAStoreWithoutThemAreRefused) {
   EXPECT_THAT(bound.error().message, HasSubstr("f.json: scenario.load: expected no insert_if_absent"));
 }
 
-// A schedule that kills the keeper would leave nobody to repair.
+// A file whose schedule kills the keeper is refused, because no client would be left to repair.
 TEST_F(ReplayFile, FailuresOfAFileLeaveTheKeeperAlive) {
   Replay replay = make_replay(fuzz_seed(failing_seed, options(), module()), options());
   FuzzScenario& s = replay.scenario;
@@ -147,7 +147,8 @@ TEST(Page, EscapesWhatItDoesNotTrust) {
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
 }
 
-// What contradicts is framed and in the table, once each; what failed has its row.
+// The page frames each contradictory operation once and lists it once in its table, and has a row for each
+// node with failures.
 TEST(Page, ShowsTheContradictionAndTheFailures) {
   Replay replay;
   replay.protocol = "slots";
@@ -172,7 +173,7 @@ TEST(Page, ShowsTheContradictionAndTheFailures) {
   };
   EXPECT_EQ(count("stroke=\"var(--bad)\""), 2U);
   EXPECT_EQ(count("<tr class=\"bad\">"), 2U);
-  EXPECT_EQ(count("PUT A = w0.1 : ok"), 3U);  // tooltip, label, table
+  EXPECT_EQ(count("PUT A = w0.1 : ok"), 3U);  // in the tooltip, the label and the table
   EXPECT_EQ(count("key A: it is lost. At the beginning A was absent."), 1U);
   EXPECT_EQ(count(">node n1<"), 1U);
   EXPECT_EQ(count("cut for 100ns"), 2U);

@@ -1,4 +1,4 @@
-// A scenario run on a simulated cluster, its history kept in memory, and the verdict on what came of it.
+// Runs a scenario on a simulated cluster, keeps its history in memory, and judges the result.
 #include "app/fuzz/run.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace loch::fuzz {
 namespace {
 
-// Keeps a run's operations; the simulation has one thread.
+// Keeps a run's operations in memory, without locks because a simulation has one thread.
 class MemoryLog final : public workloads::OperationLog {
  public:
   MemoryLog(std::vector<check::Operation>& into, std::int32_t client) : into_(into), client_(client) {}
@@ -33,7 +33,7 @@ class MemoryLog final : public workloads::OperationLog {
                      o.value ? std::optional<std::string>(*o.value) : std::nullopt, o.invoke_ns,
                      o.return_ns});
   }
-  // A PUT or DELETE that never returned may have taken effect.
+  // Adds the PUT or DELETE that never returned: it may have taken effect.
   ~MemoryLog() override {
     if (pending_) into_.push_back(*pending_);
   }
@@ -44,7 +44,7 @@ class MemoryLog final : public workloads::OperationLog {
   std::optional<check::Operation> pending_;
 };
 
-// Records every key's initial value in the history.
+// Adds every key's initial value to the history.
 Result<> record_beginning(const workloads::Records::Shape& shape, std::vector<check::Operation>& history) {
   LOCH_ASSIGN(const workloads::Records records, workloads::Records::make(shape));
   std::vector<std::byte> key(shape.key_size), value(shape.value_size);
@@ -68,13 +68,13 @@ Result<> record_beginning(const workloads::Records::Shape& shape, std::vector<ch
   return {};
 }
 
-// The number of violations that the store's own safety check counted.
+// Number of violations counted by the store's own safety check.
 double violations(const workloads::RunOutcome& outcome) {
   const auto found = outcome.protocol_counters.find(std::string(kv::violations_counter));
   return found == outcome.protocol_counters.end() ? 0 : found->second;
 }
 
-// Sets verdict, reason and sub-history. The graver verdict wins.
+// Sets the finding's verdict, reason and sub-history; among several violations, the most serious decides.
 void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, std::uint64_t corrupt,
            FuzzFinding& finding) {
   // The history records each key's initial value.
@@ -120,7 +120,7 @@ void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, s
   }
 }
 
-// Counts the injected failures and their effects, by name.
+// Counts the injected failures and their effects by name.
 void count_events(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, FuzzFinding& finding) {
   auto& all = finding.events_by_kind;
   for (const fabric::sim::ScheduledFault& fault : scenario.sim.faults.schedule)
@@ -138,7 +138,7 @@ void count_events(const FuzzScenario& scenario, const workloads::RunOutcome& out
   }
 }
 
-// Profiles are read from YAML once, not once a seed.
+// The hardware profile, cached so that its YAML file is not read for every seed.
 Result<fabric::sim::HardwareProfile> hardware_of(const std::string& name) {
   static thread_local std::map<std::string, fabric::sim::HardwareProfile> known;
   if (const auto found = known.find(name); found != known.end()) return found->second;

@@ -1,4 +1,4 @@
-// Runs a scenario and judges it.
+// Runs a scenario and judges its result.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace loch::fuzz {
 
-// Deterministic. Fills in everything of `finding` but seed, scenario and probes. Fails where the run cannot
-// be made: the protocol refuses the options, or its table has no room.
+// Runs the scenario, deterministically, and fills in all fields of `finding` except seed, scenario and
+// probes. Fails if the run cannot be made: the protocol refuses the options, or its table is too small.
 [[nodiscard]] Result<> run_scenario(FuzzScenario& scenario, const std::string& hardware,
                                     FuzzFinding& finding);
 

@@ -1,4 +1,4 @@
-// Draws a scenario from a seed: a profile, then shape, table, options, faults and load.
+// Draws a scenario from a seed: a profile, then cluster, table, options, faults and load.
 #include "app/fuzz/scenario.h"
 
 #include <fmt/format.h>
@@ -16,40 +16,42 @@ namespace {
 
 using fabric::sim::SimFaults;
 
-// A kind of run, made for a kind of bug.
+// A profile: a kind of scenario that aims at one kind of bug.
 struct Profile {
   const char* name;
   std::uint64_t keys_least, keys_most;
-  double get, remove;        // shares; the rest are PUTs
-  std::uint32_t operations;  // a client slot; stragglers: the load has a duration
-  // none: only the order of things varies; stragglers: some clients take a long step for every short one
-  // of the others.
+  double get, remove;        // shares of GETs and DELETEs; the rest are PUTs
+  std::uint32_t operations;  // per client slot; 0: the load lasts for a time (stragglers)
+  // none: only the interleaving varies; swarm: many kinds of faults at random; stalls: long pauses;
+  // stragglers: some clients are much slower than the others.
   enum class Faults : std::uint8_t { none, swarm, stalls, stragglers } faults;
-  std::uint32_t weight = 1;  // how often it is drawn, beside the others
+  std::uint32_t weight = 1;  // relative frequency
   FuzzTable table = FuzzTable::any;
 };
 constexpr std::array<Profile, 10> profiles = {{
-    // Many clients on one or two keys: conflicts between writers of the same key.
+    // Profile with many clients on one or two keys: conflicts between writers of the same key.
     {"hot", 1, 2, 0.4, 0.15, 30, Profile::Faults::swarm},
-    // A few keys in a table with hardly more slots: entries are in each other's way and are moved.
+    // Profile with few keys in a table with hardly more slots, so that inserting a key moves others.
     {"collide", 3, 6, 0.45, 0.2, 30, Profile::Faults::swarm},
-    // Slots become free and are taken all the time, so that entries of a key appear at other ranks.
+    // Profile with many DELETEs and PUTs, so that a key's entry reappears in other candidate slots.
     {"churn", 3, 5, 0.25, 0.35, 40, Profile::Faults::swarm},
-    // More keys than a bucket has ways.
+    // Profile with more keys than a bucket has slots.
     {"crowd", 9, 20, 0.4, 0.2, 30, Profile::Faults::swarm},
-    // As churn, without faults: only the interleavings vary.
+    // Profile like churn, but without faults: only the interleaving varies.
     {"calm", 2, 5, 0.4, 0.3, 40, Profile::Faults::none},
-    // Readers against movers.
+    // Profile with readers beside writers that move keys.
     {"watch", 2, 4, 0.7, 0.15, 40, Profile::Faults::none},
-    // Clients that stop for long in the middle of an operation, while the others turn the table over:
-    // what was checked before is old, what was unlinked is in use again.
+    // Profile in which clients stop for a long time in the middle of an operation while others change the
+    // table: what they have checked is then out of date, and entries they have unlinked are reused.
     {"stall", 2, 4, 0.5, 0.2, 80, Profile::Faults::stalls},
-    // Between two steps of a straggler the others move a key away and back: what looks unchanged has
-    // changed twice (H2). Only a key that nobody deletes meanwhile shows it.
+    // Profile in which, between two steps of a straggler, other clients move a key away and back, so that the
+    // straggler sees an unchanged word although it changed twice (hole H2). Only a key that is not deleted
+    // meanwhile shows this.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
-    // As above, but only the clients that read the moved keys are slow (H2).
+    // Profile like shuffle, but only the clients that read the moved keys are slow (hole H2).
     {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
-    // Between two steps of a straggler the entry that it is about to look at expires and is written anew.
+    // Profile in which, between two steps of a straggler, the entry that it is about to READ expires and is
+    // reused.
     {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::stragglers, 2, FuzzTable::recycling},
 }};
 
@@ -64,14 +66,14 @@ const Profile& draw_profile(Rng& rng) {
   return profiles.back();
 }
 
-// Delays between any two steps of a client, so that clients interleave at every step.
+// Adds random delays between the steps of clients, so that they interleave at every step.
 void add_timing(Rng& rng, SimFaults& faults) {
   faults.jitter = static_cast<Nanos>(pick<std::uint64_t>(rng, {100, 1'000, 5'000, 20'000}));
   faults.slow_dma = pick<double>(rng, {0, 0.02, 0.1, 0.3});
   faults.slow_dma_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 40'000}));
 }
 
-// A server that is interrupted has half of a change written for as long, where others READ it.
+// Interrupts servers in the middle of changes, which stay half-written for a time in which others READ them.
 void add_interrupts(Rng& rng, SimFaults& faults) {
   if (!rng.chance(0.4)) return;
   faults.interrupted = pick<double>(rng, {0.02, 0.1, 0.4});
@@ -98,8 +100,8 @@ void draw_seesaw(Rng& rng, FuzzScenario& s) {
   load.readers = d.client_workers - 1;
 }
 
-// Mostly small; now and then odd ones, and values of several packets. Of less than 4 bytes they would not
-// differ.
+// Draws mostly small sizes, sometimes odd ones and values of several packets. Values under 4 bytes are not
+// drawn, because different versions would have equal bytes.
 void draw_sizes(Rng& rng, bool is_modest, kv::DeployConfig& d) {
   d.key_size = rng.chance(0.5) ? pick<std::uint32_t>(rng, {16, 24, 32})
                                : static_cast<std::uint32_t>(between(rng, 9, 128));
@@ -140,8 +142,8 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
   if (profile.table == FuzzTable::seesaw && has_tight_table(module)) draw_seesaw(rng, s);
 }
 
-// Where workers own the table in parts, one of them owns all of it in some runs: then its keys are in each
-// other's way, and its clients wait for it.
+// For protocols whose server workers each own a part of the table, a single server owns all keys in some
+// runs, so that keys compete for slots and clients for the server.
 void draw_servers(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
   const std::uint32_t most = module.default_servers();
   if (most == 0) return;
@@ -166,7 +168,7 @@ void draw_stragglers(Rng& rng, const Profile& profile, SimFaults& faults) {
   faults.lag = static_cast<Nanos>(pick(rng, lags));
   faults.jitter = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 200, 1'000}));
   faults.torn_read = pick<double>(rng, {0, 0.5});
-  // Clocks that differ by little, so that the margin is small beside the periods.
+  // The clocks differ so little that the clock margin is small compared with the expiry period.
   faults.clock_skew = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 1'000, 10'000}));
   faults.clock_drift_ppm = pick<double>(rng, {0, 50});
   if (profile.table != FuzzTable::seesaw) return;
@@ -184,7 +186,7 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
     draw_stragglers(rng, profile, s.sim.faults);
   else if (profile.faults == Faults::none || rng.chance(0.5))
     add_timing(rng, s.sim.faults);
-  // Two phases: faults, then none, and then everything must finish.
+  // Faults happen only until heal_at; afterwards every operation has to end.
   s.sim.faults.heal_at = static_cast<Nanos>(between(rng, 500'000, 3'000'000));
   if (profile.faults == Faults::stalls) s.sim.faults.heal_at *= 5;
   if (s.plan.load.duration > 0) s.sim.faults.heal_at = s.plan.load.duration;
@@ -192,7 +194,7 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
   s.sim.deadline = 20'000'000'000;
 }
 
-// Some or all of the PUTs are INSERTs, where the protocol has them.
+// Turns some or all of the PUTs into INSERTs, if the protocol has them.
 void draw_inserts(Rng& rng, workloads::RunPlan& plan) {
   if (!rng.chance(0.25) || !plan.module->data(plan.options).insert_if_absent.is_there) return;
   workloads::OperationMix& mix = plan.load.mix;
@@ -239,14 +241,15 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, room, s);
   draw_servers(shape, profile, module, s);
-  // A few keys in one table are more in each other's way than in one per node.
+  // A few keys compete more for slots in one table than in one table per node.
   Rng kinds(seed, "fuzz kinds of nodes");
   if (has_growing_table(module) && kinds.chance(0.75)) s.plan.deploy.server_nodes = 1;
   draw_faults(faults, profile, s);
   Rng interrupts(seed, "fuzz interrupts");
   add_interrupts(interrupts, s.sim.faults);
   Rng failures(seed, "fuzz failures"), storms(seed, "fuzz storms");
-  // What takes a straggler to be seen is seldom seen where periods must be long because requests fail.
+  // Failures lengthen the expiry period, and bugs that need stragglers rarely show with long periods, so
+  // failures are drawn less often.
   const double share = profile.faults == Profile::Faults::stragglers ? 0.4 : 1;
   draw_failures(failures, storms, profile.table, share, s);
   Rng rebirths(seed, "fuzz rebirths");

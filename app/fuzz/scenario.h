@@ -1,6 +1,6 @@
-// What one fuzz seed runs: a small cluster, a few keys in a table so small that they collide, a
-// mixture of operations, protocol knobs, faults and failures. Drawn from the seed alone; a plain value, from
-// which with its seeds everything that happens follows.
+// The scenario of one fuzz seed: a small cluster, a few keys in a table so small that they collide, a mixture
+// of operations, protocol options, faults and failures. Drawn from the seed alone; a plain value that, with
+// its seeds, determines every event of the run.
 #pragma once
 
 #include <map>
@@ -14,23 +14,22 @@
 
 namespace loch::fuzz {
 
-// How soon the NIC gives up, instead of the profile's time: so short that requests fail.
+// Retry settings of the NIC that replace the profile's, so short that requests fail.
 struct FuzzRetries {
   Nanos timeout = 0;
   std::uint32_t count = 0;
   Nanos rnr_timer = 0;
   std::uint32_t rnr_count = 0;
-  // The longest time until a request has failed.
+  // Longest time in ns until a failing request ends.
   [[nodiscard]] Nanos longest() const { return timeout * (count + 1) + rnr_timer * (rnr_count + 1); }
 };
 
-// What fails, beside what SimFaults' schedule lists.
+// Failures of a scenario, in addition to those in SimFaults' schedule.
 struct FuzzFailures {
   std::optional<FuzzRetries> retries;
   bool has_schedule = false;
-  kv::ClientId keeper;  // of a run with a schedule: who repairs, and never fails
-  std::vector<Nanos>
-      repair_after;  // for each failure of the schedule: how long until it is repaired, if it must be
+  kv::ClientId keeper;              // with a schedule: the client that repairs and never fails
+  std::vector<Nanos> repair_after;  // for each failure of the schedule: ns until its repair, if it needs one
   [[nodiscard]] bool is_calm() const { return !retries && !has_schedule; }
 };
 
@@ -38,30 +37,30 @@ struct FuzzFailures {
 constexpr std::uint64_t fuzz_memory_bytes = std::uint64_t{1} << 26;
 
 struct FuzzScenario {
-  std::string profile;                       // "calm", "collide", …: fuzz_scenario.cc says what each is for
-  workloads::RunPlan plan;                   // logs are the runner's to set
-  fabric::sim::SimConfig sim;                // without hardware
-  std::map<std::string, std::string> knobs;  // the protocol options that were drawn
+  std::string profile;                       // "calm", "collide", …: explained in scenario.cc
+  workloads::RunPlan plan;                   // the runner sets its logs
+  fabric::sim::SimConfig sim;                // without hardware, which the runner sets
+  std::map<std::string, std::string> knobs;  // protocol options that were drawn
   bool keeps_memory_in_order = true;         // false: DMA writes may become visible out of address order
   FuzzFailures failures;
-  [[nodiscard]] std::string describe() const;  // one line
+  [[nodiscard]] std::string describe() const;  // one line for reports
 };
 
 [[nodiscard]] std::uint64_t operations_in(const workloads::Script& script);
 
-// Cases that no protocol claims to bear, drawn on request only.
+// Situations that no protocol claims to bear, drawn only on request.
 enum class Unfair : std::uint8_t {
   none,
-  clock,  // clocks differ by more than the margin that the protocol was told
+  clock,  // clocks differ by more than the clock-margin option
 };
 
-// How much larger the table, or how modest the values, must be in the next draw.
+// Changes for drawing a scenario again after its table was too small or its values were too large.
 struct FuzzRoom {
-  std::uint32_t slack = 0;         // slots added to a table that was too small for its keys
-  bool has_modest_values = false;  // values were larger than the protocol carries
+  std::uint32_t slack = 0;         // slots to add to the table
+  bool has_modest_values = false;  // draw values small enough for every protocol
 };
 
-// `settings` are options that the caller fixed: they are not drawn.
+// Draws a scenario. `settings` are options that the caller fixed, which are not drawn.
 [[nodiscard]] Result<FuzzScenario> draw_scenario(
     std::uint64_t seed, const kv::Module& module, const std::string& mutant,
     const std::vector<std::pair<std::string, std::string>>& settings, FuzzRoom room = {},

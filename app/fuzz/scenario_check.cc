@@ -1,4 +1,4 @@
-// Whether the pieces of a scenario that was read fit together.
+// Checks that the parts of a scenario read from a file are consistent.
 #include <fmt/format.h>
 
 #include <algorithm>

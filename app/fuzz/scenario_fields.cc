@@ -1,4 +1,4 @@
-// A scenario as the fields of a JSON document, with the range of each.
+// Maps a scenario to the fields of a JSON document, with the range of each field.
 #include "app/fuzz/scenario_fields.h"
 
 #include <array>
@@ -114,7 +114,7 @@ void weakness(A& a, SimFaults& f) {
   a.whole("heal_at_ns", f.heal_at, 0, 60 * second);
 }
 
-// A failure of the schedule and the time until it is repaired.
+// A failure of the schedule, with the time until its repair.
 struct Failure {
   ScheduledFault fault;
   Nanos repair_after = 0;

@@ -6,12 +6,13 @@
 
 namespace loch::fuzz {
 
-// Everything but the module, its options and the mutant. What is read is in the ranges of its fields.
+// Writes or reads all fields of a scenario except the module, its options and the mutant. Reading checks each
+// field's range.
 void fields(FieldWriter& to, FuzzScenario& scenario);
 void fields(FieldReader& from, FuzzScenario& scenario);
 
-// That the pieces of a scenario fit together: nodes, workers and records are there, nobody dies twice, the
-// keeper lives. The error begins with the key.
+// Checks that the parts of a scenario are consistent: nodes, workers and records exist, nothing dies twice,
+// the keeper survives. An error begins with the key.
 [[nodiscard]] Result<> check_scenario(const FuzzScenario& scenario);
 
 }  // namespace loch::fuzz

@@ -1,4 +1,5 @@
-// Delta debugging of a scenario: the order of reductions, and when a reduced scenario is accepted.
+// Shrinks a scenario by delta debugging: the order of reductions, and the test for accepting a reduced
+// scenario.
 #include "app/fuzz/shrink.h"
 
 #include <fmt/format.h>
@@ -26,14 +27,14 @@ class Shrinker {
         best_(*finding.ran),
         found_(finding),
         fixes_(finding.fixed) {
-    // Of a variant with one hole the cause is known without an experiment.
+    // If the variant has a single hole, that hole is the cause, and no experiment is needed.
     const std::vector<kv::Fix> all = fixes_of(options, *best_.plan.module);
     if (fixes_.empty() && all.size() == 1) fixes_.push_back(all.front().option);
   }
 
   Shrunk shrink() {
     Shrunk shrunk;
-    // none in a long campaign, which prints its own progress line
+    // Empty in a long campaign, which prints its own progress line.
     std::optional<cli::Progress> progress;
     if (options_.corpus.empty()) progress.emplace([this] { return line(); });
     shrunk.reproduced = list_operations(shrunk.operations_from);
@@ -67,7 +68,7 @@ class Shrinker {
                        cli::bar(static_cast<double>(runs_) / static_cast<double>(options_.shrink_runs)),
                        runs_.load(), options_.shrink_runs, left_.load());
   }
-  // Grows with everything that a pass can take away.
+  // A measure of the scenario that grows with everything that a pass can remove.
   [[nodiscard]] std::uint64_t size() const {
     const kv::DeployConfig& d = best_.plan.deploy;
     return operations_left(best_) + best_.sim.faults.schedule.size() + best_.knobs.size() +
@@ -79,7 +80,7 @@ class Shrinker {
     FuzzFinding finding;
     workloads::Transcript transcript;
   };
-  // Runs it; nothing where it does not show what is looked for.
+  // Runs the scenario; nullopt if the run does not show the finding.
   std::optional<Attempt> shows(FuzzScenario& s) {
     Attempt attempt;
     s.plan.load.transcript = &attempt.transcript;
@@ -89,7 +90,7 @@ class Shrinker {
     if (!done || attempt.finding.verdict != verdict_ || !is_of_the_cause(s)) return std::nullopt;
     return attempt;
   }
-  // Whether the run shows no finding once its known cause is switched off.
+  // Whether the finding disappears when its known cause (mutant or hole) is switched off.
   bool is_of_the_cause(const FuzzScenario& s) {
     if (s.plan.mutant.empty() && fixes_.empty()) return true;
     FuzzScenario sound = s;
@@ -101,11 +102,11 @@ class Shrinker {
     ++runs_;
     const Result<> done = run_scenario(sound, options_.hardware, finding);
     if (!done) return false;
-    // Another hole of the published variant may give another verdict.
+    // With the hole fixed, another hole of the published variant may give a different verdict.
     return fixes_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
   }
 
-  // The smaller a scenario, the more its seeds differ from one another in what they show.
+  // Number of simulation seeds to try: more for smaller scenarios, whose results depend more on the seed.
   [[nodiscard]] static std::uint32_t timings_for(std::uint64_t operations) {
     return operations > 100 ? 2 : operations > 40 ? 4 : operations > 16 ? 8 : 16;
   }
@@ -129,8 +130,8 @@ class Shrinker {
   void take(FuzzScenario candidate, Attempt attempt) {
     best_ = std::move(candidate);
     keep(std::move(attempt.finding));
-    // Operations are held to the instants at which they began, so that they stay there when others are taken
-    // away; what never began is left out.
+    // Fixes every operation's begin to the time observed in this run, so that removing other operations does
+    // not shift it. Operations that never began are left out.
     FuzzScenario anchored = best_;
     anchored.plan.load.script = std::move(attempt.transcript.load);
     if (anchored.plan.load.script != best_.plan.load.script) {
@@ -152,7 +153,7 @@ class Shrinker {
     found_.events_by_kind = std::move(finding.events_by_kind);
   }
 
-  // Replaces the random mix by the list of the operations that it drew: the same run again.
+  // Replaces the random mix by a script of the operations that it drew, which gives the same run.
   bool list_operations(std::uint64_t& count) {
     FuzzScenario listed = best_;
     const std::optional<Attempt> original = shows(listed);
@@ -167,12 +168,13 @@ class Shrinker {
     const workloads::ScriptedClient sweep = original->transcript.sweep;
     count = operations_left(listed) + sweep.operations.size();
     if (!accept(listed, 4)) return false;
-    // Moves the final sweep's operations to a client, whose operations can be removed one by one.
+    // Moves the final sweep's operations into a client's script, where they can be removed one by one.
     if (verdict_ != FuzzVerdict::stuck && !sweep.operations.empty()) accept(sweep_in_script(best_, sweep), 4);
     return true;
   }
 
-  // What begins after the contradiction is complete has no part in it: nothing before it changes.
+  // Removes operations that begin after the contradiction is complete, because they cannot have influenced
+  // it.
   void take_after_the_end() {
     if (found_.sub_history.empty()) return;
     Nanos last = 0;
@@ -184,8 +186,7 @@ class Shrinker {
     if (kept.size() < all) accept(keep_operations(best_, std::move(kept)), 4);
   }
 
-  // With luck the operations that contradict each other are enough, or those beside them in time, or of their
-  // key.
+  // Tries to keep only the contradictory operations; else also those near them in time, or on the same key.
   void take_all_but_the_contradiction() {
     const Operations named = operations_of(best_, found_.sub_history);
     if (named.empty()) return;
@@ -211,14 +212,14 @@ class Shrinker {
     }
   }
 
-  // Tries to do without ever smaller groups of `count()` things; `without(from, to)` is the scenario without
-  // those.
+  // Tries to remove groups of the count() elements, halving the group size. `without(from, to)` is the
+  // scenario without the elements of that range.
   void take_groups(
       const std::function<std::size_t()>& count,
       const std::function<std::optional<FuzzScenario>(std::size_t from, std::size_t to)>& without) {
     for (std::size_t group = std::max<std::size_t>(1, count() / 2); has_budget(); group /= 2) {
       bool has_taken = false;
-      // From the last on: what is taken from the end shifts nothing before it.
+      // From the end, because removing there does not renumber the elements before.
       for (std::size_t to = count(); to > 0 && has_budget();) {
         const std::size_t from = to > group ? to - group : 0;
         std::optional<FuzzScenario> candidate = without(from, to);
@@ -241,7 +242,7 @@ class Shrinker {
                 });
   }
 
-  // Removes all operations of a client, or all of a key, at once.
+  // Tries to remove all operations of a client, or all operations on a key, at once.
   void take_in_groups() {
     take_groups([this] { return best_.plan.load.script->size(); },
                 [this](std::size_t from, std::size_t to) -> std::optional<FuzzScenario> {
@@ -278,7 +279,7 @@ class Shrinker {
     const std::vector<std::uint64_t> used = records_in_use(best_);
     for (std::size_t i = used.size(); i-- > 1 && has_budget();)
       accept(merge_records(best_, used[i], used[0]));
-    // Skipped where a tighter table could itself be the cause.
+    // Skipped if the smaller table could itself make keys unavailable.
     if (verdict_ == FuzzVerdict::stuck && best_.plan.mutant.empty() && fixes_.empty()) return;
     for (std::uint64_t count = best_.plan.records.most; count-- > 1 && has_budget();) {
       if (auto candidate = with_records(best_, count)) accept(std::move(*candidate));
@@ -303,7 +304,7 @@ class Shrinker {
                 });
   }
 
-  // Long spans in which nothing begins.
+  // Shortens long periods in which no operation begins.
   void take_waits() {
     constexpr Nanos short_wait = 10'000;
     Nanos before = 0;

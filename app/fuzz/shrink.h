@@ -1,10 +1,10 @@
-// From a finding to the smallest scenario that still shows one of its kind: delta debugging over operations,
-// clients, keys, failures, weak behaviour, options, the cluster's shape and instants.
+// Shrinks a finding to the smallest scenario that still shows it, by delta debugging over operations,
+// clients, keys, failures, weak behaviour, options, the cluster's size and times.
 //
-// A smaller scenario is accepted when its verdict is the finding's and when, without what is known to cause
-// it (the known-bad variant, or with the hole fixed), the same run shows nothing. Since whatever is taken
-// away shifts the draws of the rest, a scenario is tried under several seeds of the simulation's random
-// numbers, more of them the smaller it is. Deterministic; the number of runs is bounded.
+// A smaller scenario is accepted if it has the finding's verdict and if the same run without the known cause
+// (the known-bad variant switched off, or the hole fixed) has no finding. Removing a part changes the random
+// draws of the rest, so a scenario is tried with several seeds of the simulation, more of them the smaller it
+// is. Deterministic; the number of runs is bounded.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@ namespace loch::fuzz {
 
 struct Shrunk {
   FuzzFinding finding;                // the finding of the reduced scenario, which is in finding.ran
-  std::uint64_t runs = 0;             // that it took
-  std::uint64_t operations_from = 0;  // of the clients and of the sweep, in the run that was found
-  bool reproduced = false;  // false: the list of its operations did not show it; nothing was changed
+  std::uint64_t runs = 0;             // number of runs that shrinking took
+  std::uint64_t operations_from = 0;  // operations of clients and final sweep before shrinking
+  // false: the script of the finding's operations did not reproduce it, and nothing was removed
+  bool reproduced = false;
 };
 
-// `finding` has a scenario (ran). Its cause and fixes are taken over.
+// Shrinks a finding whose scenario (`ran`) is known; takes over its cause and fixes.
 [[nodiscard]] Shrunk shrink(const FuzzFinding& finding, const FuzzOptions& options);
 
-// Operations that are left: those listed and, where the sweep is what shows it, the sweep's.
+// Number of operations in the scenario's script, or of its load if it has no script.
 [[nodiscard]] std::uint64_t operations_left(const FuzzScenario& scenario);
 
 }  // namespace loch::fuzz

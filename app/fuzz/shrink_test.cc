@@ -1,6 +1,5 @@
-// Findings made small: of a store of a few lines in every build, and of the protocols' known-bad variants and
-// published holes. What is left shows the same, again and again, and nothing without what is known to cause
-// it.
+// Tests shrinking: findings of a minimal store, of the protocols' known-bad variants and of published holes.
+// The reduced scenario shows the same finding repeatedly, and none when the known cause is switched off.
 #include "app/fuzz/shrink.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +15,7 @@ namespace {
 
 struct Case {
   std::string protocol, mutant, hole;
-  std::uint64_t seed, most;  // operations that may be left
+  std::uint64_t seed, most;  // most: operations that may remain after shrinking
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.protocol << " " << c.mutant << c.hole;
@@ -55,11 +54,12 @@ TEST_P(Shrinking, LeavesFewOperationsThatShowTheSame) {
   EXPECT_LE(shrunk.runs, options.shrink_runs + 4);
   EXPECT_EQ(shrunk.finding.verdict, finding.verdict);
 
-  // The same work gives the same scenario.
+  // Shrinking again gives the same scenario.
   const Shrunk again = shrink(finding, options);
   EXPECT_EQ(to_text(make_replay(again.finding, options)), to_text(make_replay(shrunk.finding, options)));
 
-  // Read from its file, it is the same run; with the variant off nothing shows.
+  // The scenario read back from its replay file is the same run; with the known-bad variant off it shows
+  // nothing.
   auto replay = parse_replay(to_text(make_replay(shrunk.finding, options)), "f.json");
   ASSERT_TRUE(replay) << replay.error().message;
   ASSERT_TRUE(make_runnable(*replay, registry_, "f.json"));
@@ -82,8 +82,8 @@ INSTANTIATE_TEST_SUITE_P(Known, Shrinking,
                                            Case{"pilaf", "growth-without-reset", "", 60, 8},
                                            Case{"herd", "reply-not-awaited", "", 1, 8}));
 
-// A list of what a run did, followed with the same seed, is the same run event by event, while nobody is
-// killed.
+// The script of a run's operations, executed with the same seed, repeats the run event by event, unless a
+// client is killed.
 TEST(Script, OfARunIsTheSameRun) {
   const kv::Registry registry = cli::make_registry();
   std::uint32_t exact = 0;
@@ -101,7 +101,8 @@ TEST(Script, OfARunIsTheSameRun) {
       scenario.plan.load.transcript = nullptr;
       scenario.plan.load.script = transcript.load;
       ASSERT_TRUE(run_scenario(scenario, options.hardware, second));
-      // Who was killed, or crashed, between two operations had not ended; here it has.
+      // A client killed between two operations still had a program to continue; with a script its program may
+      // have ended.
       const bool has_kill = std::ranges::any_of(scenario.sim.faults.schedule, [&](const auto& fault) {
         using Kind = fabric::sim::ScheduledFault::Kind;
         return fault.kind == Kind::kill ||

@@ -1,5 +1,4 @@
-// Finds each known-bad variant, by the seed that is recorded for it if it still does, and makes what it found
-// small.
+// Finds each known-bad variant, by its recorded seed if that still works, and shrinks the finding.
 #include "app/fuzz/shrunk_table.h"
 
 #include <fmt/format.h>
@@ -18,7 +17,7 @@ bool is_found(const FuzzFinding& finding) {
   return finding.verdict != FuzzVerdict::holds && finding.verdict != FuzzVerdict::error;
 }
 
-// The recorded seed finds it unless something was changed since.
+// Finds the variant with the recorded seed or, if the code has changed since, with another seed.
 std::optional<FuzzFinding> find(const FuzzOptions& options, const kv::Module& module,
                                 std::uint64_t recorded) {
   FuzzFinding finding = fuzz_seed(recorded, options, module);
@@ -42,7 +41,7 @@ class Table {
     const Shrunk shrunk = shrink(*finding, options);
     if (cli::was_interrupted()) return;
     const FuzzScenario& left = *shrunk.finding.ran;
-    // The sweep GETs, PUTs and GETs each key.
+    // The final sweep does three operations on each key: GET, PUT, GET.
     const std::size_t swept =
         left.plan.load.swept ? left.plan.load.swept->size() : left.plan.records.preloaded;
     const std::uint64_t operations = operations_left(left) + 3 * swept;
@@ -84,7 +83,7 @@ int measure_shrinking(const FuzzOptions& options, const kv::Registry& protocols)
     one.protocol = protocol;
     if (options.all_mutants) {
       for (const auto& [mutant, what] : module->mutants()) {
-        if (what.first_seed == 0) continue;  // random runs do not find it in reasonable time
+        if (what.first_seed == 0) continue;  // no random run finds it in reasonable time
         one.mutant = mutant;
         table.row(one, *module, fmt::format("`{}`", mutant), what.first_seed);
       }

@@ -1,4 +1,4 @@
-// loch fuzz --mutants --shrunk, --holes --shrunk: how small the scenario becomes that shows each known-bad
+// `loch fuzz` --mutants --shrunk, --holes --shrunk: measures how small a scenario can show each known-bad
 // variant, or each hole of a published design.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace loch::fuzz {
 
-// Prints Markdown, a row for each variant of `protocols` that random runs find, and the median. Exit status:
-// 0; 1: one was not found; 130 interrupted.
+// Prints a Markdown table with a row for each variant of `protocols` that random runs find, and the median.
+// Exit status: 0; 1: a variant was not found; 130: interrupted.
 [[nodiscard]] int measure_shrinking(const FuzzOptions& options, const kv::Registry& protocols);
 
 }  // namespace loch::fuzz

@@ -1,4 +1,4 @@
-// The file's lines, and how parts add up.
+// Reads and writes the lines of a results file, and adds up its parts.
 #include "app/fuzz/sightings.h"
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ Result<SightingsFile> SightingsFile::open(const std::string& path) {
   whole << in.rdbuf();
   std::string text = whole.str();
   if (!in) return fail(ErrorCode::invalid_argument, fmt::format("--results: {} cannot be read", path));
-  const std::size_t kept = text.rfind('\n') + 1;  // npos + 1 is 0
+  const std::size_t kept = text.rfind('\n') + 1;  // no newline: npos + 1 is 0, and the whole text is dropped
   if (kept != text.size()) {
     text.resize(kept);
     std::filesystem::resize_file(path, kept, error);

@@ -1,5 +1,5 @@
-// What loch fuzz --mutants and --holes have measured so far, in a file of JSON lines: one for each part of a
-// stretch of seeds, so that a measurement that was ended goes on.
+// Results of loch fuzz --mutants and --holes in a JSON-lines file, one line for each part of the consecutive
+// seeds, so that an interrupted measurement can continue.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace loch::fuzz {
 
-// What was measured: finds of another commit, of other options or from another first seed are others.
+// Identifies a measurement: results of another commit, other options or another first seed do not count for
+// it.
 struct SightingsKey {
   std::string commit, protocol, variant, settings;
   std::uint64_t first_seed = 1;
@@ -18,13 +19,13 @@ struct SightingsKey {
 
 class SightingsFile {
  public:
-  // Reads what is there; a file that does not exist is made when something is added. An empty path: nothing
-  // is kept. Errors name the file and the line; a last line that was cut off is dropped.
+  // Opens a results file; if it does not exist, the first add() makes it. With an empty path nothing is
+  // stored. Errors name the file and the line; an incomplete last line is dropped.
   [[nodiscard]] static Result<SightingsFile> open(const std::string& path);
 
-  // What the parts so far add up to.
+  // The sum of this measurement's stored parts.
   [[nodiscard]] Sightings of(const SightingsKey& key) const;
-  // A further part, which begins behind those before: `part.finds` are counted from its own first seed.
+  // Appends a part that follows those stored before; `part.finds` are counted from the part's own first seed.
   [[nodiscard]] Result<> add(const SightingsKey& key, const Sightings& part);
 
  private:

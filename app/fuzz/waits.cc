@@ -1,4 +1,4 @@
-// Medians, percentiles and intervals of the waits between finds.
+// Medians, percentiles and confidence intervals of the number of seeds between finds.
 #include "app/fuzz/waits.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,8 @@
 namespace loch::fuzz {
 namespace {
 
-// The smallest number that at least `share` of all are no larger than. `censored`: one more, longer than any.
+// Nearest-rank percentile: the smallest wait that at least `share` of all waits do not exceed. `censored`:
+// there is one more wait, longer than all others. `seeds`: the bound to report for that wait.
 Wait rank_of(const std::vector<std::uint64_t>& sorted, bool censored, double share, std::uint64_t seeds) {
   const std::size_t all = sorted.size() + (censored ? 1 : 0);
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(all)));
@@ -35,18 +36,19 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   }
   std::ranges::sort(waits);
   const bool is_cut = count < starts;
-  // What was waited for in vain: all of the stretch if nothing was found, else the rest of it. A wait of
-  // which no more is known is said to be longer than the longest stretch without a find.
+  // Seeds after the last find: a wait without a find. Its length is unknown, so it is reported as longer than
+  // the longest observed period without a find.
   const std::uint64_t rest = sightings.seeds - before;
   const std::uint64_t longest = std::max(rest, waits.empty() ? 0 : waits.back());
   WaitStatistics s{.starts = count,
                    .median = rank_of(waits, is_cut, 0.5, longest),
                    .ninetieth = rank_of(waits, is_cut, 0.9, longest)};
-  // Seeds up to a find that ended the stretch are a sample by inverse binomial draws: (k - 1) of (n - 1).
+  // If the last find ended the measurement, the sample is an inverse binomial one, and the unbiased share is
+  // (k - 1) / (n - 1).
   const double found = static_cast<double>(is_cut ? count : count - 1);
   const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
   if (n <= 0) return s;
-  constexpr double z = 1.959964;  // quantile of the normal distribution for the central 95 %
+  constexpr double z = 1.959964;  // normal quantile for a central interval of 95 %
   const double p = found / n, middle = p + z * z / (2 * n),
                spread = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
   s.share = p;

@@ -1,10 +1,10 @@
-// How many seeds it takes to find something: a distribution over independent starts, made of one stretch of
-// seeds in which every seed that finds it is noted.
+// How many seeds it takes to find a variant: a distribution over independent starts, from one sequence of
+// seeds in which every seed that finds the variant is noted.
 //
-// Each start begins at the seed behind the one that ended its predecessor. A seed's scenario is drawn from
-// a hash of its number, so that seeds find it or not independently of each other, and the waits of starts
-// that share no seed are independent. Starts spread evenly over the stretch would not be: all that lie
-// before one and the same find end there, and a hundred of them say no more than the few finds do.
+// Each start begins after the seed that ended the previous one. A seed's scenario is drawn from a hash of its
+// number, so that seeds find the variant independently of each other, and waits of starts that share no seed
+// are independent. Evenly spaced starts would not be independent: all starts before the same find end with
+// it, and a hundred of them say no more than the few finds do.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,17 @@
 
 namespace loch::fuzz {
 
-// The finds of one stretch of seeds.
+// The finding seeds among a sequence of consecutive seeds.
 struct Sightings {
-  std::uint64_t seeds = 0;                  // were run, from the first on
-  std::vector<std::uint64_t> finds;         // which of them found it, counted from 1, ascending
-  std::map<std::string, std::uint64_t> by;  // by verdict and profile: "violated, in `hot`"
-  std::uint64_t errors = 0;                 // seeds whose run could not be made; they find nothing
+  std::uint64_t seeds = 0;           // number of seeds that were run
+  std::vector<std::uint64_t> finds;  // numbers of the finding seeds, counted from 1, ascending
+  // Number of finds by verdict and profile, such as "violated, in `hot`".
+  std::map<std::string, std::uint64_t> by;
+  std::uint64_t errors = 0;  // number of seeds whose run could not be made; they count as finding nothing
   friend bool operator==(const Sightings&, const Sightings&) = default;
 };
 
-// A number of seeds, or more than that many: the stretch was over.
+// A wait in seeds; is_more: longer than that, because the sequence ended without a find.
 struct Wait {
   std::uint64_t seeds = 0;
   bool is_more = false;
@@ -32,16 +33,16 @@ struct Wait {
 [[nodiscard]] std::string to_string(Wait wait);
 
 struct WaitStatistics {
-  std::uint64_t starts = 0;  // that found it
-  // Over those starts and the one that the stretch's end cut off, which counts as longer than any. Nearest
-  // rank.
+  std::uint64_t starts = 0;  // number of starts that ended with a find
+  // Nearest-rank percentiles over those starts and the one that the end of the sequence cut off, which counts
+  // as longer than all others.
   Wait median, ninetieth;
-  // The share of seeds that find it, with its interval of 95 % (Wilson). Without bias where the stretch has
-  // its full length; where it ended at the last of the starts, the last find is left out of it.
+  // The share of seeds that find the variant, with its 95 % interval (Wilson). To avoid bias, the last find
+  // is left out if it ended the measurement.
   double share = 0, share_low = 0, share_high = 0;
 };
 
-// Of at most `starts` starts: later finds are not looked at. starts > 0.
+// Statistics of at most `starts` starts (above 0); later finds are ignored.
 [[nodiscard]] WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts);
 
 }  // namespace loch::fuzz

@@ -1,4 +1,4 @@
-// Waits of independent starts, censoring, and the file that keeps them.
+// Tests the waits of independent starts, their censoring, and the results file.
 #include "app/fuzz/waits.h"
 
 #include <gmock/gmock.h>
@@ -16,19 +16,21 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Waits, EachStartBeginsBehindTheFindBefore) {
-  const Sightings s{.seeds = 40, .finds = {3, 4, 14, 34}, .by = {}, .errors = 0};  // waits 3, 1, 10, 20
+  // Finds at waits of 3, 1, 10 and 20 seeds.
+  const Sightings s{.seeds = 40, .finds = {3, 4, 14, 34}, .by = {}, .errors = 0};
   const WaitStatistics of_four = waits_of(s, 4);
   EXPECT_EQ(of_four.starts, 4U);
   EXPECT_EQ(of_four.median, (Wait{3, false}));
   EXPECT_EQ(of_four.ninetieth, (Wait{20, false}));
-  const WaitStatistics of_two = waits_of(s, 2);  // later finds are not looked at
+  const WaitStatistics of_two = waits_of(s, 2);  // uses only the first two finds
   EXPECT_EQ(of_two.starts, 2U);
   EXPECT_EQ(of_two.median, (Wait{1, false}));
   EXPECT_EQ(of_two.ninetieth, (Wait{3, false}));
 }
 
 TEST(Waits, TheStartThatTheEndCutOffCountsAsTheLongest) {
-  const Sightings s{.seeds = 40, .finds = {3, 4, 14}, .by = {}, .errors = 0};  // 3, 1, 10, and more than 26
+  // Waits of 3, 1, 10, and one of more than 26.
+  const Sightings s{.seeds = 40, .finds = {3, 4, 14}, .by = {}, .errors = 0};
   const WaitStatistics waits = waits_of(s, 100);
   EXPECT_EQ(waits.starts, 3U);
   EXPECT_EQ(waits.median, (Wait{3, false}));
@@ -42,11 +44,12 @@ TEST(Waits, NothingFoundIsMoreThanTheStretch) {
   EXPECT_EQ(to_string(waits.median), "> 2000");
   EXPECT_EQ(to_string(waits.ninetieth), "> 2000");
   EXPECT_EQ(waits.share, 0);
-  EXPECT_GT(waits.share_high, 0.001);  // 2,000 seeds in vain say that it is at most 0.2 %
+  EXPECT_GT(waits.share_high, 0.001);  // after 2,000 seeds without a find, the share may still be up to 0.2 %
   EXPECT_LT(waits.share_high, 0.002);
 }
 
-// Of a thing that one seed in 25 finds, the median is 17 and the 90th percentile 57 (geometric distribution).
+// If one seed in 25 finds it, the median of the geometric distribution is 17 seeds and its 90th percentile
+// 57.
 TEST(Waits, AreThoseOfTheGeometricDistribution) {
   Rng rng(1, "waits");
   Sightings s;
@@ -80,7 +83,7 @@ TEST_F(SightingsKept, PartsAddUpAndGoOnAfterAnEnd) {
   auto file = SightingsFile::open(path_);
   ASSERT_TRUE(file);
   ASSERT_TRUE(file->add(key_, part_));
-  append("{\"version\":1,\"comm");  // killed while it was written
+  append("{\"version\":1,\"comm");  // a line cut off because the process was killed
   auto again = SightingsFile::open(path_);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->of(key_), part_);

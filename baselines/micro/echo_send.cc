@@ -1,4 +1,4 @@
-// The store of micro-echo by SEND: clients and servers with receive buffers, and the traffic between them.
+// The store of micro-echo by SEND: receive buffers of clients and servers, and the messages between them.
 #include "baselines/micro/echo_send.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ class SendEchoClient final : public kv::Client {
     if (slot == 0) fabric::post_receives(worker, receiving_);
   }
 
-  // Nothing is stored: a GET finds nothing.
+  // GET sends an echo request; since nothing is stored, it returns not_found.
   coro::Task<kv::OpResult> get(kv::Key, fabric::OpStats* stats) override {
     co_return co_await echo(store_.settings_.small_bytes, kv::OpStatus::not_found, stats);
   }
@@ -106,7 +106,7 @@ Result<> SendEchoStore::setup_node(fabric::Fabric& fabric, NodeId node) {
                             device.mtu_bytes, largest()));
   }
   const kv::DeployConfig& shape = settings_.shape;
-  // Each client slot has one message on its way to a server; two: one may be late.
+  // Each window slot may have two messages on the way to a server: the present one, and a late one.
   const std::uint32_t slots = shape.driving_nodes() * shape.client_workers * shape.window;
   client_buffers_ = std::min(device.recv_queue_depth, 2 * shape.window + 8);
   server_buffers_ = std::min(device.recv_queue_depth, 2 * slots + 8);

@@ -1,5 +1,5 @@
-// micro-echo by SEND: a server answers each message with one of the other size. Messages are all alike, so
-// any reply ends any operation of its worker.
+// micro-echo by SEND: a server answers each message with one of another size. All messages are alike, so any
+// reply ends any operation of its worker.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,9 @@ class SendEchoStore final : public kv::Store {
  private:
   friend class SendEchoClient;
   struct Node {
-    fabric::Region* source = nullptr;    // payload of the requests; its contents are not used
-    fabric::Region* messages = nullptr;  // receive buffers: clients' first, then servers'
+    fabric::Region* source = nullptr;  // payload of the requests; its content does not matter
+    // Receive buffers, those of client workers before those of server workers.
+    fabric::Region* messages = nullptr;
   };
   [[nodiscard]] fabric::Traffic traffic(std::uint32_t bytes, const fabric::Capabilities& device) const;
   [[nodiscard]] std::uint32_t largest() const;
@@ -36,7 +37,7 @@ class SendEchoStore final : public kv::Store {
   [[nodiscard]] fabric::Receiving of_server(const Node& node, std::uint32_t server) const;
 
   EchoSettings settings_;
-  std::uint32_t client_buffers_ = 0, server_buffers_ = 0;  // a worker
+  std::uint32_t client_buffers_ = 0, server_buffers_ = 0;  // number of receive buffers of each worker
   std::map<fabric::NodeId, Node> nodes_;
   std::atomic<std::uint64_t> answered_ = 0, timeouts_ = 0, reconnects_ = 0;
 };

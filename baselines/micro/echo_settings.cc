@@ -1,4 +1,4 @@
-// Options of micro-echo: their table, and the decisions made from them.
+// Options of micro-echo: their table, and the settings derived from them.
 #include "baselines/micro/echo_settings.h"
 
 #include <string>

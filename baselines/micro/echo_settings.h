@@ -12,10 +12,11 @@ namespace loch::micro {
 
 struct EchoSettings {
   kv::DeployConfig shape;
-  bool by_write = true;       // false: by SEND
-  bool keeps_server = false;  // a window slot asks one server worker all the time; else all in turn
+  bool by_write = true;       // true: messages are WRITEs; false: SENDs
+  bool keeps_server = false;  // true: a window slot always uses the same server worker; false: all in turn
   fabric::Transport transport = fabric::Transport::rc;
-  std::uint32_t small_bytes = 8;  // of a GET's request and of a PUT's reply; the other has the value's size
+  // Bytes of a GET's request and of a PUT's reply; the other message has the value's size.
+  std::uint32_t small_bytes = 8;
   std::uint32_t inline_up_to = 0;
   Nanos retry_after = 0, give_up_after = 0, reconnect_timeout = 0;
 };

@@ -1,4 +1,4 @@
-// The store of micro-echo by WRITE: a write channel whose server answers with a frame of the other size.
+// The store of micro-echo by WRITE: a write channel whose server answers with a frame of another size.
 #include "baselines/micro/echo_write.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using fabric::NodeId;
 using fabric::Worker;
 
 namespace {
-// Codes of frames: which of the two messages has the size of a value.
+// Codes of frames, which tell whether the request or the reply has the size of a value.
 constexpr std::uint8_t code_get = 1, code_put = 2;
 constexpr std::uint32_t sealed = rpc::trailer_bytes;
 
@@ -42,7 +42,7 @@ rpc::ChannelConfig channel_config(const EchoSettings& settings) {
   return config;
 }
 
-// Answers, whatever is asked: nobody looks at the bytes.
+// Request handler that answers every request without reading its content.
 class Answering final : public rpc::Handler {
  public:
   coro::Task<std::uint8_t> handle(rpc::Request request, ReplyPlace /*reply*/) override {
@@ -64,7 +64,7 @@ class WriteEchoClient final : public kv::Client {
     store_.timeouts_.fetch_add(caller_.counts().timeouts, std::memory_order_relaxed);
   }
 
-  // Nothing is stored: a GET finds nothing.
+  // GET sends an echo request; since nothing is stored, it returns not_found.
   coro::Task<kv::OpResult> get(kv::Key, fabric::OpStats* stats) override {
     co_return co_await echo(code_get, kv::OpStatus::not_found, stats);
   }

@@ -1,5 +1,5 @@
-// micro-echo by WRITE: request and reply are written into polled memory of the peer, the pattern of which
-// Nessie 2015 (Figure 1) shows what a READ saves.
+// micro-echo by WRITE: requests and replies are written into memory that the peer polls; Nessie 2015 (figure
+// 1) compares READs with this pattern.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Fills a cuckoo or linear-probing table in local memory and looks keys up in it, counting slots.
+// Fills a cuckoo or linear-probing table in local memory, and counts the slots that look-ups access.
 #include "baselines/micro/lookup.h"
 
 #include <fmt/format.h>
@@ -86,7 +86,7 @@ void LookupTable::insert_linearly() {
     cuckoo::KeyHash hash = family_.hash(key(record));
     std::uint64_t slot = hash.candidate(0).slot;
     while (owners_[slot] != free_slot)
-      slot = slot + 1 == slots() ? 0 : slot + 1;  // ends, because fill < 1 leaves a free slot
+      slot = slot + 1 == slots() ? 0 : slot + 1;  // ends, because fill < 1 guarantees a free slot
     owners_[slot] = record;
   }
 }

@@ -1,6 +1,6 @@
-// micro-cuckoo: look-ups in a hash table of this process's own memory, the table of common/cuckoo or one with
-// linear probing, and how many slots each takes. No fabric carries anything. The table is what preloading
-// leaves: PUTs and DELETEs look up too, and change nothing.
+// micro-cuckoo: look-ups in a hash table in local memory (common/cuckoo's table, or one with linear probing),
+// with the number of slots that each accesses. Nothing is sent over the fabric. The table stays as it was
+// preloaded: PUTs and DELETEs only look up their key.
 #pragma once
 
 #include <atomic>
@@ -19,22 +19,22 @@ namespace loch::micro {
 struct LookupSettings {
   kv::DeployConfig shape;
   bool is_linear = false;
-  std::uint32_t functions = 3;  // of the cuckoo table; linear probing has one
+  std::uint32_t functions = 3;  // number of hash functions of the cuckoo table; linear probing has one
   double fill = 0.75;
 };
 [[nodiscard]] std::vector<kv::OptionSpec> lookup_option_specs();
 [[nodiscard]] Result<LookupSettings> decide_lookup(const kv::DeployConfig& shape, const kv::Options& options);
 
-// Which key is in which slot, and the keys. Constant once it is built.
+// The keys, and which slot holds which key. Immutable after build().
 class LookupTable {
  public:
   static constexpr std::uint32_t free_slot = 0xFFFF'FFFF;
   struct Probes {
     std::uint32_t slots = 0, hashes = 0;
-    std::optional<std::uint32_t> record;  // number of the record that was found
+    std::optional<std::uint32_t> record;  // number of the record found; nullopt if absent
   };
 
-  // `exhausted`: the keys do not fit the table at this fill.
+  // Fails with `exhausted` if the keys do not fit the table at this fill.
   [[nodiscard]] static Result<std::unique_ptr<LookupTable>> build(const LookupSettings& settings,
                                                                   const kv::Dataset& data);
   [[nodiscard]] Probes look_up(std::span<const std::byte> key) const;
@@ -57,7 +57,7 @@ class LookupTable {
   std::vector<std::uint32_t> owners_;
 };
 
-// Slots that a look-up of each key that is there takes.
+// Statistics of the number of slots that look-ups of the present keys access.
 struct ProbeStats {
   double mean = 0, median = 0, most = 0;
 };
@@ -70,7 +70,7 @@ class LookupStore final : public kv::Store {
     return {};
   }
   [[nodiscard]] Result<> connect(fabric::Fabric& /*fabric*/) override { return {}; }
-  // Each process has one table, of all records.
+  // Builds one table with all records in each process.
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) override {
     co_return;

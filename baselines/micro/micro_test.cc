@@ -1,4 +1,5 @@
-// The microbenchmarks as protocols: what an operation posts, on every fabric, and what is refused.
+// Tests the microbenchmarks as protocols: the work requests of an operation on every fabric, and which
+// options are refused.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ Result<measure::PointResult> run(const Words& flags) {
   LOCH_ASSIGN(auto result, run_point(options, *module, 0, Place{}));
   return std::move(result.point);
 }
-// Flags with their values; a flag of `more` replaces the same flag of `flags`.
+// Combines two lists of flags with their values; a flag in `more` replaces the same flag in `flags`.
 Words with(Words flags, const Words& more) {
   for (std::size_t i = 0; i + 1 < more.size(); i += 2) {
     const auto there = std::ranges::find(flags, more[i]);
@@ -89,7 +90,7 @@ TEST_P(OnFabric, UnreliableTransportsDoTheSame) {
   }
 }
 
-// An operation of a round is as many work requests, each waited for.
+// With --micro-verbs.round 24, an operation is 24 work requests one after another.
 TEST_P(OnFabric, ARoundIsManyWorkRequests) {
   const auto point =
       run(verbs(GetParam(), {"--micro-verbs.round", "24", "--operations", "200", "--get", "1"}));
@@ -99,7 +100,8 @@ TEST_P(OnFabric, ARoundIsManyWorkRequests) {
   EXPECT_EQ(tally.of(OpKind::get).requests.read, 24 * 200);
 }
 
-// Unreliable SENDs end when they have left; with credits they come no faster than they are received.
+// Unreliable SENDs complete when they have left the sender; with credits, senders are limited to the rate at
+// which messages are received.
 TEST_P(OnFabric, CreditsHoldSendersBack) {
   const Words sends = {"--micro-verbs.verb",
                        "send",
@@ -114,7 +116,7 @@ TEST_P(OnFabric, CreditsHoldSendersBack) {
   const auto point = run(verbs(GetParam(), sends));
   ASSERT_TRUE(point) << point.error().message;
   EXPECT_EQ(tally_of(*point).completed(), 2000U);
-  // In real time a server that gets no core for longer than senders are patient (100 us) loses some.
+  // In real time, messages are lost if a server thread gets no core for longer than senders wait (100 us).
   const int lost = GetParam() == std::string("sim") ? 32 : 800;
   EXPECT_GE(point->protocol_counters.at("received"), 4 * 2000 - lost);
 }
@@ -153,7 +155,7 @@ Words echo(const std::string& fabric, const Words& more) {
               more);
 }
 
-// A request of 24 + 8 bytes and a reply of 256 + 8 for a GET, the other way round for a PUT.
+// A GET has a request of 24 + 8 bytes and a reply of 256 + 8; a PUT the other way round.
 TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   const auto point = run(echo(GetParam(), {}));
   ASSERT_TRUE(point) << point.error().message;
@@ -167,8 +169,8 @@ TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   EXPECT_EQ(point->protocol_counters.at("answered"), 2000);
 }
 
-// One of two server workers shares its core with a background worker: who keeps to the other one loses
-// nothing.
+// One of two server workers shares its core with a background worker; a client that only uses the other one
+// is not slowed down.
 TEST_P(OnFabric, AnEchoMayKeepToOneServer) {
   if (GetParam() != std::string("sim")) GTEST_SKIP() << "needs simulated background workers";
   const auto completed = [](const char* server) {
@@ -191,12 +193,14 @@ TEST_P(OnFabric, AnEchoBySendIsAnsweredByASend) {
         run(echo(GetParam(), {"--micro-echo.by", "send", "--micro-echo.transport", transport}));
     ASSERT_TRUE(point) << point.error().message;
     const measure::Tally tally = tally_of(*point);
-    // In real time a datagram may come before the buffer for it: lost, and its operation unanswered.
+    // In real time a datagram may arrive before a receive buffer is posted: then it is lost, and its
+    // operation gets no reply.
     const std::uint64_t lost = transport != "rc" && GetParam() != std::string("sim") ? 8 : 0;
     EXPECT_GE(tally.completed(), 2000U - lost) << transport;
     const std::uint64_t unanswered = 2000 - tally.completed();
     std::uint64_t payload = 0, sent = 0,
-                  received = 0;  // any reply ends any operation of its worker, so of all of them
+                  // A reply ends any waiting operation of its worker, so single operations cannot be checked.
+        received = 0;
     for (const OpKind kind : {OpKind::get, OpKind::put}) {
       const measure::RequestTotals& requests = tally.of(kind).requests;
       sent += requests.send;
@@ -217,7 +221,8 @@ Words lookups(const std::string& fabric, const Words& more) {
               more);
 }
 
-// Linear probing: Knuth's (1 + 1 / (1 - fill)) / 2. The cuckoo table never takes more slots than functions.
+// Linear probing accesses (1 + 1 / (1 - fill)) / 2 slots on average (Knuth). The cuckoo table never accesses
+// more slots than it has hash functions.
 TEST_P(OnFabric, LookUpsTakeTheSlotsThatTheTableSays) {
   for (const std::string table : {"cuckoo", "linear"}) {
     const auto point =
@@ -267,11 +272,11 @@ TEST(MicroRefuses, WhatCannotBe) {
               HasSubstr("inlines"));
 }
 
-// A regression guard, and no evidence for the simulator: it was calibrated on these very rates. What could
-// fail is that the load generator, through a protocol, still reaches what the calibration's own loops do.
+// A regression test, not evidence for the simulator, which was calibrated on these rates: it checks that the
+// load generator reaches through a protocol the rates that the calibration's own loops reach.
 struct Card {
   const char* what;
-  double mops;  // work requests, or echoes, a second; published
+  double mops;  // published million work requests (or echoes) a second
   Words flags;
 };
 TEST(MicroProtocols, RegressionGuardTheCalibratedRatesOfTheCards) {

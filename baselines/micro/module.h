@@ -1,5 +1,5 @@
-// Microbenchmarks as protocols of the same load generator: an operation is traffic of one kind, and
-// nothing is stored. docs/protocols/micro-verbs.md.
+// Microbenchmarks as protocols, driven by the same load generator: an operation is one kind of traffic, and
+// nothing is stored (docs/protocols/micro-verbs.md).
 #pragma once
 
 #include <memory>

@@ -26,7 +26,8 @@ Transport transport_of(const std::string& text) {
 
 Result<> refuse(std::string why) { return fail(ErrorCode::invalid_argument, std::move(why)); }
 
-// Which node's rate is meant: the one that is posted to, or the one that posts.
+// Checks the direction, which says whose rate is measured: that of the node that posts, or of the node that
+// is posted to.
 Result<> check_direction(const Settings& settings, const std::string& direction) {
   const kv::DeployConfig& shape = settings.shape;
   const std::string flag = "--" + key(settings.kind, "direction");

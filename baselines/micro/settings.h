@@ -23,11 +23,12 @@ struct Settings {
   kv::DeployConfig shape;
   fabric::Traffic traffic;
   Inlining inlining = Inlining::as_it_fits;
-  std::uint32_t round = 1;    // turns of an operation, to the serving nodes in turn
-  std::uint32_t credits = 0;  // SENDs on their way in the whole cluster, at most; 0: any number
+  std::uint32_t round = 1;    // number of work requests in an operation, posted to the serving nodes in turn
+  std::uint32_t credits = 0;  // most SENDs on the way in the whole cluster; 0: no bound
   Nanos reconnect_timeout = 0;
 
-  // Places that are read and written on a node that serves, and a landing place of a client's.
+  // Number of blocks of memory that a serving node offers to requests; a client's landing buffer has the size
+  // of one block.
   static constexpr std::uint32_t places = 64;
   [[nodiscard]] std::uint32_t place_bytes() const {
     return (traffic.bytes < 8 ? 8 : traffic.bytes + 63) / 64 * 64 + 64;

@@ -1,5 +1,5 @@
-// The store of micro-verbs and micro-atomic: regions, receivers, and a client whose operation is one turn of
-// traffic.
+// The store of micro-verbs and micro-atomic: regions, receivers, and a client whose operation is one round of
+// work requests.
 #include "baselines/micro/store.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ class TrafficClient final : public kv::Client {
       epochs_[node] = worker.epoch(static_cast<NodeId>(node));
   }
 
-  // Nothing is stored: a GET finds nothing.
+  // GET issues the configured traffic; since nothing is stored, it returns not_found.
   coro::Task<kv::OpResult> get(kv::Key, fabric::OpStats* stats) override {
     co_return co_await operate(kv::OpStatus::not_found, stats);
   }
@@ -60,7 +60,7 @@ class TrafficClient final : public kv::Client {
     *is_ok = *is_ok && done;
   }
 
-  // Waits while all credits are out; not for ever, because a message that is lost gives none back.
+  // Waits until a credit is free, for a bounded time, because a lost message returns no credit.
   coro::Task<void> credit() {
     constexpr Nanos look = 100, patience = 100'000;
     const Nanos give_up = worker_.now() + patience;
@@ -92,7 +92,7 @@ class TrafficClient final : public kv::Client {
     return {.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
   }
 
-  // After an error the connection is made anew, and the region that it reached is looked up again.
+  // Reconnects after an error, and looks up the peer's region again.
   coro::Task<bool> reach(NodeId node) {
     if (store_.settings_.traffic.transport != fabric::Transport::rc) co_return true;
     if (worker_.connected(node) && worker_.epoch(node) == epochs_[node]) [[likely]]
@@ -208,7 +208,7 @@ std::map<std::string, double> TrafficStore::counters() const {
     all["received"] = static_cast<double>(came);
   }
   if (settings_.traffic.verb == fabric::Verb::faa) {
-    double sum = 0;  // sum of all counters: each executed FAA has added 1
+    double sum = 0;  // sum of all counters; each executed FAA has added 1
     for (const auto& [id, node] : nodes_) {
       for (std::uint64_t i = 0; node.places != nullptr && i < settings_.traffic.words; ++i)
         sum += static_cast<double>(fabric::load_word(node.places->at(8 * i)));

@@ -1,5 +1,5 @@
-// micro-verbs and micro-atomic: every operation is one turn of the same traffic, to the nodes that serve
-// in turn.
+// micro-verbs and micro-atomic: every operation is one round of equal work requests to the serving nodes in
+// turn.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class TrafficStore final : public kv::Store {
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
-  // Nothing is stored.
+  // Stores nothing.
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
@@ -29,23 +29,23 @@ class TrafficStore final : public kv::Store {
  private:
   friend class TrafficClient;
   struct Node {
-    fabric::Region* places = nullptr;    // read, written, counted in; of a node that serves
-    fabric::Region* landing = nullptr;   // one place for each client slot; of a node that drives
-    fabric::Region* messages = nullptr;  // receive buffers; of a node that serves, for SENDs
+    fabric::Region* places = nullptr;    // memory of a serving node for READs, WRITEs and atomics
+    fabric::Region* landing = nullptr;   // one buffer for each window slot of a node that drives load
+    fabric::Region* messages = nullptr;  // receive buffers of a serving node, for SENDs
     std::size_t first_received = 0;      // index in received_ of the node's first server worker
   };
   [[nodiscard]] fabric::Receiving receiving(const Node& node, std::uint32_t server,
                                             std::uint32_t buffers) const;
 
-  // SENDs that were posted and have not come; what is lost never comes.
+  // Number of SENDs that were posted and not received; includes lost messages.
   [[nodiscard]] std::uint64_t on_their_way();
 
   Settings settings_;
   fabric::Fabric* fabric_ = nullptr;
   std::uint32_t buffers_ = 0;
-  std::map<fabric::NodeId, Node> nodes_;  // of this process
+  std::map<fabric::NodeId, Node> nodes_;  // nodes of this process
   std::vector<fabric::RemoteRegion> places_;
-  std::deque<fabric::Counted> received_;  // by each server worker of this process
+  std::deque<fabric::Counted> received_;  // messages received by each server worker of this process
   std::atomic<std::uint64_t> posted_ = 0, errors_ = 0, reconnects_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Finds this process's cgroup or autogroup, and makes a cgroup with a quota where that is allowed.
+// Finds the cgroup or autogroup of this process, and creates a cgroup with a CPU quota where the system
+// permits it.
 #include "common/background_load/cpu_group.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@
 namespace loch::background {
 namespace {
 
-constexpr int period_us = 100'000;  // the kernel's own
+constexpr int period_us = 100'000;  // quota period of a cgroup: Linux's default of 100 ms
 
 std::string line_of(const std::string& path) {
   std::ifstream in(path);
@@ -35,7 +36,7 @@ bool has_word(const std::string& text, std::string_view word, char separator) {
   return false;
 }
 
-// One write(2): the kernel judges it as a whole.
+// Writes `text` by one write(2), because the kernel parses each write to a cgroup file separately.
 Result<> put(const std::string& path, const std::string& text) {
   std::ofstream out(path);
   out << text << std::flush;
@@ -43,11 +44,13 @@ Result<> put(const std::string& path, const std::string& text) {
   return fail(ErrorCode::unsupported, fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
 }
 
-// Mount point of the hierarchy whose path starts at its root. `version` 1: that of the cpu controller.
+// Returns the mount point of the cgroup hierarchy (for version 1: of the hierarchy with the cpu
+// controller) that is mounted with its root directory "/".
 std::optional<std::string> mount_of(int version, const std::string& mounts) {
   std::ifstream in(mounts);
   for (std::string line; std::getline(in, line);) {
-    // 36 35 98:0 /root /mount/point options … - type source super-options
+    // The format of a line of /proc/self/mountinfo: 36 35 98:0 /root /mount/point options … - type source
+    // super-options
     const auto dash = line.find(" - ");
     if (dash == std::string::npos) continue;
     std::istringstream before(line.substr(0, dash)), after(line.substr(dash + 3));
@@ -70,8 +73,9 @@ Result<std::string> make_folder(const std::string& parent) {
               fmt::format("no cgroup can be made in {}: {}", parent, std::strerror(errno)));
 }
 
-// Version 2 has processes in leaves only: a new group is a child where ours gives the controller to its
-// children (as the root may), else a sibling.
+// Returns the folder in which a new cgroup can be created. In cgroup version 2 only leaves may hold
+// processes: the new cgroup is a child of this process's cgroup if that delegates the cpu controller to
+// its children (as the root cgroup may), else a sibling.
 Result<std::string> parent_for(const Cgroup& cgroup) {
   if (cgroup.version == 1) return cgroup.folder;
   const std::string above = std::filesystem::path(cgroup.folder).parent_path();
@@ -99,11 +103,12 @@ std::optional<Cgroup> find_cgroup(const CgroupPaths& paths) {
     const auto mount = mount_of(version, paths.mounts);
     if (!mount) continue;
     Cgroup found{version, *mount + (path == "/" ? "" : path), path};
-    if (version == 1) return found;  // in version 1 a controller belongs to one hierarchy only
+    if (version == 1) return found;  // cgroup version 1 attaches each controller to one hierarchy only
     unified = std::move(found);
   }
   if (!unified) return std::nullopt;
-  // The root has no cgroup.controllers to speak of: all that version 2 has are there.
+  // The cgroup counts only if its cgroup.controllers lists the cpu controller. The root cgroup of version
+  // 2 lists all controllers of that hierarchy.
   const bool has_cpu = has_word(line_of(unified->folder + "/cgroup.controllers"), "cpu", ' ');
   return has_cpu ? unified : std::nullopt;
 }

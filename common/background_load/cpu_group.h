@@ -1,8 +1,9 @@
-// The scheduling group that background workers and the command that they disturb share.
+// The kernel's scheduling group that background workers share with the command that they disturb.
 //
-// Linux divides CPU time between groups first and between the tasks of a group then. With autogroup (the
-// default) every session is a group: background workers of another session do no more harm at four than at
-// one. Inside a cgroup with the cpu controller that cgroup is the group, whatever the session.
+// Linux divides CPU time first between groups, then between the tasks of each group. With autogroup (the
+// default) every session is a group: four background workers in another session take no more CPU time
+// than one. A process in a cgroup with the cpu controller belongs to that cgroup's group, whatever its
+// session.
 #pragma once
 
 #include <sys/types.h>
@@ -17,47 +18,54 @@
 
 namespace loch::background {
 
-// The scheduling group of this process.
+// The kernel's scheduling group of this process.
 struct GroupFacts {
-  std::string kind;  // "cgroup v2", "cgroup v1", "session" (by autogroup), "none" (every task alone)
-  std::string path;  // of the cgroup, "" where there is none with the cpu controller
+  // kind of group: "cgroup v2", "cgroup v1", "session" (autogroup), "none" (each task is scheduled by
+  // itself)
+  std::string kind;
+  std::string path;  // path of the cgroup with the cpu controller; "" if this process is in none
   pid_t session = 0;
-  std::optional<int> autogroup;  // kernel.sched_autogroup_enabled; none: the kernel has no such thing
+  // kernel.sched_autogroup_enabled (0 or 1); no value: the kernel lacks autogroup
+  std::optional<int> autogroup;
 };
 [[nodiscard]] GroupFacts current_group();
-// The "group" of results.
+// Formats the scheduling group as the "group" object of the result document.
 [[nodiscard]] nlohmann::ordered_json to_json(const GroupFacts& facts);
 
-// Where the cgroup file systems are. A test has its own.
+// The files of /proc that name this process's cgroups and their mount points; tests pass files of their
+// own.
 struct CgroupPaths {
   std::string self = "/proc/self/cgroup";
   std::string mounts = "/proc/self/mountinfo";
 };
 
-// A cgroup with the cpu controller.
+// A cgroup (version 1 or 2) that has the cpu controller.
 struct Cgroup {
   int version = 2;
-  std::string folder;  // in the file system
-  std::string path;    // as /proc/self/cgroup has it
+  std::string folder;  // path of the cgroup's folder in the mounted cgroup file system
+  std::string path;    // path of the cgroup as listed in /proc/self/cgroup
 };
 [[nodiscard]] std::optional<Cgroup> find_cgroup(const CgroupPaths& paths = {});
 
-// A cgroup of our own, in which this process is while it lives; children are born into it.
+// A new cgroup that holds this process for as long as the CpuGroup object lives. Child processes forked
+// meanwhile start in that cgroup.
 class CpuGroup {
  public:
   struct Throttled {
     std::uint64_t periods = 0;
     double seconds = 0;
   };
-  // `quota`: CPU time a second that all of the group together may have; none: no limit. Errors are
-  // `unsupported`, with the reason, where no cgroup with the cpu controller can be made.
+  // Creates the cgroup and moves this process into it. `quota`: CPU time in seconds per second that all
+  // processes of the group together may use; no value means no limit. Fails with `unsupported` and the
+  // reason where no cgroup with the cpu controller can be created.
   [[nodiscard]] static Result<std::unique_ptr<CpuGroup>> make(std::optional<double> quota,
                                                               const CgroupPaths& paths = {});
-  ~CpuGroup();  // moves this process back, and removes the cgroup unless others are in it
+  // moves this process back to its former cgroup; removes the new cgroup unless other processes are in it
+  ~CpuGroup();
   CpuGroup(const CpuGroup&) = delete;
   CpuGroup& operator=(const CpuGroup&) = delete;
 
-  // How often, and for how long, the quota stopped the group.
+  // Number of quota periods in which the kernel stopped the group, and for how many seconds in all.
   [[nodiscard]] Throttled throttled() const;
   [[nodiscard]] const std::string& folder() const { return own_.folder; }
 
@@ -65,7 +73,7 @@ class CpuGroup {
   CpuGroup() = default;
 
   Cgroup own_;
-  std::string back_;  // folder of the cgroup that this process came from
+  std::string back_;  // folder of the cgroup to which the destructor returns this process
 };
 
 }  // namespace loch::background

@@ -17,12 +17,13 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The cgroup that is found; version 0 if none is.
+// Returns the cgroup that find_cgroup() finds; its version is 0 if it finds none.
 Cgroup found_in(const CgroupPaths& paths = {}) {
   return find_cgroup(paths).value_or(Cgroup{.version = 0, .folder = "", .path = ""});
 }
 
-// A tree that looks like the kernel's. Files are plain here: what is written to them stays.
+// A folder laid out like the kernel's cgroup file system, but of plain files: text written to them
+// remains.
 class FakeCgroups : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(root_); }
@@ -33,8 +34,8 @@ class FakeCgroups : public testing::Test {
     std::ofstream(root_ / name) << text;
   }
   CgroupPaths paths() { return {(root_ / "self").string(), (root_ / "mounts").string()}; }
-  // What make() made in `parent`: mkdir in this tree makes no files, so the writes fail where the kernel's
-  // would not. The folder is then left for the test to look at.
+  // Returns the path of `name` in the fake tree. CpuGroup::make() fails here: a plain mkdir creates no
+  // control files as the kernel's file system does. The new folder then remains for the test to inspect.
   [[nodiscard]] std::string at(const std::string& name) const { return (root_ / name).string(); }
 
   std::filesystem::path root_ =
@@ -108,7 +109,7 @@ TEST(CpuGroup, ThisMachineHasAnAnswer) {
   EXPECT_EQ(to_json(facts).at("kind"), facts.kind);
 }
 
-// Where a cgroup can be made, it is this process's while it lives.
+// While a CpuGroup exists, this process is in its cgroup; afterwards it is back in the cgroup before.
 TEST(CpuGroup, IsEnteredAndLeft) {
   const Cgroup before = found_in();
   auto made = CpuGroup::make(std::nullopt);

@@ -1,4 +1,5 @@
-// Forks processes that compute SHA-256 until told to stop, and counts their hashes and CPU time.
+// Forks background processes that compute SHA-256 until they are stopped, and counts their hashes and CPU
+// time.
 #include "common/background_load/cpu_load.h"
 
 #include <fcntl.h>
@@ -20,7 +21,8 @@
 namespace loch::background {
 namespace {
 
-// The message of a worker over the pipe before it waits for go().
+// The byte that each worker process writes to the pipe before it waits for go(): ready, or why it cannot
+// run.
 enum Ready : char { ready = 'r', no_such_core = 'c', no_digest = 'd' };
 
 [[nodiscard]] Nanos cpu_of(pid_t pid) {
@@ -49,14 +51,15 @@ struct Pipe {
 
 }  // namespace
 
-struct alignas(64) CpuLoad::Counter {  // a line each: workers share nothing but the cores
+struct alignas(64) CpuLoad::Counter {  // one cache line per worker, so that workers compete for cores alone
   std::atomic<std::uint64_t> hashes;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 };
 
 namespace {
 
-// The work of a background worker, until it is killed. Never returns.
+// The loop of a background worker: hashes `buffer_bytes` bytes again and again until the process is
+// killed.
 [[noreturn]] void hash_for_ever(std::atomic<std::uint64_t>& hashes, std::uint32_t buffer_bytes) {
   EVP_MD_CTX* const context = EVP_MD_CTX_new();
   const EVP_MD* const sha256 = EVP_sha256();
@@ -68,7 +71,7 @@ namespace {
         EVP_DigestUpdate(context, buffer.data(), buffer.size()) != 1 ||
         EVP_DigestFinal_ex(context, digest.data(), &length) != 1)
       break;
-    // Each hash depends on the one before: none can be left out.
+    // The digest becomes part of the next input, so that the compiler cannot leave out any hash.
     std::memcpy(buffer.data(), digest.data(), std::min<std::size_t>(length, buffer.size()));
     hashes.store(++done, std::memory_order_relaxed);
   }
@@ -108,7 +111,8 @@ Result<std::unique_ptr<CpuLoad>> CpuLoad::start(const CpuLoadConfig& config) {
       mmap(nullptr, load->counters_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return fail(ErrorCode::exhausted, "background workers: no memory for their counters");
-  load->counters_ = static_cast<Counter*>(memory);  // zeroed: no worker has hashed yet
+  // mmap() zeroes the pages, so every hash counter begins at 0
+  load->counters_ = static_cast<Counter*>(memory);
   const Pipe go = Pipe::make(), told = Pipe::make();
   load->go_ = go.to;
   Result<> ok;
@@ -122,7 +126,7 @@ Result<std::unique_ptr<CpuLoad>> CpuLoad::start(const CpuLoadConfig& config) {
                 fmt::format("background workers: cannot start worker {}: {}", i, std::strerror(errno)));
     } else if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);  // the parent died before this process asked to die with it
+      if (getppid() != parent) _exit(1);  // the parent died before prctl(PR_SET_PDEATHSIG) took effect
       for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
       prctl(PR_SET_NAME, "loch-hog");
       close(go.to);
@@ -171,7 +175,7 @@ std::uint32_t CpuLoad::stop() {
   std::vector<Nanos> cpu;
   for (const pid_t pid : pids_) {
     siginfo_t info{};
-    // Not reaped yet, so that the process id and its CPU clock are still valid.
+    // WNOWAIT does not reap the child, so that its process id and its CPU clock remain valid.
     if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid)
       ++lost_;
     cpu.push_back(cpu_of(pid));

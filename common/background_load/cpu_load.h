@@ -1,6 +1,6 @@
-// Background CPU workers: processes that compute SHA-256 (OpenSSL) for ever and count their hashes, as those
-// that disturb the servers of Nessie 2015 and 2017. A process each, so that their time and their death are
-// nobody else's.
+// Background CPU workers: processes that compute SHA-256 (OpenSSL) in a loop and count their hashes, like
+// those that disturb the servers in the papers on Nessie of 2015 and 2017. Each worker is a process of
+// its own, so that its CPU time can be read separately and its death ends no other worker.
 #pragma once
 
 #include <sys/types.h>
@@ -16,42 +16,46 @@ namespace loch::background {
 
 struct CpuLoadConfig {
   std::uint32_t workers = 1;
-  std::vector<std::uint32_t> cores;  // worker i stays on cores[i % size]; empty: wherever the kernel puts it
-  std::uint32_t buffer_bytes = 64;   // hashed again and again
+  // worker i is pinned to cores[i % size]; if empty, workers are not pinned
+  std::vector<std::uint32_t> cores;
+  std::uint32_t buffer_bytes = 64;  // input of one SHA-256 computation
 };
 
-// What one worker has done so far.
+// Hashes and CPU time of one background worker since it started.
 struct WorkerUsage {
   std::uint64_t hashes = 0;
   Nanos cpu = 0;
 };
 
-// They are children of the process that starts them: in its session, its process group and its cgroup. They
-// do not outlive it, nor the thread that started them.
+// Background workers. They are children of the process that starts them, in its session, process group
+// and cgroup. The kernel kills them when that process, or the thread that called start(), ends.
 class CpuLoad {
  public:
-  // Forks them; they wait for go(). Fails where a process cannot be had (exhausted) or a core is not ours
-  // (invalid_argument). Best called while the process has one thread.
+  // Forks the workers, which then wait for go(). Fails with `exhausted` if a process cannot be created,
+  // with `invalid_argument` if this process may not use one of the cores. Best called while the process
+  // has one thread, because of fork().
   [[nodiscard]] static Result<std::unique_ptr<CpuLoad>> start(const CpuLoadConfig& config);
-  ~CpuLoad();  // stops the processes
+  ~CpuLoad();  // kills the worker processes
   CpuLoad(const CpuLoad&) = delete;
   CpuLoad& operator=(const CpuLoad&) = delete;
 
   void go();
-  // By worker. Any thread, also while they run; after stop(), what they had done by then.
+  // Returns one entry per worker: its usage so far, or after stop() its final usage. Any thread may call
+  // it, also while the workers run.
   [[nodiscard]] std::vector<WorkerUsage> usage() const;
-  // Ends them; the number of those that had ended before (killed by somebody else). Again: the same.
+  // Kills all workers. Returns how many had ended before (killed by some other process); a second call
+  // returns the same number.
   std::uint32_t stop();
 
  private:
   struct Counter;
   CpuLoad() = default;
 
-  Counter* counters_ = nullptr;  // one per worker, in memory that they share with us
+  Counter* counters_ = nullptr;  // one hash counter per worker, in memory shared with the worker processes
   std::size_t counters_bytes_ = 0;
-  int go_ = -1;  // end of a pipe: closing it starts the processes
+  int go_ = -1;  // write end of a pipe; closing it lets the waiting worker processes start
   std::vector<pid_t> pids_;
-  std::vector<Nanos> cpu_at_end_;  // once stopped
+  std::vector<Nanos> cpu_at_end_;  // final CPU time of each worker; empty until stop()
   std::uint32_t lost_ = 0;
 };
 

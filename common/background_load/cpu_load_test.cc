@@ -1,4 +1,4 @@
-// Tests that background processes wait, hash, stay on their cores, and die with their parent.
+// Tests that background processes wait for go(), hash, stay on their cores, and die with their parent.
 #include "common/background_load/cpu_load.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,8 @@ TEST(CpuLoad, ALostOneIsCounted) {
   EXPECT_EQ(load->stop(), 1U);
 }
 
-// The runner kills a point that takes too long by SIGKILL.
+// Background workers must die with a parent that is killed by SIGKILL: the experiment runner ends
+// overlong measurements that way.
 TEST(CpuLoad, DieWithTheirParent) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(pipe(ends), 0);

@@ -1,5 +1,6 @@
-// LOCH_CHECK: an assertion that stays on in every build. It states what the programmer relies
-// on; what can go wrong in operation is a Result (result.h) instead.
+// LOCH_CHECK: an assertion that is compiled into every build. It is for conditions that only a
+// programming error can violate; errors of operation (bad input, a failed connection) are a Result
+// (result.h) instead.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +9,8 @@
 
 namespace loch {
 
-// Prints the message with its place and aborts. Never returns; callable from any thread.
+// Prints the failed expression with file, line and detail, then aborts the process. Any thread may call
+// it.
 [[noreturn]] void check_failed(const char* file, int line, const char* expression, const std::string& detail);
 
 namespace detail {
@@ -33,7 +35,7 @@ std::string printable(const T& value) {
     }                                                                                                   \
   } while (false)
 
-// LOCH_CHECK_EQ and its kin print both values.
+// LOCH_CHECK_EQ, LOCH_CHECK_LT and the other comparisons print both values when they fail.
 #define LOCH_CHECK_OP(a, op, b)                                                                 \
   do {                                                                                          \
     const auto& loch_a = (a);                                                                   \

@@ -1,5 +1,6 @@
-// Division by a number that is chosen at run time and then stays: a multiplication instead of the
-// processor's division, which takes some 15 cycles where the simulator divides several times an event.
+// Division by a number that is fixed after its choice at run time. A multiplication replaces the
+// processor's division instruction, which takes about 15 cycles; the simulator divides several times per
+// event.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,9 @@
 
 namespace loch {
 
-// Exact for every n with n * divisor < 2^64 (covers): the reciprocal, 2^64 / divisor rounded up, is too
-// large by less than 1, hence n * reciprocal / 2^64 by less than 1 / divisor: too little to reach the
-// next quotient. Divisor 0 stands for none: every quotient is 0.
+// Quotients are exact for every n with n * divisor < 2^64, which covers() tests. Proof: the reciprocal,
+// 2^64 / divisor rounded up, is too large by less than 1; so n * reciprocal / 2^64 is too large by less
+// than 1 / divisor and cannot reach the next integer. With divisor 0 every quotient is 0.
 class Divisor {
  public:
   Divisor() = default;

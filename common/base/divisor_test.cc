@@ -1,4 +1,4 @@
-// Tests division by a multiplication against real division, around multiples and at random.
+// Tests Divisor against the processor's division, around multiples of the divisor and at random numbers.
 #include "common/base/divisor.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Files read whole within a bound.
+// Reads whole files of a bounded size.
 #include "common/base/file.h"
 
 #include <fcntl.h>

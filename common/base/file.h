@@ -1,4 +1,4 @@
-// Files read whole. How they are written whole: output_place.h.
+// Reads whole files. The header output_place.h has the functions that write whole files.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace loch {
 
-// The whole file; the error names the path and the system's reason. Refuses more than `most` bytes.
+// Returns the content of a whole file. Fails for a file of more than `most` bytes; the error names the
+// path and the operating system's reason.
 [[nodiscard]] Result<std::string> read_whole(const std::string& path,
                                              std::uint64_t most = std::uint64_t{1} << 32);
 

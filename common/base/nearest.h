@@ -1,4 +1,4 @@
-// Which of the known names somebody may have meant.
+// Finds the known name that a user may have meant by a misspelled one.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace loch {
 
-// The candidate closest to `name` by edit distance, or empty when nothing is near.
+// The candidate with the smallest edit distance to `name`; empty if no candidate is close.
 [[nodiscard]] std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace loch

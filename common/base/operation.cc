@@ -1,4 +1,5 @@
-// Names of operations, statuses and outcomes, and what a history may conclude from how an operation ended.
+// Names of operation kinds, statuses and outcomes, and the outcome that a history records for each
+// status.
 #include "common/base/operation.h"
 
 namespace loch {
@@ -71,8 +72,9 @@ std::string_view name(Outcome outcome) {
   return "?";
 }
 
-// A GET changes nothing, so it fails without effect. A PUT or INSERT that found nothing has failed as well,
-// and so has whatever but an INSERT is told that the key exists.
+// The outcome of an operation in a history. A GET changes no state, so an unsuccessful GET has failed
+// without effect. not_found is a failure of a PUT or INSERT, and exists is a failure of any operation but
+// an INSERT.
 Outcome outcome_of(OpKind kind, OpStatus status, Effect effect) {
   if (status == OpStatus::ok) return Outcome::ok;
   const bool may_miss = kind == OpKind::get || kind == OpKind::remove;

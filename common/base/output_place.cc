@@ -1,4 +1,5 @@
-// Follows the name of an output to what it stands for, link by link, as far as the last component goes.
+// Resolves the symbolic links of an output's name and writes the output to the file, device or pipe
+// found.
 #include "common/base/output_place.h"
 
 #include <fcntl.h>
@@ -18,7 +19,7 @@ namespace loch {
 namespace {
 
 namespace files = std::filesystem;
-constexpr int links_max = 40;  // as the kernel's own limit
+constexpr int links_max = 40;  // symbolic links followed at most; Linux has the same limit
 
 int number_of(std::string_view digits) {
   int number = -1;
@@ -26,8 +27,9 @@ int number_of(std::string_view digits) {
   return error == std::errc{} && end == digits.data() + digits.size() && number >= 0 ? number : -1;
 }
 
-// /dev/stdout and the like: what is open already must not be opened again, which would begin at its first
-// byte.
+// Returns the descriptor that names such as /dev/stdout or /dev/fd/3 denote, else -1. An output that this
+// process has open already is written through its descriptor: opening the name again would write from the
+// first byte.
 int descriptor_of(const std::string& path) {
   std::error_code failure;
   const std::string whole = files::absolute(path, failure).lexically_normal().string();
@@ -42,7 +44,7 @@ int descriptor_of(const std::string& path) {
   return -1;
 }
 
-// Writes all and closes; false with errno where that fails.
+// Writes all of `text` and closes the file; on failure returns false and sets errno.
 bool write_and_close(int file, std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
@@ -72,7 +74,7 @@ Result<OutputPlace> output_place(const std::string& path) {
     if (const int own = descriptor_of(place.path); own >= 0) return OutputPlace{place.path, false, own};
     std::error_code failure;
     const files::path target = files::read_symlink(place.path, failure);
-    if (failure) break;  // no link
+    if (failure) break;  // the path is not a symbolic link
     place.path = (files::path(place.path).parent_path() / target).string();
   }
   struct stat about{};

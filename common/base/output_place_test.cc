@@ -1,4 +1,5 @@
-// What names of outputs stand for: files, links to them, devices, pipes, and descriptors of this process.
+// Tests which outputs names denote: files, symbolic links to files, devices, pipes, and open descriptors
+// of this process.
 #include "common/base/output_place.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,9 @@
-// The table of probes, whose ends the linker names, and the counters of the thread's scope.
+// The table of all probes, found by the linker's symbols for its start and end, and each thread's
+// counters.
 #include "common/base/probe.h"
 
 extern "C" {
-// Weak: a program without a single probe has no such section.
+// These symbols are weak, because a program without any LOCH_PROBE has no section "loch_probes".
 extern const loch::ProbeSite __start_loch_probes[]
     __attribute__((weak));  // NOLINT(bugprone-reserved-identifier)
 extern const loch::ProbeSite __stop_loch_probes[]

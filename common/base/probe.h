@@ -1,10 +1,10 @@
-// A probe is a named mark at a rare branch: LOCH_PROBE("nessie.rollback-unknown"). A fuzzer or an explorer
-// that runs a scenario under a ProbeScope learns which marks were passed, and a campaign that never passed
-// one says nothing about the code behind it.
+// A probe is a named mark at a rare branch: LOCH_PROBE("nessie.rollback-unknown"). A fuzzer or an
+// explorer that runs a scenario under a ProbeScope learns which probes were passed; a campaign that never
+// passed a probe has not tested the code behind it.
 //
-// Names are "MODULE.branch"; several places may share one. Code that only the published variant of a design
-// runs names its probes "MODULE.published.branch". Outside a ProbeScope a mark costs the look at one
-// thread-local pointer, and it belongs at branches that are rare.
+// Names are "MODULE.branch"; several places may share a name. Code that only the published variant of a
+// design runs names its probes "MODULE.published.branch". Outside a ProbeScope a probe costs one read of
+// a thread-local pointer.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ struct ProbeSite {
   const char* name;
 };
 
-// Every probe of this program: the linker puts the sites beside one another.
+// All probes of this program, which the linker stores contiguously in one section.
 [[nodiscard]] std::span<const ProbeSite> probe_sites();
 
-// How often each site was passed, by its place in probe_sites().
+// How often each probe was passed, indexed as probe_sites() is.
 using ProbeCounts = std::vector<std::uint32_t>;
 
 namespace detail {
@@ -30,8 +30,8 @@ extern constinit thread_local ProbeCounts* probe_counts;
 void count_probe(const ProbeSite* site);
 }  // namespace detail
 
-// Counts what this thread passes while it lives. `counts` outlives it and keeps what it holds already;
-// scopes nest, the inner one counts.
+// Counts the probes that this thread passes while the ProbeScope lives, on top of the values already in
+// `counts`. `counts` must outlive the scope. Of nested scopes only the innermost one counts.
 class ProbeScope {
  public:
   explicit ProbeScope(ProbeCounts& counts) : outer_(detail::probe_counts) {
@@ -48,7 +48,8 @@ class ProbeScope {
 
 }  // namespace loch
 
-// The section's name is an identifier, so that the linker names its ends and sanitizers leave it dense.
+// The section's name is a valid identifier: only then does the linker define symbols for the section's
+// start and end, and only then do sanitizers insert no padding between its elements.
 #define LOCH_PROBE(name)                                                                           \
   do {                                                                                             \
     [[gnu::section("loch_probes"), gnu::used]] static constinit ::loch::ProbeSite loch_site{name}; \

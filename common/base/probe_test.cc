@@ -1,4 +1,4 @@
-// Tests that probes count within their scope alone.
+// Tests that probes are counted only within a ProbeScope.
 #include "common/base/probe.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(Probe, CountsInsideItsScopeAlone) {
   EXPECT_EQ(seen["test.one"], 2u);
   EXPECT_EQ(seen["test.template"], 2u);
   EXPECT_EQ(seen["test.two"], 0u);
-  EXPECT_EQ(seen.size(), 3u);  // every probe name is listed, reached or not
+  EXPECT_EQ(seen.size(), 3u);  // by_name() lists every probe's name, passed or not
 }
 
 }  // namespace

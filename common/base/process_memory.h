@@ -1,13 +1,13 @@
-// Memory that this process holds, and that it could have.
+// The memory that this process uses, and the memory that is available on this machine.
 #pragma once
 
 #include <cstdint>
 
 namespace loch {
 
-// The most memory that this process has held so far, in bytes.
+// Peak resident memory of this process so far, in bytes.
 [[nodiscard]] std::uint64_t peak_memory_bytes();
-// What the machine could give a new process now, in bytes; 0 where the kernel does not say.
+// Memory that a new process could get now, in bytes (MemAvailable); 0 if the kernel does not report it.
 [[nodiscard]] std::uint64_t available_memory_bytes();
 
 }  // namespace loch

@@ -1,5 +1,5 @@
-// Result<T>: an operating error as a value. The code is chosen by what the caller should do
-// next; the message is one line for a person and names file, key and what was expected.
+// Result<T> returns an operating error as a value. Its error code tells the caller how to react; its
+// message is one line for the user that names the file, the key and what was expected.
 #pragma once
 
 #include <expected>
@@ -9,13 +9,13 @@
 namespace loch {
 
 enum class ErrorCode {
-  invalid_argument,  // the input is wrong: say so, exit 2, change nothing
-  unsupported,       // the device or build cannot do it: say why
+  invalid_argument,  // the user's input is wrong: print the message, exit with status 2, change nothing
+  unsupported,       // the device or this build lacks the feature: the message says why
   not_found,
-  unavailable,  // a peer or resource is gone for now: retry or report
-  exhausted,    // memory, entries or a queue ran out
+  unavailable,  // a peer or resource cannot be reached now: retry or report
+  exhausted,    // memory, entries or queue places ran out
   timed_out,
-  corrupt,  // bytes that cannot be trusted: an unreadable file, a bad message
+  corrupt,  // data that cannot be trusted: an unreadable file, a malformed message
   internal,
 };
 
@@ -35,14 +35,15 @@ using Result = std::expected<T, Error>;
 
 #define LOCH_CONCAT_INNER(a, b) a##b
 #define LOCH_CONCAT(a, b) LOCH_CONCAT_INNER(a, b)
-// Passes the error of a Result<> expression on to the caller (plain functions, not coroutines).
+// Returns from the calling function with the error of a Result<> expression, if it is one. For plain
+// functions, not for coroutines.
 #define LOCH_TRY(expression)                                                 \
   do {                                                                       \
     if (auto loch_result = (expression); !loch_result) {                     \
       return std::unexpected<::loch::Error>(std::move(loch_result.error())); \
     }                                                                        \
   } while (false)
-// Declares `name` with the value, or passes the error on.
+// Declares `name` with the value of a Result expression, or returns its error from the calling function.
 #define LOCH_ASSIGN(name, expression)                                                         \
   auto LOCH_CONCAT(loch_r_, __LINE__) = (expression);                                         \
   if (!LOCH_CONCAT(loch_r_, __LINE__)) {                                                      \

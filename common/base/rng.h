@@ -1,5 +1,5 @@
-// Random numbers that one seed decides. Every part draws from a named sub-stream, so that a new
-// draw in one part shifts no other ("net", "client 3", …).
+// Random numbers that are determined by one seed. Each component draws from a sub-stream of its own name
+// ("net", "client 3", …), so that an additional draw in one component changes no number of another.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace loch {
   return x ^ (x >> 31);
 }
 
-// The seed of the sub-stream `name` number `index`.
+// The seed of a sub-stream, which `name` and `index` identify.
 [[nodiscard]] constexpr std::uint64_t sub_seed(std::uint64_t seed, std::string_view name,
                                                std::uint64_t index = 0) {
   std::uint64_t h = mix64(seed ^ 0x6C6F6368ULL);
@@ -24,7 +24,7 @@ namespace loch {
   return mix64(h ^ mix64(index));
 }
 
-// xoshiro256** (Blackman and Vigna 2018). Satisfies uniform_random_bit_generator.
+// The generator xoshiro256** (Blackman and Vigna 2018). Satisfies uniform_random_bit_generator.
 class Rng {
  public:
   using result_type = std::uint64_t;
@@ -48,15 +48,15 @@ class Rng {
     state_[3] = rotl(state_[3], 45);
     return result;
   }
-  // Uniform in [0, n), n > 0 (Lemire's multiply-shift; bias below 2^-64·n, nothing is redrawn,
-  // so that each draw consumes exactly one number).
+  // A uniform integer in [0, n) for n > 0, by Lemire's multiply-shift. Its bias is below 2^-64·n; no
+  // number is rejected, so that each draw consumes exactly one number of the generator.
   std::uint64_t below(std::uint64_t n) {
     return static_cast<std::uint64_t>((static_cast<Wide>((*this)()) * n) >> 64);
   }
-  // Uniform in [0, 1), 53 bits.
+  // A uniform number in [0, 1) with 53 random bits.
   double uniform() { return static_cast<double>((*this)() >> 11) * 0x1.0p-53; }
   bool chance(double p) { return uniform() < p; }
-  // Exponential with the given mean (> 0), in the mean's unit.
+  // An exponentially distributed number with the given mean (> 0), in the unit of the mean.
   double exponential(double mean) { return -mean * std::log1p(-uniform()); }
 
  private:

@@ -1,4 +1,4 @@
-// Parses and formats sizes (16K) and durations (50ms).
+// Parses and formats sizes (such as 16K) and durations (such as 50ms).
 #include "common/base/units.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@ struct Split {
   std::string_view unit;
 };
 
-// Splits "1.5K" into 1.5 and "K"; nothing if it does not start with a plain number.
+// Splits text such as "1.5K" into the number 1.5 and the unit "K"; returns false if `text` does not start
+// with a plain decimal number.
 bool split(std::string_view text, Split& out) {
   double number = 0;
   const auto [end, error] =

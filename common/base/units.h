@@ -1,4 +1,4 @@
-// Sizes and durations as people type them, and back.
+// Parses and formats sizes and durations in the notation that users type.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,20 @@
 
 namespace loch {
 
-using Nanos = std::int64_t;  // a point or span of time, in nanoseconds
+using Nanos = std::int64_t;  // a point in time or a duration, in nanoseconds
 
-// "16K", "1M", "20G", "512", "16KB", "16KiB": bytes; K = 1024. Fractions ("1.5K") are allowed
-// when they come out whole. `what` names the flag or key for the error.
+// Parses a size in bytes: "512", "16K", "1M", "20G", "16KB" or "16KiB", where K = 1024. A fraction such
+// as "1.5K" is accepted if it is a whole number of bytes. `what` names the flag or key in the error
+// message.
 [[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text, std::string_view what);
 
-// "50ms", "10s", "3us", "7ns", "2m": nanoseconds. A bare number is refused, because its unit
-// would be a guess.
+// Parses a duration such as "7ns", "3us", "50ms", "10s" or "2m" into nanoseconds. A number without a unit
+// is an error. `what` names the flag or key in the error message.
 [[nodiscard]] Result<Nanos> parse_duration(std::string_view text, std::string_view what);
 
-// 16384 -> "16K", 1000 -> "1000": the shortest exact spelling.
+// Formats a size in its shortest exact notation: 16384 becomes "16K", 1000 becomes "1000".
 [[nodiscard]] std::string format_size(std::uint64_t bytes);
-// 50000000 -> "50ms".
+// Formats nanoseconds as a duration: 50000000 becomes "50ms".
 [[nodiscard]] std::string format_duration(Nanos span);
 
 }  // namespace loch

@@ -1,4 +1,4 @@
-// Tests how sizes and durations are read, written and refused.
+// Tests that sizes and durations are parsed and formatted correctly, and that malformed ones are refused.
 #include "common/base/units.h"
 
 #include <gtest/gtest.h>

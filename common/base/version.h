@@ -1,19 +1,21 @@
-// Which source and which compiler made this binary: the provenance part of every result.
+// The source revision and the compiler of this binary, for the provenance section of result documents.
 #pragma once
 
 #include <string_view>
 
 namespace loch {
 
-// "0.1.0": of the CMake project.
+// The version of the CMake project, such as "0.1.0".
 [[nodiscard]] std::string_view version();
-// The commit's full hash; "unknown" when the source is no git clone or git was not there at build time.
+// The full hash of the git commit that this binary was built from; "unknown" if the source was no git
+// clone or git was missing at build time.
 [[nodiscard]] std::string_view build_commit();
-// Did a tracked file differ from that commit when this was built? False where the commit is unknown.
+// True if a tracked file differed from that git commit when this binary was built; false if the commit is
+// unknown.
 [[nodiscard]] bool build_is_dirty();
-// "Clang 19.1.7".
+// Name and version of the compiler, such as "Clang 19.1.7".
 [[nodiscard]] std::string_view build_compiler();
-// Build type, language level, optimisation and sanitizer: "Release -std=c++23 -O3 -g1".
+// Build type, language standard, optimisation level and sanitizers, such as "Release -std=c++23 -O3 -g1".
 [[nodiscard]] std::string_view build_flags();
 
 }  // namespace loch

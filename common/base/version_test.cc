@@ -1,4 +1,4 @@
-// Tests what the program says of its version, commit, compiler and flags.
+// Tests the version, commit, compiler and flags that the program reports about its own build.
 #include "common/base/version.h"
 
 #include <gtest/gtest.h>

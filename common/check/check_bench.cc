@@ -1,4 +1,4 @@
-// The checker's speed: one million operations, judged in memory and read from a file.
+// Measures the linearizability checker: one million operations, judged in memory and read from a file.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -17,8 +17,9 @@ namespace {
 
 constexpr int operations = 1'000'000;
 
-// A run of `clients` closed-loop clients on a correct store: each operation takes effect at a random
-// instant of its interval. `skew`: the keys' popularity is u^skew over `keys`.
+// Generates the history of `clients` closed-loop clients on a correct store: each operation takes effect
+// at a random instant between its invocation and its return. A key is drawn as keys * u^skew with u
+// uniform in [0, 1).
 std::vector<Operation> correct_run(int clients, std::uint32_t keys, double skew, double puts,
                                    double removes) {
   struct Pending {

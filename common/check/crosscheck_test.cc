@@ -1,5 +1,5 @@
-// The checker against an oracle that tries every order, on small random histories: legal ones, drawn
-// from a random order of random operations, and mutated ones.
+// Compares the linearizability checker with an oracle that tries every order of operations, on small
+// random histories: legal ones, generated from a random order of random operations, and mutated ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@
 namespace loch::check {
 namespace {
 
-// A sanitizer looks for what any of them would show; the answers are the other build's to judge.
+// Sanitizer builds judge fewer histories: a few suffice to reveal a memory error or a data race, and the
+// release build compares verdicts on all of them.
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
 constexpr int fewer = 20;
 #else
@@ -25,9 +26,10 @@ constexpr int fewer = 1;
 #endif
 
 constexpr std::uint32_t absent = none;
-constexpr std::uint32_t somebody = none - 1;  // a preloaded value of another name
+constexpr std::uint32_t somebody = none - 1;  // stands for a preloaded value whose name is not "init"
 
-// Tries every order that the times allow. Written without any idea of the checker's.
+// Tries every order of the operations that their invocation and return times allow. The code shares
+// nothing with the checker's algorithms.
 class Oracle {
  public:
   Oracle(std::vector<KeyOp> ops, KeyRules rules) : ops_(std::move(ops)), rules_(rules) {}
@@ -63,16 +65,18 @@ class Oracle {
       const KeyOp& op = ops_[i];
       if ((done >> i & 1) != 0 || op.invoke_ns > first_due) continue;
       std::uint32_t next = value;
-      // A loss may have spared the key.
+      // The lost node need not have held the key: the key may keep its value.
       if (op.kind == OpKind::lost && extend(done | 1U << i, value)) return true;
       if (op.outcome == Outcome::not_found) {
         if (value != absent) continue;
       } else if (op.outcome == Outcome::exists) {
         if (value == absent) continue;
       } else if (op.kind == OpKind::insert_if_absent) {
-        // A lossy cache may have forgotten what was there.
+        // In a lossy cache an INSERT may succeed although the key was present, because the cache may have
+        // evicted it.
         if (value != absent && rules_.model == Model::linearizable) {
-          if (op.outcome == Outcome::ok) continue;  // unknown: it found the key, and changed nothing
+          // an INSERT with unknown outcome may have found the key present
+          if (op.outcome == Outcome::ok) continue;
         } else {
           next = op.value;
         }
@@ -99,7 +103,7 @@ class Oracle {
 
 struct Shape {
   std::uint32_t operations = 8;
-  Nanos overlap = 6;  // how far an operation's interval reaches from its instant
+  Nanos overlap = 6;  // invocation and return are each less than this many ns away from the instant of effect
   double remove_share = 0.25;
   double put_share = 0.35;
   double unknown_share = 0.1;
@@ -107,7 +111,8 @@ struct Shape {
   double insert_share = 0;
 };
 
-// A history that some order explains, by construction (under the strictest rules).
+// Generates a history that is linearizable by construction, even if a DELETE's ok promises that it
+// removed a value.
 std::vector<KeyOp> legal_history(Rng& rng, const Shape& shape, Start start) {
   std::vector<KeyOp> ops;
   std::uint32_t value = start == Start::present ? init_value : absent;
@@ -159,7 +164,7 @@ std::vector<KeyOp> legal_history(Rng& rng, const Shape& shape, Start start) {
   return ops;
 }
 
-// One to three changes that may, or may not, make it illegal.
+// Makes one to three random changes to a legal history, which may or may not make it illegal.
 void mutate(Rng& rng, std::vector<KeyOp>* ops) {
   for (std::uint64_t n = 1 + rng.below(3); n > 0; --n) {
     KeyOp& op = (*ops)[rng.below(ops->size())];
@@ -261,8 +266,9 @@ TEST(CrossCheck, LegalHistoriesHold) {
   }
 }
 
-// Sixty-four operations on one key at any time, for an outage's length: what the search keeps stays small.
-// (One that compares configurations with the same pending points only keeps many thousands here.)
+// Sixty-four operations on one key are under way at any time, as after a long outage. The search must
+// stay below 2,000 configurations; a search that discards a configuration only against those with the
+// same pending points would hold many thousands.
 TEST(CrossCheck, ACrowdOnOneKeyIsDecided) {
   Rng rng(7, "crowd");
   for (const bool strict : {true, false}) {
@@ -289,12 +295,13 @@ TEST(CrossCheck, AgreesWithTheOracle) {
       if (HasFatalFailure()) return;
     }
   }
-  // Both directions were exercised.
+  // The mutated histories must include both many legal and many illegal ones.
   EXPECT_GT(tally.legal, 50'000U / fewer);
   EXPECT_GT(tally.illegal, 50'000U / fewer);
 }
 
-// Many overlapping DELETEs and PUTs: where the choice of what to use up before a DELETE matters.
+// Many overlapping DELETEs and PUTs, so that verdicts depend on which pending PUTs the search orders
+// before a DELETE.
 TEST(CrossCheck, AgreesWithTheOracleWhereAllOverlaps) {
   Rng rng(3, "dense");
   const KeyRules strict{Model::linearizable, Start::any, true, 1'000'000};
@@ -318,12 +325,13 @@ TEST(CrossCheck, AgreesWithTheOracleWhereAllOverlaps) {
   EXPECT_GT(tally.illegal, 2'000U / fewer);
 }
 
-// Nodes that were lost: each may have taken the key along, within its time and once.
+// Histories with lost nodes: each loss may remove the key at most once, during its interval.
 TEST(CrossCheck, AgreesWithTheOracleAboutLosses) {
   Rng rng(5, "losses");
   const std::vector<KeyRules> rules = all_rules();
   Tally tally;
-  std::uint64_t because = 0;  // legal with its losses alone
+  // number of histories that are legal only because a lost node may have held the key
+  std::uint64_t because = 0;
   for (int i = 0; i < 8'000 / fewer; ++i) {
     const Start start = rng.chance(0.5) ? Start::present : Start::absent;
     Shape shape = random_shape(rng);
@@ -344,12 +352,13 @@ TEST(CrossCheck, AgreesWithTheOracleAboutLosses) {
   EXPECT_GT(because, 300U / fewer);
 }
 
-// INSERTs, alone and beside losses: whether one takes effect depends on whether the key is there.
+// Histories with INSERTs, with and without lost nodes: whether an INSERT takes effect depends on whether
+// the key is present.
 TEST(CrossCheck, AgreesWithTheOracleAboutInserts) {
   Rng rng(6, "inserts");
   const std::vector<KeyRules> rules = all_rules();
   Tally tally;
-  std::uint64_t because = 0;  // illegal by its INSERTs alone
+  std::uint64_t because = 0;  // number of histories that are illegal only because of their INSERTs
   for (int i = 0; i < 15'000 / fewer; ++i) {
     const Start start = rng.chance(0.5) ? Start::present : Start::absent;
     Shape shape = random_shape(rng);
@@ -376,7 +385,8 @@ TEST(CrossCheck, AgreesWithTheOracleAboutInserts) {
   EXPECT_GT(because, 500U / fewer);
 }
 
-// As dense as it gets for the oracle: nearly all operations overlap, and none is a GET.
+// Histories in which nearly all operations overlap and none is a GET: the hardest that the oracle can
+// still decide.
 TEST(CrossCheck, AgreesWithTheOracleWhereInsertsOverlap) {
   Rng rng(8, "dense inserts");
   const KeyRules strict{Model::linearizable, Start::any, true, 1'000'000};
@@ -401,7 +411,7 @@ TEST(CrossCheck, AgreesWithTheOracleWhereInsertsOverlap) {
   EXPECT_GT(tally.illegal, 2'000U / fewer);
 }
 
-// A hot key of many clients with INSERTs is decided, within few configurations.
+// Histories of one key with many clients and INSERTs are decided within the search limit.
 TEST(CrossCheck, ACrowdOfInsertsIsDecided) {
   Rng rng(9, "crowd of inserts");
   for (const bool strict : {true, false}) {
@@ -419,7 +429,7 @@ TEST(CrossCheck, ACrowdOfInsertsIsDecided) {
   }
 }
 
-// The oracle agrees that the minimised history is a violation, and that no operation of it can be left out.
+// The oracle must confirm that a minimised history is a violation by itself.
 TEST(CrossCheck, SubHistoriesViolateByThemselves) {
   Rng rng(4, "minimise");
   const KeyRules rules{Model::linearizable, Start::any, true, 1'000'000};

@@ -1,4 +1,5 @@
-// Carries the set of all possible values and open operations of a key through time, up to a limit.
+// Exact linearizability check of one key: tracks the set of all possible (value, operations in effect)
+// states over time, up to a limit.
 #include "common/check/exact_search.h"
 
 #include <algorithm>
@@ -13,10 +14,10 @@ namespace loch::check {
 namespace {
 
 constexpr std::uint32_t absent_state = none;
-constexpr std::uint32_t unread_state = none - 1;  // present, with a value that nobody reads
+constexpr std::uint32_t unread_state = none - 1;  // the key is present with a value that no GET reads
 constexpr std::size_t open_max = 256;
 
-// Open operations, by slot.
+// A set of open operations, as bits by their slot in open_.
 class Slots {
  public:
   [[nodiscard]] bool has(std::size_t slot) const { return (words_[slot / 64] >> slot % 64 & 1) != 0; }
@@ -28,7 +29,7 @@ class Slots {
   std::array<std::uint64_t, open_max / 64> words_{};
 };
 
-// The value, and which open operations have taken effect.
+// The key's value, and the open operations that have taken effect.
 struct Configuration {
   std::uint32_t value = absent_state;
   Slots done;
@@ -82,10 +83,10 @@ class ExactSearch {
   }
 
  private:
-  // How often a value is put and read.
+  // How often a value is put and read in the history.
   struct Uses {
     std::uint32_t puts = 0;
-    std::uint32_t reads = 0;  // that have not been found in their place yet
+    std::uint32_t reads = 0;  // GETs of the value that have not returned yet
   };
 
   static Judgement gave_up(std::uint32_t operation) {
@@ -101,7 +102,8 @@ class ExactSearch {
   [[nodiscard]] static bool is_read(const KeyOp& op) {
     return op.kind == OpKind::get && op.outcome == Outcome::ok;
   }
-  // It changes nothing, and needs the key as it says.
+  // Whether the operation leaves the key unchanged and only requires a state of it: a GET, not_found or
+  // exists.
   [[nodiscard]] static bool only_looks(const KeyOp& op) {
     return is_read(op) || op.outcome == Outcome::not_found || op.outcome == Outcome::exists;
   }
@@ -121,13 +123,13 @@ class ExactSearch {
     for (const Uses& each : uses_) is_read_.push_back(each.reads > 0);
   }
 
-  // Values that nobody reads are one.
+  // All values that no GET reads are represented by one state, because nothing distinguishes them.
   [[nodiscard]] std::uint32_t state_of(std::uint32_t value) const {
     return is_read_[value] ? value : unread_state;
   }
 
-  // Everything that only looks and finds what it says has taken effect: it changes nothing, so that the
-  // sooner is never worse.
+  // Lets every open operation take effect that leaves the key unchanged and is consistent with the key's
+  // state. Doing so at once is never worse than later, because the state does not change.
   void look(Configuration* c) const {
     for (std::size_t slot = 0; slot < highest_; ++slot) {
       if (open_[slot] == none || c->done.has(slot)) continue;
@@ -140,7 +142,8 @@ class ExactSearch {
     }
   }
 
-  // Whether a value that was put once may be replaced: not before all have read it.
+  // Whether the key's value may be replaced: a value that is put only once must first have been read by
+  // all its GETs.
   [[nodiscard]] bool may_go(const Configuration& c) const {
     if (c.value == absent_state || c.value == unread_state || uses_[c.value].puts > 1) return true;
     std::uint32_t found = 0;
@@ -152,9 +155,9 @@ class ExactSearch {
     return found == uses_[c.value].reads;
   }
 
-  // Fills next_ with what the configurations can become so that the operation in `slot`, which returns, has
-  // taken effect: by any sequence of open operations that ends with it. What could come behind it can also
-  // wait for the next return.
+  // Fills next_ with the configurations that can follow when the operation in `slot` returns: those
+  // reached by sequences of open operations that end with this operation. Operations that could follow it
+  // can wait for the next return. Returns false if the search limit is exceeded.
   bool satisfy(std::size_t slot) {
     const KeyOp& due = ops_[open_[slot]];
     next_.clear();
@@ -163,7 +166,7 @@ class ExactSearch {
     const auto reach = [&](Configuration c) {
       look(&c);
       const bool is_done = c.done.has(slot);
-      if (is_done || due.kind == OpKind::lost) next_.insert(c);  // a loss may have spared the key
+      if (is_done || due.kind == OpKind::lost) next_.insert(c);  // a lost node may not have held the key
       if (!is_done && seen.insert(c).second) todo.push_back(c);
       return seen.size() + next_.size() <= rules_.search_limit;
     };
@@ -189,7 +192,8 @@ class ExactSearch {
     return brings_value(op.kind) ? state_of(op.value) : absent_state;
   }
 
-  // Whether the operation may take effect, and is worth it: what may be left out and changes nothing is not.
+  // Whether the operation can take effect and is worth trying. An operation that may be left out is not
+  // worth trying if it would not change the key.
   [[nodiscard]] bool may_take_effect(const KeyOp& op, bool is_absent) const {
     const bool is_linearizable = rules_.model == Model::linearizable;
     const bool is_free = op.outcome == Outcome::unknown || op.kind == OpKind::lost;
@@ -199,8 +203,9 @@ class ExactSearch {
     return !is_absent || !rules_.delete_ok_removes || !is_linearizable;
   }
 
-  // Operations of one kind whose values nobody reads do the same: of these the one that returns first goes
-  // first, as exchanging it with a later one leaves both within their times.
+  // The operations (by slot) to try next. Of several operations of one kind whose values no GET reads,
+  // only the one that returns first is tried: exchanging it with a later one leaves both within their
+  // intervals.
   [[nodiscard]] std::vector<std::size_t> moves(const Configuration& from) const {
     std::vector<std::size_t> all;
     std::array<std::size_t, 2 * (op_kinds + 1)> soonest;
@@ -227,10 +232,10 @@ class ExactSearch {
   std::span<const KeyOp> ops_;
   const KeyRules& rules_;
   std::vector<Event> events_;
-  std::vector<Uses> uses_;     // by value
-  std::vector<bool> is_read_;  // by value: somebody reads it at some time
+  std::vector<Uses> uses_;     // number of PUTs and GETs of each value, indexed by value
+  std::vector<bool> is_read_;  // indexed by value: whether any GET of the history reads it
   std::array<std::uint32_t, open_max> open_{};
-  std::size_t highest_ = 0;  // slots from here on were never used
+  std::size_t highest_ = 0;  // slots of open_ from this one on were never used
   std::set<Configuration> now_, next_;
 };
 

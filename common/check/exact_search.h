@@ -1,17 +1,20 @@
-// The checker for histories that zones do not decide: those in which a value is put more than once, so that a
-// GET does not say whose PUT it read (deciding that is NP-complete: Gibbons and Korach 1997, theorem 2.1),
-// and those with INSERTs, which take effect or not by whether the key is there, whatever its value.
+// The checker for histories that zones do not decide: those in which a value is put more than once, so
+// that the value which a GET returns does not identify its PUT (deciding such histories is NP-complete:
+// Gibbons and Korach 1997, theorem 2.1), and those with INSERTs, whose effect depends on whether the key
+// is present.
 //
-// Carries the set of all possible (value, open operations that have taken effect) through time, after Wing
-// and Gong (1993) and Lowe (2017). What keeps it small, without losing an order that explains the history:
-//   lazy     Nothing changes the key until an operation returns that has not taken effect, and then just what
-//            leads to it: what came behind it can wait.
-//   eager    What only looks takes effect as soon as the key is as it says.
-//   alike    Values that nobody reads are one; of operations that do the same the one that returns first goes
-//            first.
-//   read up  A value that is put once is not replaced before all have read it.
-// Exponential in the number of overlapping operations in the worst case: more than 256 open at once (an
-// unknown outcome stays open) or KeyRules::search_limit configurations: undecided.
+// The algorithm tracks the set of all possible (value, open operations that have taken effect) over time,
+// after Wing and Gong (1993) and Lowe (2017). Four arguments keep the set small without losing an order
+// that explains the history:
+//   lazy     Nothing changes the key until an operation returns that has not taken effect, and then only
+//            operations take effect that are needed for it; operations after it can wait.
+//   eager    An operation that changes nothing takes effect as soon as the key's state fits its result.
+//   alike    Values that no GET reads count as one value; of operations with the same effect the one that
+//            returns first is taken first.
+//   read up  A value that is put once is not replaced before all its GETs have read it.
+// The cost is exponential in the number of overlapping operations in the worst case. With more than 256
+// operations open at once (one with an unknown outcome stays open for ever) or more than
+// KeyRules::search_limit configurations the verdict is "undecided".
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Sweeps over a key's points in time with the set of states that are reachable: present or absent, and which
-// points are still pending.
+// Sweeps over the points in time of one key with the set of reachable states. A state says whether the
+// key is present and which points are pending.
 #include "common/check/gap_search.h"
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 namespace loch::check {
 namespace {
 
-// Mandatory points of one kind are numbered by deadline, so that the smallest pending number is due
-// first. Optional ones have no deadline and are only counted.
+// Numbers of pending mandatory points of one kind, ascending. Points are numbered by deadline, so that
+// the smallest number is due first. Optional points have no deadline; they are only counted.
 using Pending = std::vector<std::uint32_t>;
 
 struct Configuration {
   bool present = false;
-  std::uint32_t last_absent = 0;  // the step at which the key was last seen absent (while present)
-  std::uint32_t free_puts = 0;    // optional points used so far
+  std::uint32_t last_absent = 0;  // while the key is present: the step at which it was last absent
+  std::uint32_t free_puts = 0;    // number of optional puts used so far
   std::uint32_t free_removes = 0;
-  std::uint64_t losses = 0;  // bit mask of the pending losses that were not used yet
+  std::uint64_t losses = 0;  // bit mask of the losses that have begun, have not ended and are not used yet
   Pending puts;
   Pending removes;
 };
@@ -30,7 +30,7 @@ struct Event {
   Step step = Step::release;
   PointKind kind = PointKind::put;
   bool optional = false;
-  std::uint32_t number = none;  // of a mandatory put or remove, by deadline; of an absent point, its index
+  std::uint32_t number = none;  // rank by deadline among the points of this kind that have a deadline
   std::uint32_t operation = none;
 };
 
@@ -94,7 +94,8 @@ class GapSearch {
       if (zone.begin != beginning)
         events_.push_back({zone.begin, Step::forward, PointKind::put, false, none, zone.begin_op});
     }
-    // At one instant: what becomes possible, then what is due, then the zone that begins.
+    // Events of the same instant are ordered: first points that become possible, then points that are
+    // due, then the forward zone that begins.
     std::ranges::sort(events_, {},
                       [](const Event& e) { return std::tie(e.at, e.step, e.kind, e.number, e.operation); });
   }
@@ -114,7 +115,7 @@ class GapSearch {
     }
   }
 
-  // Puts every configuration that `from` can become so that `event` is satisfied into next_.
+  // Appends to next_ every configuration that can follow `from` and that satisfies `event`.
   void advance(const Configuration& from, const Event& event) {
     if (event.step == Step::forward) {
       enter_forward_zone(from);
@@ -139,7 +140,8 @@ class GapSearch {
     }
   }
 
-  // The zone makes the key present at no cost, so a DELETE or a loss just before it is worth considering.
+  // A forward zone makes the key present without using a PUT. A DELETE or a loss just before the zone
+  // therefore costs no PUT, so the search tries both with and without one.
   void enter_forward_zone(const Configuration& from) {
     Configuration to = from;
     become_present(&to);
@@ -166,7 +168,8 @@ class GapSearch {
     use_put(&to);
     next_.push_back(to);
     to = from;
-    if (from.present && use_remove(&to)) {  // the due put then makes the key present again
+    // tries a DELETE just before the due put, which makes the key present again
+    if (from.present && use_remove(&to)) {
       use_put(&to);
       next_.push_back(std::move(to));
     }
@@ -178,7 +181,7 @@ class GapSearch {
     }
   }
 
-  // The loss ends: it removed the key just now, or had no effect.
+  // At the end of a loss's interval: the loss either removed the key by now, or never had an effect.
   void end_loss(const Configuration& from, std::uint64_t loss) {
     Configuration to = from;
     to.losses &= ~loss;
@@ -186,12 +189,12 @@ class GapSearch {
     lose_after_puts(from, from.losses & loss);
   }
 
-  // Applies one of the pending losses, after any number of the pending puts.
+  // Applies each of the pending losses, after zero, one or more of the pending puts.
   void lose_after_puts(const Configuration& from, std::uint64_t losses) {
     if (losses == 0) return;
     Configuration to = from;
     if (!to.present) {
-      if (to.puts.empty()) return;  // the key is absent already
+      if (to.puts.empty()) return;  // no pending put can make the absent key present
       use_put(&to);
     }
     for (;;) {
@@ -212,7 +215,7 @@ class GapSearch {
   }
   static std::uint64_t bit_of(std::uint32_t number) { return std::uint64_t{1} << (number % most_losses); }
 
-  // A DELETE, after using up any number of the pending puts.
+  // Applies a DELETE after zero, one or more of the pending puts.
   void remove_after_puts(const Configuration& from) {
     Configuration to = from;
     if (!to.present && rules_.delete_ok_removes && !use_put(&to)) return;
@@ -220,7 +223,7 @@ class GapSearch {
       Configuration removed = to;
       if (!use_remove(&removed)) return;
       next_.push_back(std::move(removed));
-      if (to.puts.empty()) return;  // an optional put is never worth using up
+      if (to.puts.empty()) return;  // using an optional put before the DELETE would gain nothing
       use_put(&to);
     }
   }
@@ -255,16 +258,18 @@ class GapSearch {
     return true;
   }
 
-  // Whether each of `b` can be exchanged for another of `a` with the same or a later deadline.
+  // Whether each pending point of `b` can be paired with a different point of `a` whose deadline is not
+  // earlier.
   static bool outlasts(const Pending& a, const Pending& b) {
     if (a.size() < b.size()) return false;
     return std::ranges::equal(b, std::span(a).last(b.size()), std::less_equal());
   }
 
-  // Whether `a` can do all that `b` can: it used fewer optional points and losses, it was absent later, and
-  // each pending point of `b` has one in `a` that is due no sooner. The puts that `a` has besides cost
-  // nothing while the key is present: they can be used up at once. While it is absent, the first put that is
-  // due must not come sooner.
+  // Whether `a` can do all that `b` can, so that `b` may be discarded: `a` has used no more optional
+  // points and losses, it was absent later, and each pending point of `b` has a counterpart in `a` that
+  // is due no sooner. While the key is present, additional pending puts of `a` do no harm, as they can be
+  // used at once. While the key is absent, the first pending put of `a` must not be due sooner than that
+  // of `b`.
   static bool dominates(const Configuration& a, const Configuration& b) {
     if (a.present != b.present || a.removes.size() != b.removes.size()) return false;
     if (a.free_puts > b.free_puts || a.free_removes > b.free_removes || a.last_absent < b.last_absent)
@@ -277,7 +282,8 @@ class GapSearch {
 
   void remove_dominated() {
     if (next_.size() < 2) return;
-    // Configurations that may dominate others come first, so that most are compared with few.
+    // Sort configurations that are likely to dominate others first, so that most others are discarded
+    // after few comparisons.
     const auto promise = [](const Configuration& c) {
       return std::tuple(c.present, c.removes.size(), ~c.puts.size(), c.free_puts, c.free_removes,
                         ~c.last_absent, ~c.losses);
@@ -285,7 +291,8 @@ class GapSearch {
     std::ranges::sort(
         next_, [&](const Configuration& a, const Configuration& b) { return promise(a) < promise(b); });
     std::size_t kept = 0;
-    std::size_t group = 0;  // where the kept ones with the same state and number of removes begin
+    // index of the first kept configuration with the same `present` and number of removes
+    std::size_t group = 0;
     for (std::size_t i = 0; i < next_.size(); ++i) {
       if (kept > 0 && (next_[group].present != next_[i].present ||
                        next_[group].removes.size() != next_[i].removes.size())) {
@@ -305,8 +312,8 @@ class GapSearch {
   const KeyRules& rules_;
   std::vector<Event> events_;
   std::uint32_t losses_ = 0;
-  std::vector<std::size_t> released_at_;  // by an absent point's number: the step of its release
-  std::uint32_t free_puts_ = 0;           // optional points released so far
+  std::vector<std::size_t> released_at_;  // for each absent point, by its number: the step of its release
+  std::uint32_t free_puts_ = 0;           // number of optional puts released so far
   std::uint32_t free_removes_ = 0;
   std::size_t step_ = 0;
   std::vector<Configuration> now_;

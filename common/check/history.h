@@ -1,17 +1,20 @@
-// Recorded histories: what every client asked for and was told, and when. JSON Lines, one line an
-// operation (docs/formats.md); written by a run, read by the checker (linearizable.h) and by people.
+// Recorded histories: what each client requested, the result that it got, and when. The format is JSON
+// Lines, one line per operation (docs/formats.md); a run writes it, the checker (linearizable.h) and
+// people read it.
 //
-// Names. A key and a value appear by name, not by their bytes: the load generator gives each PUT a
-// value that carries its own short name ("w12.345": writer 12, its 345th), unique in the run, so
-// that a GET's bytes say whose PUT it read. Names are printable ASCII. The convention:
-//   init     the value that the preload gave a record. Reading it needs no PUT line.
-//   corrupt  any name that no PUT wrote; a reader that cannot decode the bytes that it got makes one
-//            up ("corrupt:3f2a"). The checker counts such reads and reports them as violations.
-// Client -1 is the preload: {"client":-1,"op":"put",…,"value":"init","invoke_ns":0,"return_ns":0,
-// "outcome":"ok"} says that a key was there when the run began, and a delete with "not_found" at 0
-// that it was not. Both are optional: see Initial in linearizable.h. A third line of client -1 is
+// Names. Keys and values appear by name, not by their bytes: the load generator gives each PUT a value
+// that contains a short name ("w12.345": writer 12, its 345th PUT), unique in the run, so that the bytes
+// that a GET returns identify the PUT that wrote them. Names are printable ASCII. Special values:
+//   init     the value that the preload gave a record. A GET may read it without a PUT line.
+//   corrupt  any name that no PUT wrote; a client that cannot decode the bytes that its GET returned
+//            makes up a name ("corrupt:3f2a"). The checker counts such GETs and reports them as violations.
+// Lines of client -1 describe the preload: {"client":-1,"op":"put",…,"value":"init","invoke_ns":0,
+// "return_ns":0,"outcome":"ok"} says that a key was present when the run began, and a delete with outcome
+// "not_found" at time 0 that it was absent. Both are optional: see Initial in linearizable.h. A third
+// kind of line of client -1 is
 //   {"client":-1,"op":"lost","key":"n3","value":null,"invoke_ns":a,"return_ns":b,"outcome":"ok"}
-// Node 3 was declared lost between a and b: each key may have become absent then, once. "n3" is no key.
+// It says that node 3 was declared lost between a and b: each key may have become absent once during that
+// time. "n3" names the node and is no key.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +36,8 @@ namespace loch::check {
 inline constexpr std::string_view preloaded_value = "init";
 inline constexpr std::int32_t preload_client = -1;
 
-// One operation as recorded. `value`: what a PUT wrote or a successful GET read, else none.
-// `return_ns`: none when the client never heard the outcome (then the outcome is unknown).
+// One recorded operation. `value` is the name of the value that a PUT wrote or a successful GET read,
+// else empty. `return_ns` is empty if the client never received a result (the outcome is then unknown).
 struct Operation {
   std::int32_t client = 0;
   OpKind kind = OpKind::get;
@@ -47,7 +50,7 @@ struct Operation {
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 
-// An Operation that borrows its strings: passed by the recording side without a copy.
+// An Operation whose strings are borrowed, so that clients can record operations without copying names.
 struct OperationView {
   std::int32_t client = 0;
   OpKind kind = OpKind::get;
@@ -59,31 +62,31 @@ struct OperationView {
 };
 [[nodiscard]] OperationView view(const Operation& operation);
 
-// One line of the file, with its newline, appended to `out`. A byte outside printable ASCII is
-// written as \u00XX, so that the file is valid JSON whatever a caller names.
+// Appends the operation to `out` as one line of the history file, with its newline. A byte outside
+// printable ASCII is written as \u00XX, so that the file is valid JSON whatever the names contain.
 void append_line(const OperationView& operation, std::string& out);
 [[nodiscard]] std::string to_line(const OperationView& operation);
 
-// Says what is wrong with an operation that no client can have seen (an ok without a return time, a
-// GET that read nothing, …), naming the field; empty when all is well.
+// Returns what is contradictory in an operation, naming the field (an ok without a return time, a
+// successful GET without a value, …); empty if the operation is consistent.
 [[nodiscard]] std::string why_impossible(const OperationView& operation);
 
 class HistoryWriter;
 
-// Where one client records. Only one thread at a time may use it (its worker); the writer owns it
-// and outlives its use. record() formats into a private buffer, about 0.1 us an operation; a full
-// buffer goes to the file under the writer's lock.
+// Records the operations of one client. Only the client's worker thread may use a log. The HistoryWriter
+// owns the log and must outlive its use. record() formats into a private buffer in about 0.1 us; a full
+// buffer is written to the file under the writer's lock.
 class ClientLog {
  public:
   ClientLog(HistoryWriter* writer, std::int32_t client);
   ClientLog(const ClientLog&) = delete;
   ClientLog& operator=(const ClientLog&) = delete;
 
-  // A finished operation; its `client` is replaced by this log's. The names are copied.
+  // Records a finished operation; `operation.client` is replaced by this log's client. Names are copied.
   void record(OperationView operation);
-  // Durable writers only (else nothing is done): notes a PUT or DELETE that is about to be issued,
-  // as outcome unknown, so that it is known even if this process is killed in the middle. The
-  // record() that follows, with the same key, value and invoke_ns, takes its place.
+  // Records a PUT or DELETE that is about to be issued, with outcome unknown, so that the history has it
+  // even if this process is killed during the operation. The later record() with the same key, value and
+  // invoke_ns supersedes it. Does nothing unless the writer is durable.
   void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value, Nanos invoke_ns);
 
  private:
@@ -95,32 +98,32 @@ class ClientLog {
   std::string buffer_;
 };
 
-// Writes one file (a device or pipe as it is, common/base/output_place.h): PATH.partial while the run lasts,
-// renamed to PATH by close(), so that a PATH that exists is whole. Destroyed without close(), it removes what
-// it wrote (except a durable file).
+// Writes one history file: PATH.partial during the run, renamed to PATH by close(), so that a PATH that
+// exists is complete. A device or pipe is written to directly (common/base/output_place.h). The
+// destructor removes PATH.partial if close() was not called, unless the file is durable.
 class HistoryWriter {
  public:
   struct Options {
-    // Every record reaches the kernel at once, so that a killed process leaves PATH.partial with
-    // whole lines: for runs that kill clients. Costs a system call an operation.
+    // Pass every record to the kernel at once, so that a killed process leaves complete lines in
+    // PATH.partial: for runs that kill clients. Costs one system call per operation.
     bool durable = false;
-    // Every record also reaches the disk (or the file server) before the call returns, so that a machine that
-    // crashes leaves them too. Costs a write to the disk an operation. With `durable` alone.
+    // Also write every record to the disk (or file server) before record() returns, so that it survives a
+    // crash of the machine. Costs one disk write per operation. Has no effect without `durable`.
     bool is_synced = false;
   };
-  // Fails (invalid_argument) when PATH.partial cannot be created.
+  // Fails with invalid_argument if PATH.partial cannot be created.
   [[nodiscard]] static Result<std::unique_ptr<HistoryWriter>> create(std::string path, Options options);
   [[nodiscard]] static Result<std::unique_ptr<HistoryWriter>> create(std::string path);
   ~HistoryWriter();
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
-  // The log of one client; `client` >= 0, or preload_client. Any thread. Each call makes a new log
-  // (two window slots of one client may each have their own).
+  // Makes a log for a client; `client` is >= 0 or preload_client. Any thread may call it. Each call
+  // returns a separate log, so that two window slots of one client can each have their own.
   [[nodiscard]] ClientLog& log(std::int32_t client);
 
-  // Flushes every log and renames. After the workers have stopped; then no log may be used.
-  // Reports the first write error of the whole run.
+  // Flushes every log and renames the file. To be called after the workers have stopped; no log may be
+  // used afterwards. Returns the first write error of the whole run.
   [[nodiscard]] Result<> close();
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -131,29 +134,29 @@ class HistoryWriter {
   void write_out(std::string_view lines);
 
   std::string path_;   // the path as given by the caller
-  std::string whole_;  // what PATH.partial is renamed to, links followed; empty: no regular file
+  std::string whole_;  // final path, symbolic links followed; empty if the output is not a regular file
   Options options_;
   int descriptor_;
   bool closed_ = false;
-  std::mutex mutex_;  // logs_, descriptor_ and error_
+  std::mutex mutex_;  // protects logs_, descriptor_ and error_
   std::vector<std::unique_ptr<ClientLog>> logs_;
-  int error_ = 0;  // errno of the first failed write
+  int error_ = 0;  // errno of the first failed write; 0 if none failed
 };
 
-// Reads a line. Strict: one flat JSON object with the seven fields of docs/formats.md, each exactly once, in
-// any order, nothing else. The error names `file`, `line` and the field, and what was expected.
+// Parses one line of a history: one flat JSON object with exactly the seven fields of docs/formats.md, in
+// any order. The error names `file`, `line`, the field and what was expected.
 [[nodiscard]] Result<Operation> parse_line(std::string_view text, std::string_view file, std::size_t line);
 
-// Reads a file line by line; memory is bounded by the longest line, and that by a limit (1 MiB).
+// Reads a history file line by line. Memory is bounded by the longest line, which may have at most 1 MiB.
 class HistoryReader {
  public:
   [[nodiscard]] static Result<HistoryReader> open(std::string path);
-  // Reads `text` as if it were the file `name`; `text` outlives the reader.
+  // Makes a reader of `text`, which must outlive the reader; errors name the file as `name`.
   [[nodiscard]] static Result<HistoryReader> over(std::string name, std::string_view text);
-  // The next operation, none at the end of the file, or the one-line error. A last line without its
-  // newline is an error: the file was cut.
+  // Returns the next operation, an empty optional at the end of the file, or a one-line error. A last
+  // line without a newline is an error, because the file may have been truncated.
   [[nodiscard]] Result<std::optional<Operation>> next();
-  // Of the operation that next() gave last, from 1.
+  // Line number, from 1, of the operation that next() returned last.
   [[nodiscard]] std::size_t line() const { return line_; }
 
  private:

@@ -1,4 +1,4 @@
-// Every kept input of the history fuzzer, in every build.
+// Runs every stored input of the history fuzzer, in every build.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Any bytes at all, read as a history: a line is either refused in one line of text or survives being
-// written and read again; what was read is judged without a crash, and both judges agree.
+// Fuzzes the history parser and the checker. Each line is either refused with a one-line error or is
+// unchanged by writing and parsing it again. Parsed histories are judged without a crash, and the
+// zone-based and the exact algorithm must agree.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -11,7 +12,7 @@ namespace {
 
 using namespace loch::check;
 
-constexpr std::size_t judged_max = 24;  // larger ones only slow the fuzzer down
+constexpr std::size_t judged_max = 24;  // longer histories are not judged, because they slow the fuzzer down
 
 void judge(const std::vector<Operation>& operations) {
   for (const Model model : {Model::linearizable, Model::lossy_cache}) {

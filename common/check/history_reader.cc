@@ -1,4 +1,4 @@
-// Reads a history in JSON Lines, line by line, and names file and line of what cannot be read.
+// Reads a history in JSON Lines; errors name the file and the line.
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -18,8 +18,8 @@ enum Field : unsigned { f_client, f_op, f_key, f_value, f_invoke, f_return, f_ou
 constexpr std::array<std::string_view, field_count> field_names = {
     "client", "op", "key", "value", "invoke_ns", "return_ns", "outcome"};
 
-// A reader of one flat object. Every method returns false on bad input and leaves `wanted_` saying
-// what was expected at `at_`.
+// Parses one flat JSON object. On bad input every method returns false and sets `wanted_` to what was
+// expected at offset `at_`.
 class LineParser {
  public:
   explicit LineParser(std::string_view text) : text_(text) {}
@@ -43,7 +43,7 @@ class LineParser {
     return at_ == text_.size() || expected("nothing after \"}\"");
   }
 
-  // "field "op": expected …" or "column 17: expected …".
+  // The error message of a failed parse, such as "field "op": expected …" or "column 17: expected …".
   [[nodiscard]] std::string complaint() const {
     if (!where_.empty()) return fmt::format("field \"{}\": expected {}", where_, wanted_);
     return fmt::format("column {}: expected {}", at_ + 1, wanted_);
@@ -151,7 +151,8 @@ class LineParser {
     return expected("a closing quote");
   }
 
-  // At a backslash; leaves at_ on the escape's last character.
+  // Decodes an escape sequence that begins at a backslash; leaves at_ on the last character of the
+  // sequence.
   bool escape(std::string* out) {
     constexpr std::string_view from = "\"\\/bfnrt";
     constexpr std::string_view to = "\"\\/\b\f\n\r\t";
@@ -166,7 +167,7 @@ class LineParser {
     const auto [end, status] = std::from_chars(digits, digits + 4, code, 16);
     if (status != std::errc{} || end != digits + 4) return expected("four hexadecimal digits after \\u");
     if (code > 0xFF) return expected("an ASCII name (escapes up to \\u00ff)");
-    out->push_back(static_cast<char>(code));  // append_line escapes a single byte this way
+    out->push_back(static_cast<char>(code));  // a single byte, which append_line() writes as \u00XX
     at_ += 4;
     return true;
   }
@@ -201,7 +202,8 @@ Result<HistoryReader> HistoryReader::open(std::string path) {
 }
 
 Result<HistoryReader> HistoryReader::over(std::string name, std::string_view text) {
-  // fmemopen() takes no empty buffer; opened for reading, it leaves the bytes alone.
+  // fmemopen() refuses an empty buffer, hence one byte in its place. Opened for reading, it does not
+  // modify the buffer, so the const_cast is safe.
   static char nothing[] = "";
   std::FILE* const file = text.empty() ? ::fmemopen(nothing, 1, "r")
                                        : ::fmemopen(const_cast<char*>(text.data()), text.size(), "r");

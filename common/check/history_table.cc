@@ -1,4 +1,4 @@
-// Stores a run's operations compactly and groups them by key.
+// Stores the operations of a history compactly and groups them by key.
 #include "common/check/history_table.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace loch::check {
 namespace {
 
-// Drops the lines that a durable writer wrote ahead (no return time) where the finished line is
-// there too, and all but one where it was written ahead and never answered.
+// Removes the lines that a durable writer recorded before an operation (without return time) if the line
+// of the finished operation exists, and duplicates of such a line if the operation never finished.
 void drop_superseded(std::vector<KeyOp>* operations) {
   const auto identity = [](const KeyOp& op) { return std::tie(op.invoke_ns, op.client, op.kind, op.value); };
   const auto heard = [](const KeyOp& op) { return op.return_ns != forever; };
@@ -74,7 +74,8 @@ KeyHistory HistoryTable::key_history(std::uint32_t key, Start otherwise) const {
     } else if (op.value == init_value) {
       history.start = Start::present;
     } else {
-      history.operations.push_back(op);  // preloaded under another name: an ordinary PUT
+      // a preload under a name other than "init" is treated as an ordinary PUT
+      history.operations.push_back(op);
     }
   }
   drop_superseded(&history.operations);

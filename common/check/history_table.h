@@ -1,4 +1,5 @@
-// All operations of a run, compactly (32 bytes each, names kept once), grouped by key.
+// A compact table of all operations of a history, grouped by key: 32 bytes per operation, each name
+// stored once.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace loch::check {
 
-// Numbers names in the order of their first sight.
+// Gives each distinct name a number, in the order of first occurrence.
 class Names {
  public:
   std::uint32_t number(std::string_view name);
@@ -21,13 +22,14 @@ class Names {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(names_.size()); }
 
  private:
-  std::deque<std::string> names_;  // never moves a string: the map borrows them
+  // a deque, because numbers_ holds views of its strings and a deque never moves them
+  std::deque<std::string> names_;
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
-// One key's operations, by invocation, with the preload's lines taken out and told as `start`, the open
-// lines of a durable history that a later line completes removed, and the losses of nodes added: each may
-// have taken this key along.
+// The operations of one key, by invocation. The preload's lines are replaced by `start`, and lines that a
+// durable writer recorded before an operation are removed if the finished operation is there. The losses
+// of nodes are included, since each may have removed this key.
 struct KeyHistory {
   std::uint32_t key = 0;
   Start start = Start::any;
@@ -38,15 +40,16 @@ class HistoryTable {
  public:
   HistoryTable();
   void add(const OperationView& operation);
-  // Groups by key. Once, after the last add().
+  // Groups the operations by key. To be called once, after the last add().
   void finish();
 
   [[nodiscard]] std::uint64_t operations() const { return all_.size() + losses_.size(); }
   [[nodiscard]] std::uint32_t keys() const { return keys_.size(); }
-  // The history of key number `key` < keys(). `otherwise` is its start if no line says.
+  // Returns the history of a key, `key` < keys(). `otherwise` is the key's start state if no line of the
+  // preload tells it.
   [[nodiscard]] KeyHistory key_history(std::uint32_t key, Start otherwise) const;
   [[nodiscard]] const std::string& key_name(std::uint32_t key) const { return keys_[key]; }
-  // The operation as it was recorded.
+  // Converts a KeyOp of key number `key` back to the recorded operation with its names.
   [[nodiscard]] Operation restore(std::uint32_t key, const KeyOp& op) const;
 
  private:
@@ -57,9 +60,10 @@ class HistoryTable {
   Names keys_;
   Names values_;
   std::vector<Entry> all_;
-  std::vector<KeyOp> losses_;  // `value` names the node
+  std::vector<KeyOp> losses_;  // losses of nodes; `value` is the number of the node's name
   std::vector<KeyOp> grouped_;
-  std::vector<std::uint64_t> first_;  // index in grouped_ of each key's first operation, and the end
+  // for each key the index of its first operation in grouped_; last, the size of grouped_
+  std::vector<std::uint64_t> first_;
 };
 
 }  // namespace loch::check

@@ -1,4 +1,5 @@
-// Tests writing and reading of histories, durable writers, and bad input.
+// Tests that histories are written and read, that durable writers keep every record, and that bad input
+// is refused.
 #include "common/check/history.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ class HistoryFile : public ::testing::Test {
 
   void write_text(std::string_view text) { std::ofstream(path_, std::ios::binary) << text; }
 
-  // All operations, or the error.
+  // Reads all operations of the history file, or returns the first error.
   Result<std::vector<Operation>> read() {
     LOCH_ASSIGN(HistoryReader reader, HistoryReader::open(path_));
     std::vector<Operation> all;
@@ -77,7 +78,8 @@ TEST(HistoryLine, FieldsMayComeInAnyOrderAndSpacing) {
   const auto operation = parse_line(
       R"( { "outcome" : "not_found", "return_ns":4,"invoke_ns":3, "value" : null,"key":"\u0041","op":"get","client":-1 } )",
       "f", 1);
-  // Everything parses; the preload does not GET.
+  // The line is refused only because client -1, the preload, must not issue a GET; its field order and
+  // blanks are valid.
   ASSERT_FALSE(operation);
   EXPECT_THAT(operation.error().message, HasSubstr("f:1: field \"client\": -1, the preload"));
 }
@@ -105,7 +107,8 @@ TEST_F(HistoryFile, ManyWorkersRecordAtOnce) {
   const auto all = read();
   ASSERT_TRUE(all) << all.error().message;
   ASSERT_EQ(all->size(), static_cast<std::size_t>(clients * each));
-  std::vector<int> next(clients, 0);  // each client's lines are in its own order
+  // per client, the number of its next line: its lines are in order of recording
+  std::vector<int> next(clients, 0);
   for (const Operation& operation : *all) {
     EXPECT_EQ(operation.value,
               fmt::format("w{}.{}", operation.client, next[static_cast<std::size_t>(operation.client)]++));

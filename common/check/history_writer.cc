@@ -1,4 +1,4 @@
-// Histories as JSON lines, into a file that is there once it is whole.
+// Writes histories as JSON Lines to PATH.partial, which is renamed to PATH when the history is complete.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -81,7 +81,7 @@ std::string to_line(const OperationView& operation) {
 
 namespace {
 
-// "n" and a number.
+// Whether `name` is "n" followed by a number, as in "n3".
 bool is_node_name(std::string_view name) {
   constexpr std::size_t most = 6;
   if (name.size() < 2 || name.size() > most || name.front() != 'n') return false;
@@ -215,7 +215,8 @@ Result<> HistoryWriter::close() {
   if (error_ == 0 && !whole_.empty() && std::rename(partial.c_str(), whole_.c_str()) != 0) error_ = errno;
   if (error_ == 0) return {};
   const bool stays =
-      options_.durable && !whole_.empty();  // of processes that may be killed, it is what there is
+      // a durable file is kept: after a kill it is the only record of the run
+      options_.durable && !whole_.empty();
   std::error_code ignored;
   if (!stays && !whole_.empty()) std::filesystem::remove(partial, ignored);
   return fail(ErrorCode::unavailable,

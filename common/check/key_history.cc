@@ -1,4 +1,4 @@
-// Judges one key's history: by its zones and the points between them, or by exact search where a value
+// Judges the history of one key: by its zones and the points between them, or by exact search if a value
 // was put twice or the key had an INSERT.
 #include "common/check/key_history.h"
 
@@ -17,7 +17,8 @@ Judgement judge_key(std::span<const KeyOp> operations, const KeyRules& rules) {
   const auto is_insert = [](const KeyOp& op) { return op.kind == OpKind::insert_if_absent; };
   if (zones.repeated_values || std::ranges::any_of(operations, is_insert))
     return search_exactly(operations, rules);
-  // A lossy cache promises nothing about absence: the zones and the clipped DELETEs say all.
+  // In a lossy cache a GET may miss at any time, so that there are no absent points to order:
+  // find_zones() has found every contradiction already.
   if (rules.model == Model::lossy_cache) return {};
   for (const Point& point : zones.points) {
     if (point.kind != PointKind::put && !point.optional) return search_gaps(zones, rules);

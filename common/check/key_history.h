@@ -1,4 +1,4 @@
-// One key's history as the algorithms see it, and what they may conclude.
+// The history of one key in the form that the checking algorithms use, and their verdicts.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace loch::check {
 inline constexpr Nanos beginning = std::numeric_limits<Nanos>::min();
 inline constexpr Nanos forever = std::numeric_limits<Nanos>::max();
 inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-// The number that the value named "init" always has.
+// The number of the preloaded value's name "init" in every history.
 inline constexpr std::uint32_t init_value = 0;
 
 struct KeyOp {
   Nanos invoke_ns = 0;
-  Nanos return_ns = forever;  // forever: no answer was heard
+  Nanos return_ns = forever;  // forever: the client never received a result
   std::int32_t client = 0;
-  std::uint32_t value = none;  // lost: the node's name
+  std::uint32_t value = none;  // number of the value's name; for a lost node, number of the node's name
   OpKind kind = OpKind::get;
   Outcome outcome = Outcome::ok;
 
   friend bool operator==(const KeyOp&, const KeyOp&) = default;
 };
 
-// The state of the key before the first operation.
+// Whether the key is present or absent before its first operation; `any` allows both.
 enum class Start : std::uint8_t { any, absent, present };
 
 struct KeyRules {
@@ -39,18 +39,23 @@ struct KeyRules {
 
 enum class Contradiction : std::uint8_t {
   none,
-  corrupt_read,        // `first` read a value that nobody put
-  failed_read,         // `first` read the value of `second`, a PUT that failed
-  read_before_put,     // `first` returned before `second`, the PUT of what it read, was invoked
-  two_values_at_once,  // between them `first`..`second` and `third`..`fourth` prove overlapping spans
-  within_other_value,  // `first`..`second` lies within the span that `third`..`fourth` prove for another
-                       // value
-  absent_in_value,     // `first` needs the key absent within the span of `third`..`fourth`
-  no_order,            // no order of the operations explains `first` as well
-  gave_up,             // the search limit was reached: undecided
+  corrupt_read,     // `first` read a value that no PUT wrote
+  failed_read,      // `first` read the value of `second`, a PUT that failed
+  read_before_put,  // `first` returned before `second`, the PUT whose value it read, was invoked
+  // `first` and `second` prove a span in which the key held one value, `third` and `fourth` an
+  // overlapping span of another value
+  two_values_at_once,
+  // the interval from `first` to `second` lies within the span in which, as `third` and `fourth` prove,
+  // the key held another value
+  within_other_value,
+  // `first` needs the key absent during the span in which, as `third` and `fourth` prove, the key was
+  // present
+  absent_in_value,
+  no_order,  // no order of the operations explains `first` together with the earlier ones
+  gave_up,   // the search reached its limit: the verdict is undecided
 };
 
-// Indices are into the operations judged; `none` where there is nothing to name.
+// The verdict on one key. `first` to `fourth` are indices into the judged operations, or `none`.
 struct Judgement {
   Verdict verdict = Verdict::holds;
   Contradiction why = Contradiction::none;
@@ -61,7 +66,7 @@ struct Judgement {
   std::uint64_t corrupt_reads = 0;
 };
 
-// Judges one key. Operations in any order.
+// Judges the history of one key; `operations` may be in any order.
 [[nodiscard]] Judgement judge_key(std::span<const KeyOp> operations, const KeyRules& rules);
 
 }  // namespace loch::check

@@ -22,7 +22,7 @@ Start start_of(Initial initial) {
   return Start::any;
 }
 
-// Turns a judgement into the one line that a person reads.
+// Formats a Judgement as one line of text for the report.
 class Explanation {
  public:
   Explanation(const HistoryTable& table, std::uint32_t key, std::span<const KeyOp> ops,

@@ -1,23 +1,26 @@
-// Is a history what a correct store could have answered? Judged key by key: a register with DELETE.
+// Checks whether a correct store could have produced a history. Each key is judged separately, as a
+// register with DELETE and INSERT, under one of three models:
 //
 // linearizable  Each operation took effect at one instant between its invocation and its return.
-//               A GET reads the last value put, or not_found after a DELETE (or before any PUT); a
-//               DELETE that says ok removed a value that was there, not_found means there was none. An
-//               INSERT that says ok found the key absent and put its value, exists means that it was present.
-// lossy_cache   A GET may say not_found at any time (HERD, section 3.2 of the protocol notes), but
-//               what it reads is the newest value put, never an older one; a DELETE that says ok
-//               leaves nothing to read. An INSERT's ok is a PUT's, since the key may have been forgotten;
-//               exists means that it had not been deleted.
-// none          An emulation that stores nothing: the file is read and nothing is judged.
+//               A GET reads the value that was put last, or not_found after a DELETE (or before any
+//               PUT). A DELETE that returned ok removed a value; one that returned not_found found none.
+//               An INSERT that returned ok found the key absent and stored its value; one that returned
+//               exists found the key present.
+// lossy_cache   A GET may return not_found at any time (HERD, section 3.2 of the protocol notes), but a
+//               value that it returns is the newest one put. After a DELETE that returned ok no value can
+//               be read. An INSERT that returned ok counts as a PUT, because the cache may have evicted
+//               the key; exists means that the key had not been deleted.
+// none          For an emulation that stores no values: the file is parsed and nothing is judged.
 //
-// An operation whose outcome is unknown may take effect once at any time from its invocation on, or
-// never. A failed one has no effect: a GET that reads a failed PUT's value is a violation.
-// A node that was declared lost may have taken the key along, once, while it was being declared; or not.
-// Two operations of which one returns at the very nanosecond of the other's invocation count as
-// concurrent: a clock of that resolution cannot order them.
+// An operation whose outcome is unknown may take effect once at any time after its invocation, or never.
+// A failed operation has no effect: a GET that reads the value of a failed PUT is a violation. While a
+// node is declared lost, each key may disappear at most once. Two operations of which one returns at the
+// same nanosecond as the other is invoked count as concurrent, because a clock of that resolution cannot
+// order them.
 //
-// Method and cost: zones.h (values put once: near-linear, exact) and exact_search.h (keys with INSERTs, and
-// values put more than once, which our load never does: exponential in what overlaps, and bounded).
+// Method and cost: zones.h (each value put once: near-linear time, exact) and exact_search.h (keys with
+// INSERTs, or a value put more than once, which Loch's load never does: time exponential in the number of
+// overlapping operations, bounded by search_limit).
 #pragma once
 
 #include <cstdint>
@@ -33,25 +36,27 @@ namespace loch::check {
 
 enum class Model : std::uint8_t { linearizable, lossy_cache, none };
 [[nodiscard]] std::string_view name(Model model);
-// "linearizable", "lossy-cache" or "none"; the error lists them.
+// Parses "linearizable", "lossy-cache" or "none"; the error message lists these three.
 [[nodiscard]] Result<Model> parse_model(std::string_view text);
 
-// What a key holds when the history begins, if no line of client -1 says so.
+// The state of each key at the beginning of the history, unless a line of client -1 tells it.
 enum class Initial : std::uint8_t {
-  any,      // "init" if some GET read it; else either absent or a value that nobody read
-  absent,   // nothing was preloaded
+  // present with "init" if some GET read that value; else absent or present with a value that no GET read
+  any,
+  absent,   // no key was preloaded
   present,  // every key was preloaded with the value named "init"
 };
 
 struct CheckOptions {
   Model model = Model::linearizable;
   Initial initial = Initial::any;
-  // Whether a DELETE's ok promises that there was something to remove. The published Nessie
-  // answers ok for an absent key too (its tombstone), so its histories are judged without.
+  // Whether a DELETE that returned ok must have found a value to remove. Published Nessie returns ok for
+  // an absent key too (it writes a tombstone), so its histories are judged with false.
   bool delete_ok_removes = true;
-  // Configurations that the search for one key may hold at once before it gives up (undecided).
+  // Number of configurations that the search for one key may hold at once; beyond it the verdict is
+  // "undecided".
   std::uint64_t search_limit = 1'000'000;
-  // Reduce each violation to its smallest sub-history (up to `report_limit` keys).
+  // Reduce each violation to a smallest sub-history (for the first `report_limit` keys).
   bool minimise = true;
   std::uint32_t report_limit = 10;
 };
@@ -59,14 +64,14 @@ struct CheckOptions {
 enum class Verdict : std::uint8_t { holds, violated, undecided };
 [[nodiscard]] std::string_view name(Verdict verdict);
 
-// A key that does not hold.
+// A key whose history is violated or undecided.
 struct KeyReport {
   std::string key;
   Verdict verdict = Verdict::holds;
-  std::uint64_t operations = 0;  // of this key in the history
+  std::uint64_t operations = 0;  // number of this key's operations in the history
   std::string reason;            // one line: which operations contradict each other, and how
-  // The operations that already contradict each other, by invocation; whatever the key's other
-  // operations did cannot repair it. Empty when options.minimise is false or the limit was reached.
+  // Those operations that contradict each other, ordered by invocation; they do so whatever effect the
+  // key's other operations had. Empty when options.minimise is false or the limit was reached.
   std::vector<Operation> sub_history;
 };
 
@@ -76,24 +81,27 @@ struct CheckReport {
   std::uint64_t violated_keys = 0;
   std::uint64_t undecided_keys = 0;
   std::uint64_t corrupt_reads = 0;  // GETs that read a value that no PUT of the key wrote
-  std::vector<KeyReport> failures;  // violated and undecided keys, at most options.report_limit
+  // keys whose history is violated or undecided, at most options.report_limit
+  std::vector<KeyReport> failures;
   [[nodiscard]] Verdict verdict() const;
 };
 
-// Judges the operations of a run. Order does not matter.
+// Judges the operations of a run, which may be in any order.
 [[nodiscard]] CheckReport check_operations(std::span<const Operation> operations,
                                            const CheckOptions& options);
 
-// Judges the history that the files hold together (one file a process, say). Fails with one line
-// when a file is unreadable, cut short or says something impossible, or when all are empty.
+// Judges the history that the files hold together (for example one file per process). Fails with a
+// one-line error when a file is unreadable, truncated or contains a contradictory operation, or when all
+// files are empty.
 [[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
                                                 const CheckOptions& options);
 
-// What `loch check` prints for a report.
+// Prints a report as `loch check` does.
 void print_report(const CheckReport& report, const CheckOptions& options, std::ostream& out);
 
-// `loch check FILES`: prints the verdict to `out`, an unreadable file's one line to `err`.
-// Returns the exit status: 0 holds, 1 violated, 2 unreadable or undecided.
+// Runs `loch check FILES`: prints the verdict to `out` and the error for an unreadable file to `err`.
+// Returns the exit status: 0 if the history holds, 1 if it is violated, 2 if it is unreadable or
+// undecided.
 [[nodiscard]] int run_check(const std::vector<std::string>& files, const CheckOptions& options,
                             std::ostream& out, std::ostream& err);
 

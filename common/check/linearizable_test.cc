@@ -1,4 +1,4 @@
-// Hand-written histories, each the smallest of its kind.
+// Tests the checker on hand-written histories, each the smallest of its kind.
 #include "common/check/linearizable.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Builds a history operation by operation: client, interval, kind, value, outcome.
+// Builds a history operation by operation: client, interval, kind, value and outcome.
 class Story {
  public:
   Story& put(std::string value, Nanos from, Nanos to, Outcome outcome = Outcome::ok) {
@@ -65,7 +65,7 @@ class Story {
 constexpr auto holds = Verdict::holds;
 constexpr auto violated = Verdict::violated;
 
-// A loss takes the key along just before a PUT that is proven while the loss still lasts.
+// A node's loss may remove a key just before a PUT whose effect is proven while the loss still lasts.
 TEST(Losses, ComeBeforeAValueThatIsProvenMeanwhile) {
   const auto told = [](Nanos lost_at) {
     return Story()
@@ -77,7 +77,7 @@ TEST(Losses, ComeBeforeAValueThatIsProvenMeanwhile) {
         .remove(38, 39);
   };
   EXPECT_EQ(told(10).verdict(), Verdict::holds);
-  EXPECT_EQ(told(33).verdict(), Verdict::violated);  // the miss ended before anything was lost
+  EXPECT_EQ(told(33).verdict(), Verdict::violated);  // the GET that missed returned before the loss began
 }
 
 TEST(Linearizable, ReadsOfTheLastValueHold) {
@@ -132,7 +132,7 @@ TEST(Linearizable, ACorruptReadViolatesAndIsCounted) {
 TEST(Linearizable, ALostPutMayTakeEffectAtAnyLaterTimeOrNever) {
   EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 3).get("a", 4, 5).get("b", 90, 91).verdict(), holds);
   EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 3).get("a", 90, 91).verdict(), holds);
-  // Once only.
+  // A PUT with unknown outcome takes effect at most once.
   EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 3).get("b", 4, 5).put("c", 6, 7).get("b", 8, 9).verdict(),
             violated);
   EXPECT_EQ(Story().put("a", 1, 2).put_lost("b", 6).get("b", 4, 5).verdict(), violated);
@@ -179,7 +179,7 @@ TEST(Linearizable, ADeletedValueMayNotRiseAgain) {
   const Story story = Story().put("a", 1, 2).remove(3, 4).get("a", 5, 6);
   EXPECT_EQ(story.verdict(), violated);
   EXPECT_THAT(story.reason(), HasSubstr("DELETE ok (client 1, 3..4 ns) lies wholly within"));
-  // A put that shares time with the DELETE may come after it.
+  // A PUT that overlaps the DELETE may take effect after it.
   EXPECT_EQ(Story().put("a", 1, 4).remove(3, 5).get("a", 6, 7).verdict({.delete_ok_removes = false}), holds);
 }
 
@@ -241,7 +241,7 @@ TEST(Models, HaveNames) {
   EXPECT_EQ(wrong.error().message, "--model serial: expected linearizable, lossy-cache or none");
 }
 
-// A violation deep in a long history comes out small.
+// A violation in a history of thousands of operations is reduced to at most four.
 TEST(Minimise, FindsTheFewThatMatter) {
   Story story;
   for (Nanos i = 0; i < 4'000; ++i) {
@@ -249,7 +249,7 @@ TEST(Minimise, FindsTheFewThatMatter) {
     story.put(value, 10 * i + 1, 10 * i + 4).get(value, 10 * i + 5, 10 * i + 6);
     if (i % 7 == 0) story.remove(10 * i + 7, 10 * i + 8).miss(10 * i + 9, 10 * i + 9);
   }
-  story.get("v2000", 30'005, 30'006);  // stale by 1,000 values
+  story.get("v2000", 30'005, 30'006);  // reads a value that 1,000 later PUTs have replaced
   EXPECT_EQ(story.verdict(), violated);
   EXPECT_LE(story.smallest(), 4U);
   Story missed;

@@ -1,4 +1,4 @@
-// Removes operations from a violating history of a key while the remaining ones still violate.
+// Removes operations from a violating history of one key for as long as the remaining ones still violate.
 #include "common/check/minimise.h"
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 namespace loch::check {
 namespace {
 
-// Whether an operation is kept, kept with an unknown outcome, or removed.
+// Whether an operation of the history is kept, kept with an unknown outcome, or removed.
 enum class Weight : std::uint8_t { full, weakened, removed };
 
-// It changed nothing, and its answer says so.
+// Whether the operation left the key unchanged, as its result shows.
 bool only_looked(const KeyOp& op) {
   return op.kind == OpKind::get || op.outcome == Outcome::not_found || op.outcome == Outcome::exists;
 }
@@ -27,7 +27,8 @@ class Minimiser {
     cut_end();
     cut_beginning();
     weights_.assign(ops_.size(), Weight::full);
-    for (const bool reads : {true, false, true}) {  // a PUT that was acknowledged says more than a read of it
+    // GETs first: an acknowledged PUT in the result tells a reader more than a GET of its value
+    for (const bool reads : {true, false, true}) {
       for (std::size_t group = std::max<std::size_t>(ops_.size() / 2, 1); group > 0; group /= 2) {
         while (pass(group, reads) && group == 1) {
         }
@@ -51,8 +52,8 @@ class Minimiser {
     return judge_key(operations, rules).verdict == Verdict::violated;
   }
 
-  // What had been seen by time `end`: later answers are not known yet. A PUT that came later stays
-  // if its value had been read: that is the contradiction.
+  // The history as known at time `end`, without later results. A PUT that was invoked later is kept if a
+  // GET had read its value before, because that is the contradiction.
   [[nodiscard]] std::vector<KeyOp> until(Nanos end) const {
     std::set<std::uint32_t> read;
     for (const KeyOp& op : ops_) {
@@ -81,8 +82,8 @@ class Minimiser {
     if (first != ends.end()) ops_ = until(*first);
   }
 
-  // What happened from `begin` on, not knowing what the key held then. Operations under way at
-  // `begin` may have taken effect before; an older PUT is kept only if its value is read later.
+  // The history from time `begin` on, without knowledge of the key's value at `begin`. Operations under
+  // way at `begin` may have taken effect before; an older PUT is kept only if its value is read later.
   [[nodiscard]] std::vector<KeyOp> since(Nanos begin) const {
     std::set<std::uint32_t> read_later;
     for (const KeyOp& op : ops_) {
@@ -95,7 +96,8 @@ class Minimiser {
         const bool over = op.outcome == Outcome::ok && op.return_ns <= begin;
         if (only_looked(op)) continue;
         if (over && !(brings_value(op.kind) && read_later.contains(op.value))) continue;
-        // What made the key absent for it may be cut off.
+        // An INSERT that returned before `begin` becomes a PUT, because the operation that had made the key
+        // absent for it may be cut off.
         if (over && op.kind == OpKind::insert_if_absent) op.kind = OpKind::put;
         if (!over && op.outcome == Outcome::ok) op.outcome = Outcome::unknown;
       }
@@ -126,20 +128,23 @@ class Minimiser {
     return built;
   }
 
-  // Gives up what operation `i` contributes, as far as that is sound.
+  // Weakens operation `i`: a GET is removed, a write gets an unknown outcome. A loss or a failed PUT stays as
+  // it is, because removing it could make the history look worse than it is.
   void weaken(std::size_t i) {
     const KeyOp& op = ops_[i];
-    if (op.kind == OpKind::lost) return;  // without it the others would contradict each other sooner
+    if (op.kind == OpKind::lost) return;  // removing a loss, which excuses absences, could create a violation
     const bool wrote = !only_looked(op);
     if (op.outcome == Outcome::failed) {
-      // A failed PUT matters only to who read it; without it that read would look corrupt instead.
+      // A failed PUT stays, because a GET of its value would look corrupt without it; a failed DELETE is
+      // removed.
       if (op.kind == OpKind::remove) weights_[i] = Weight::removed;
     } else {
       weights_[i] = wrote ? Weight::weakened : Weight::removed;
     }
   }
 
-  // Tries each group of GETs, or of writes; returns whether any could be given up.
+  // Tries to weaken GETs, or writes, in groups of `group` operations; returns whether any group could be
+  // weakened.
   bool pass(std::size_t group, bool reads) {
     bool progress = false;
     for (std::size_t from = 0; from < ops_.size(); from += group) {
@@ -157,7 +162,8 @@ class Minimiser {
     return progress;
   }
 
-  // A PUT that need not have been acknowledged is still worth showing when its value was read.
+  // Marks a PUT whose value is read as part of the reported operations even if its acknowledgement does
+  // not matter.
   void show_puts_of_reads() {
     std::set<std::uint32_t> read;
     for (std::size_t i = 0; i < ops_.size(); ++i) {

@@ -1,9 +1,9 @@
-// From a key's violating history to the few operations that contradict each other.
+// Reduces a key's violating history to the few operations that contradict each other.
 //
-// Only weakenings are made, so that what is left contradicts itself whatever the operations left out
-// did: the history is cut at the earliest end and the latest beginning that still violate (both are
-// monotone, found by bisection); then, in ever smaller groups, GETs are removed, and PUTs and DELETEs
-// are turned into ones that may or may not have taken effect. Checks: O(log n) on the whole, then
+// Every step only weakens the history, so that the remaining operations contradict each other whatever
+// the others did. First the history is cut at the earliest end and the latest beginning that still
+// violate (both are monotone, found by bisection). Then, in ever smaller groups, GETs are removed, and
+// the outcome of PUTs and DELETEs is made unknown. Number of checks: O(log n) on the whole history, then
 // O(m log m) to O(m^2) on the m operations of the window.
 #pragma once
 
@@ -15,13 +15,13 @@
 namespace loch::check {
 
 struct Minimal {
-  std::vector<KeyOp> operations;  // the operations that contradict each other, by invocation
-  std::vector<KeyOp> judged;      // kept and weakened operations, in the order that `judgement` indexes
-  Judgement judgement;            // of `judged`
-  Start start = Start::any;       // that it was judged with
+  std::vector<KeyOp> operations;  // the operations that contradict each other, ordered by invocation
+  std::vector<KeyOp> judged;      // the kept and the weakened operations; `judgement` has indices into it
+  Judgement judgement;            // the verdict on `judged`
+  Start start = Start::any;       // the key's start state for which `judged` was judged
 };
 
-// `operations` violate under `rules`.
+// Reduces `operations`, which must violate linearizability under `rules`, to a smallest sub-history.
 [[nodiscard]] Minimal minimise(std::span<const KeyOp> operations, const KeyRules& rules);
 
 }  // namespace loch::check

@@ -1,4 +1,4 @@
-// Prints verdicts and the contradicting operations of a check.
+// Prints the verdict of a check and the operations that contradict each other.
 #include <fmt/format.h>
 
 #include <ostream>
@@ -8,7 +8,7 @@
 namespace loch::check {
 namespace {
 
-// One operation as a row: when, who, what, and what it was told.
+// Formats one operation as a row: interval, client, kind, value and outcome.
 std::string row(const Operation& o) {
   const std::string until = o.return_ns ? fmt::format("{}", *o.return_ns) : "never";
   std::string what;

@@ -1,4 +1,4 @@
-// `loch check`: what it prints and how it exits.
+// Tests the output and the exit status of `loch check`.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

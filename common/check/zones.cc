@@ -1,4 +1,4 @@
-// Computes the zones of a key's values and the contradictions that zones alone show.
+// Computes the zones of a key's values, and the contradictions that are visible from the zones alone.
 #include "common/check/zones.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace loch::check {
 namespace {
 
-// The operations of one value.
+// The PUT and the GETs of one value.
 struct Cluster {
   std::uint32_t put = none;  // index of the PUT of this value; none for the preloaded value
   Nanos first_return_ns = forever;
@@ -19,11 +19,12 @@ struct Cluster {
 
 bool is_read(const KeyOp& op) { return op.kind == OpKind::get && op.outcome == Outcome::ok; }
 
-// An INSERT that took effect is a PUT to the zones; that it needs the key absent is left to the search
-// (exact_search.h).
+// Whether the operation stored no value. To the zones an INSERT that took effect is a PUT; whether the
+// key was absent is left to exact_search.h.
 bool wrote_nothing(const KeyOp& op) { return op.outcome == Outcome::failed || op.outcome == Outcome::exists; }
 
-// An unknown operation may take effect at any later time, whatever its client heard.
+// The latest time at which an operation takes effect: its return, or any later time if its outcome is
+// unknown.
 Nanos deadline_of(const KeyOp& op) { return op.outcome == Outcome::unknown ? forever : op.return_ns; }
 
 void include(Cluster* cluster, const KeyOp& op, std::uint32_t index) {
@@ -39,7 +40,7 @@ void include(Cluster* cluster, const KeyOp& op, std::uint32_t index) {
 
 void violate(Judgement* judgement, Contradiction why, std::uint32_t first, std::uint32_t second = none,
              std::uint32_t third = none, std::uint32_t fourth = none) {
-  if (judgement->verdict == Verdict::violated) return;  // the first one found is reported
+  if (judgement->verdict == Verdict::violated) return;  // only the first contradiction found is reported
   judgement->verdict = Verdict::violated;
   judgement->why = why;
   judgement->first = first;
@@ -62,7 +63,7 @@ class ZoneFinder {
   }
 
  private:
-  // Groups PUTs and reads by value and turns each group into a zone or a point.
+  // Groups PUTs and successful GETs by value, and turns each group into a zone or a point.
   void collect_clusters() {
     std::vector<std::uint32_t> order;
     for (std::uint32_t i = 0; i < ops_.size(); ++i) {
@@ -91,7 +92,7 @@ class ZoneFinder {
       }
       if (brings_value(op.kind)) {
         if (cluster.put != none) {
-          zones_.repeated_values = true;  // the following argument does not hold for repeated values
+          zones_.repeated_values = true;  // the argument with zones requires that each value is put once
           return;
         }
         cluster.put = i;
@@ -114,7 +115,7 @@ class ZoneFinder {
       zones_.forward.push_back({beginning, cluster.last_invoke_ns, none, cluster.last_invoke_op});
     } else if (cluster.put != none) {
       if (preloaded && rules_.start == Start::present)
-        zones_.repeated_values = true;  // the preloaded value's name was PUT again
+        zones_.repeated_values = true;  // a PUT wrote the name of the preloaded value
       add_written(cluster);
     }
   }
@@ -165,9 +166,10 @@ class ZoneFinder {
     }
   }
 
-  // The forward zone whose interior holds `t`, or none.
+  // The forward zone that contains `t` in its interior, or a null pointer.
   [[nodiscard]] const ForwardZone* zone_around(Nanos t) const {
-    const auto after = std::ranges::lower_bound(zones_.forward, t, {}, &ForwardZone::begin);  // begin >= t
+    // the first zone with begin >= t
+    const auto after = std::ranges::lower_bound(zones_.forward, t, {}, &ForwardZone::begin);
     if (after == zones_.forward.begin()) return nullptr;
     const ForwardZone& before = *(after - 1);
     return t < before.end ? &before : nullptr;
@@ -178,7 +180,7 @@ class ZoneFinder {
       const ForwardZone* const zone = zone_around(point.release_ns);
       return zone != nullptr && zone == zone_around(point.deadline_ns);
     };
-    // A loss during which a value is proven did not touch the key.
+    // A node's loss that lies wholly within the span of a proven value did not remove the key.
     std::erase_if(zones_.points,
                   [&](const Point& point) { return point.kind == PointKind::lost && enclosed(point); });
     for (Point& point : zones_.points) {
@@ -190,7 +192,7 @@ class ZoneFinder {
       }
       if (early != nullptr) point.release_ns = early->end;
       if (late != nullptr) point.deadline_ns = late->begin;
-      // Different zones leave room between them: early->end <= late->begin.
+      // The window is not empty: early->end <= late->begin, because zones are disjoint.
     }
   }
 

@@ -1,4 +1,4 @@
-// How a Control reaches the other ranks: the least that meetings need. A rank's process has one over
+// The interface by which a Control reaches the other ranks. A rank's working process has a channel over
 // the socket to its launcher process (rank.cc); tests have one in memory, with delays and losses.
 #pragma once
 
@@ -9,24 +9,25 @@
 
 namespace loch::cluster {
 
-// Hears what comes in. Called by one thread of the channel, never two at once.
+// Receives the messages and notices of a channel. One thread of the channel makes all calls.
 class ChannelListener {
  public:
   virtual ~ChannelListener() = default;
-  // A Kind::part or Kind::text of another rank; in order per sender.
+  // A message of kind part or text from rank `from`; messages of one sender arrive in order.
   virtual void on_arrival(Kind kind, std::uint32_t from, std::string payload) = 0;
-  // A rank is lost (killed, silent) or has ended: after all that it has sent. Or it is back, before all
-  // that its new incarnation sends.
+  // Another rank is lost (killed or silent) or has ended, reported after all that it has sent; or it was
+  // restarted, reported before all that its new incarnation sends.
   virtual void on_fate(const Notice& notice) = 0;
 };
 
 class Channel {
  public:
   virtual ~Channel() = default;
-  // From now on `listener` is called; until stop(), which returns when no call is running.
+  // Begins to call `listener`, until stop(), which returns when no call is running.
   virtual void start(ChannelListener& listener) = 0;
   virtual void stop() = 0;
-  // Any thread; part or text only. In order per receiver; to a rank that is gone, nothing happens.
+  // Sends a message of kind part or text, in order per receiver. Any thread may call it. A message to a
+  // rank that is gone is dropped.
   virtual void send(Kind kind, std::uint32_t to, const std::string& payload) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Implements Control over a channel: meetings without a coordinator, messages, and notices of losses and
-// returns.
+// Implements Control over a channel: collectives ("meetings") without a coordinator, messages, and
+// notices of losses and restarts.
 #include "common/cluster/channel_control.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 namespace loch::cluster {
 namespace {
 
-// Messages kept for ranks that are behind in the meetings; a rank that floods another gets no further than
-// this.
+// Parts of future meetings are kept for at most this many meetings ahead; this bounds the memory that a
+// faulty rank can fill.
 constexpr std::uint64_t meetings_ahead_max = 4096;
 constexpr std::size_t held_bytes_max = std::size_t{1} << 30;
 constexpr std::size_t waiting_texts_max = 65'536;
@@ -128,7 +128,8 @@ std::vector<std::uint32_t> ChannelControl::awaited(std::uint64_t number) const {
   return missing;
 }
 
-// Somebody is at another meeting, or has ended where it should have come to this one.
+// Returns an error if another rank is at a different meeting under the same number, or has ended without
+// coming to this meeting.
 std::optional<Error> ChannelControl::quarrel(const Part& mine) const {
   for (std::uint32_t rank = 0; rank < hosts_.size(); ++rank) {
     if (rank == rank_) continue;
@@ -190,7 +191,8 @@ void ChannelControl::on_arrival(Kind kind, std::uint32_t from, std::string paylo
 void ChannelControl::keep_part(std::uint32_t from, std::string payload) {
   auto part = parse_part(payload);
   const std::lock_guard lock(mutex_);
-  // next_meeting_ - 1 may be the one that waits now; a part of one that is over is of no use.
+  // Keep the part only if its meeting is still to come or is meeting next_meeting_ - 1, for which a
+  // thread may be waiting.
   const bool is_of_now = part && !fates_[from] && part->number + 1 >= next_meeting_ &&
                          part->number < next_meeting_ + meetings_ahead_max &&
                          held_bytes_ + part->text.size() <= held_bytes_max;
@@ -224,7 +226,8 @@ void ChannelControl::on_fate(const Notice& notice) {
   for_handlers_.notify_one();
 }
 
-// With mutex_ held. A rank that is back itself hears of those that were back before it; no event.
+// Records that a rank was restarted; called with mutex_ held. A process that was itself restarted also
+// learns of restarts before its own, which cause no event.
 void ChannelControl::come_back(const Notice& notice) {
   if (notice.detail <= incarnation(notice.rank)) {
     ++dropped_;
@@ -305,7 +308,7 @@ void ChannelControl::control_loop() {
 
 void ChannelControl::call_handler(std::unique_lock<std::mutex>& lock) {
   const auto next = next_event();
-  if (next == events_.end()) return;  // the handler was taken away meanwhile
+  if (next == events_.end()) return;  // the handler was removed meanwhile
   const Event event = std::move(*next);
   events_.erase(next);
   if (event.what == Event::What::text) {

@@ -1,5 +1,6 @@
-// Control over a Channel: meetings, messages and losses. Each rank sends what it brings to a meeting
-// to all who need it and waits for theirs, so that there is nobody whose death would stop a meeting.
+// Implements Control over a Channel: collectives ("meetings"), messages and losses. In a meeting each
+// rank sends its part to all who need it and waits for the parts of the others; there is no coordinator
+// whose death could stop a meeting.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,8 @@ namespace loch::cluster {
 
 class ChannelControl final : public Control, private ChannelListener {
  public:
-  // `channel` outlives this. `hosts`: the host name of each rank. `life`: of this one.
+  // `channel` must outlive this object. `hosts` has the host name of each rank; `incarnation` is that of
+  // this process.
   ChannelControl(Channel& channel, std::uint32_t rank, std::vector<std::string> hosts,
                  std::uint32_t incarnation = 0);
   ~ChannelControl() override;
@@ -42,12 +44,12 @@ class ChannelControl final : public Control, private ChannelListener {
   void on_back(std::function<void(std::uint32_t)> handler) override;
   [[nodiscard]] std::string host(std::uint32_t rank) const override { return hosts_.at(rank); }
 
-  // Messages that were dropped because they were malformed, from another age, or too many.
+  // Number of messages that were dropped because they were malformed, out of date or too many.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
-  using Key = std::pair<std::uint64_t, std::uint32_t>;  // meeting, rank
-  // A message, loss or return that waits to be passed to its handler.
+  using Key = std::pair<std::uint64_t, std::uint32_t>;  // number of the meeting, sending rank
+  // A message, loss or restart that waits to be passed to its handler.
   struct Event {
     enum class What : std::uint8_t { text, loss, back };
     What what = What::text;
@@ -63,18 +65,19 @@ class ChannelControl final : public Control, private ChannelListener {
 
   Result<std::vector<std::string>> meet(Meeting meeting, std::string_view what, const std::string& mine,
                                         Nanos within);
-  // The ranks whose part of a meeting may still come. Called with mutex_ held, as the next two.
+  // The ranks whose part of meeting `number` has not arrived and may still come. This and the next three
+  // functions are called with mutex_ held.
   [[nodiscard]] std::vector<std::uint32_t> awaited(std::uint64_t number) const;
   [[nodiscard]] std::optional<Error> quarrel(const Part& mine) const;
   [[nodiscard]] std::string people(const std::vector<std::uint32_t>& who) const;
   void forget_until(std::uint64_t number);
 
   void control_loop();
-  // The first that has a handler: what a rank has said is heard before its end, and that before its
-  // return.
+  // The first event whose handler is set. Events are in order: a rank's messages come before its loss,
+  // and its loss before its restart.
   [[nodiscard]] std::deque<Event>::iterator next_event();
   void call_handler(std::unique_lock<std::mutex>& lock);
-  // Runs `change` while no handler runs.
+  // Runs `change` at a time when no handler is running.
   void between_calls(const std::function<void()>& change);
 
   Channel& channel_;
@@ -84,21 +87,22 @@ class ChannelControl final : public Control, private ChannelListener {
   std::unique_ptr<std::atomic<std::uint32_t>[]> incarnations_;
   std::atomic<std::uint64_t> dropped_ = 0;
 
-  std::mutex mutex_;                 // over all that follows
-  std::condition_variable arrived_;  // a part of a meeting, or a rank's loss or return
+  std::mutex mutex_;                 // protects the members from parts_ to is_closing_
+  std::condition_variable arrived_;  // signals a part of a meeting, or the loss or restart of a rank
   std::condition_variable for_handlers_;
   std::map<Key, Part> parts_;
-  std::size_t held_bytes_ = 0;                // texts in parts_
-  std::vector<std::optional<Notice>> fates_;  // the first of each: it is in no meeting any more
+  std::size_t held_bytes_ = 0;  // total size of the texts in parts_
+  // each rank's first loss or end; such a rank takes part in no further meeting
+  std::vector<std::optional<Notice>> fates_;
   std::vector<bool> is_gone_;
   std::uint64_t next_meeting_ = 0;
   std::deque<Event> events_;
-  std::size_t waiting_texts_ = 0;  // in events_
+  std::size_t waiting_texts_ = 0;  // number of messages in events_
   std::function<void(std::uint32_t, std::string_view)> message_handler_;
   std::function<void(std::uint32_t)> lost_handler_, back_handler_;
   bool is_closing_ = false;
 
-  std::mutex calling_;  // held while a handler runs; taken before mutex_
+  std::mutex calling_;  // held while a handler runs; to be locked before mutex_
   std::thread control_thread_;
 };
 

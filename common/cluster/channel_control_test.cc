@@ -24,7 +24,7 @@ std::vector<std::string> hosts_of(std::uint32_t ranks) {
   return hosts;
 }
 
-// Every rank of a cluster of `ranks` does `work` in a thread of its own.
+// Runs `work` for every rank of a cluster of `ranks` ranks, each in a thread of its own.
 void in_ranks(MemoryNetwork& network, std::uint32_t ranks, const std::function<void(ChannelControl&)>& work) {
   std::vector<std::unique_ptr<ChannelControl>> controls;
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
@@ -53,7 +53,8 @@ TEST(ChannelControl, EveryoneGetsEverythingWhateverTheDelays) {
         ++arrived[round];
         const auto ok = control.barrier("together", plenty);
         ASSERT_TRUE(ok.has_value()) << ok.error().message;
-        EXPECT_EQ(arrived[round], static_cast<int>(ranks));  // nobody leaves before all have come
+        // no rank leaves the barrier before all have come
+        EXPECT_EQ(arrived[round], static_cast<int>(ranks));
       }
       EXPECT_EQ(control.dropped(), 0U);
     });
@@ -95,7 +96,8 @@ TEST(ChannelControl, AfterALateComerTheNextMeetingIsHeld) {
     if (control.rank() == 2) wait_until([&] { return gave_up == 2; });
     const auto first = control.barrier("first", little);
     ++gave_up;
-    EXPECT_EQ(first.has_value(), control.rank() == 2);  // the others had come when it came
+    // rank 2 came last and found the parts of the others, which had timed out
+    EXPECT_EQ(first.has_value(), control.rank() == 2);
     const auto second = control.all_gather("second", fmt::format("{}", control.rank()), plenty);
     ASSERT_TRUE(second.has_value()) << second.error().message;
     EXPECT_THAT(*second, ElementsAre("0", "1", "2"));
@@ -113,7 +115,7 @@ TEST(ChannelControl, ALostRankIsNotWaitedFor) {
     });
     ASSERT_TRUE(control.barrier("begin", plenty).has_value());
     if (control.rank() == 1) {
-      std::this_thread::sleep_for(50ms);  // the others are waiting by now
+      std::this_thread::sleep_for(50ms);  // give the other ranks time to wait in the meeting
       network.end({1, Fate::killed, 9});
       return;
     }
@@ -251,7 +253,8 @@ TEST(ChannelControl, ARankThatIsBackIsHeardAgainAndLeftOutOfMeetings) {
   wait_until([&] { return here.incarnation(1) == 1 && other.incarnation(1) == 1; });
   EXPECT_FALSE(here.is_lost(1));
   network.inject(Kind::text, 1, 0, "second");
-  // In the order in which it came, though nobody has listened until now.
+  // Events that arrived before any handler was set are delivered in order of arrival, each once its
+  // handler is set.
   here.on_back([&](std::uint32_t rank) { note(fmt::format("back {}", rank)); });
   wait_until([&] { return count() == 1; });
   here.on_message([&](std::uint32_t, std::string_view text) { note(std::string(text)); });
@@ -262,9 +265,10 @@ TEST(ChannelControl, ARankThatIsBackIsHeardAgainAndLeftOutOfMeetings) {
   std::thread both([&] { EXPECT_TRUE(other.barrier("without it", plenty).has_value()); });
   EXPECT_TRUE(here.barrier("without it", plenty).has_value());
   both.join();
-  // Lost anew, and ended for good: no quarrel with it, for it was not to come.
+  // Rank 1 is lost again and later ends. Its end is no error for the next meeting, because a restarted
+  // rank takes part in none.
   network.end({1, Fate::killed, 9});
-  network.end({1, Fate::back, 1});  // not a new incarnation
+  network.end({1, Fate::back, 1});  // dropped, because this incarnation is known already
   network.end({1, Fate::back, 2});
   wait_until([&] { return count() == 6; });
   network.end({1, Fate::ended, 3});

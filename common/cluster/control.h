@@ -1,5 +1,5 @@
-// What the processes of one launch agree on outside the data path: endpoints, barriers, results, and
-// who is gone.
+// Control: what the processes of one launch exchange outside the data path, such as endpoints, barriers,
+// results, and notices of lost ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,46 @@
 
 namespace loch::cluster {
 
-// All calls come from one thread (the set-up thread), except is_lost, incarnation and send, which any thread
-// may call. A meeting (all_gather, gather, barrier) is held by every live rank in the same order with the
-// same `what`; ranks that are lost, before or during it, are left out and nobody waits for them. When
-// a live rank has not come after `within`, the meeting fails in each rank that waits, with an error
-// (timed_out) that names the missing ranks and their hosts; when two ranks come to different meetings,
-// it fails (internal) and names both; when a rank has ended without coming, it fails at once
-// (unavailable). After an error the next meeting may still be held.
+// The control plane of one rank. All calls come from one thread (the set-up thread), except is_lost,
+// incarnation and send, which any thread may call.
+//
+// A meeting (the collectives all_gather, gather and barrier) is called by every live rank in the same
+// order with the same `what`. Ranks that are lost, before or during a meeting, are left out and not
+// waited for. If a live rank has not come after `within`, the meeting fails in each waiting rank with
+// timed_out, and the error names the missing ranks and their hosts. If two ranks come to different
+// meetings, it fails with internal and names both. If a rank has ended without coming, it fails at once
+// with unavailable. After an error the next meeting may still be held.
 class Control {
  public:
   virtual ~Control() = default;
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
 
-  // Every live rank gives a text and gets all of them, by rank; a lost rank's is empty. That of a rank
-  // that dies in the middle may reach some and not others.
+  // Every live rank contributes the text `mine` and gets the texts of all ranks, by rank; a lost rank's
+  // text is empty. The text of a rank that dies during the call may reach some ranks and not others.
   [[nodiscard]] virtual Result<std::vector<std::string>> all_gather(std::string_view what,
                                                                     const std::string& mine,
                                                                     Nanos within) = 0;
-  // As all_gather, but only rank 0 gets the texts; the others get an empty vector, as soon as theirs
-  // is on its way, or at once when rank 0 is lost.
+  // Like all_gather, but only rank 0 gets the texts. The other ranks get an empty vector as soon as their
+  // text is sent, or at once if rank 0 is lost.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view what,
                                                                 const std::string& mine, Nanos within) = 0;
   // A barrier: returns when every live rank has called it.
   [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
 
-  // The rank's process, or its machine, died: certainly silent until it is back. A relaxed load.
+  // Whether the rank's process or machine died. A lost rank sends nothing until it is restarted. A
+  // relaxed load.
   [[nodiscard]] virtual bool is_lost(std::uint32_t rank) const = 0;
 
-  // One message to another rank, in order per pair; lost silently when that rank is. Does not wait.
+  // Sends a message to another rank, in order per pair of ranks, without waiting. A message to a lost
+  // rank is dropped without an error.
   virtual void send(std::uint32_t to, std::string_view message) = 0;
-  // The handler is called on the control thread for each message of send(). Set it before the first
-  // barrier returns: messages that come before it is set wait for it. Setting a handler (an empty one
-  // too) returns when no call of the old one is running, unless it is done by a handler.
+  // Sets the handler that the control thread calls for each message sent by send(). Messages that arrive
+  // before a handler is set wait for it; set it before the first barrier returns. Setting a handler (or
+  // an empty one) returns when no call of the old handler is running, unless a handler itself sets it.
   virtual void on_message(std::function<void(std::uint32_t from, std::string_view message)> handler) = 0;
-  // The handler is called on the control thread once for each rank that is lost, those included that
-  // were lost before it was set. is_lost(rank) is true by then, unless the rank is back already.
+  // Sets the handler that the control thread calls once for each rank that is lost, including ranks that
+  // were lost before. is_lost(rank) is then true, unless the rank has been restarted already.
   virtual void on_lost(std::function<void(std::uint32_t rank)> handler) = 0;
 
   // ---- Ranks that come back -----------------------------------------------------------------------
@@ -57,13 +61,15 @@ class Control {
   // that are late are dropped. It takes part in no meeting any more: the others' leave it out, its own calls
   // fail (unsupported).
 
-  // How often the rank was started again; of rank() itself: 0 in a process that began the run. Any thread.
+  // How often the rank was restarted; of rank() itself, 0 in a process that began the run. Any thread may
+  // call it.
   [[nodiscard]] virtual std::uint32_t incarnation(std::uint32_t rank) const = 0;
-  // As on_lost, once for each time that a rank comes back, after its loss; is_lost(rank) is false by
-  // then, unless it is lost anew. What its new incarnation sends is heard after this.
+  // Sets the handler that is called each time a rank is restarted, after its loss was reported.
+  // is_lost(rank) is then false, unless the rank is lost again. Messages of the new incarnation are
+  // delivered after this call.
   virtual void on_back(std::function<void(std::uint32_t rank)> handler) = 0;
 
-  // Host name of a rank, for messages.
+  // Host name of a rank, for error messages.
   [[nodiscard]] virtual std::string host(std::uint32_t rank) const = 0;
 };
 

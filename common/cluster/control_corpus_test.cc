@@ -1,4 +1,4 @@
-// Every kept input of the control plane's fuzzer, in every build.
+// Runs every stored input of the control plane's fuzzer, in every build.
 #include <gtest/gtest.h>
 
 #include <cstdint>

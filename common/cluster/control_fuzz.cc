@@ -1,6 +1,6 @@
-// Any bytes at all, read as whatever may come in on the control plane: nothing that the secret has not
-// signed is taken; what is refused is counted; what is taken survives being written and read again.
-// The first byte says what the rest is read as.
+// Fuzzes the parsers of the control plane; the first byte chooses the parser. No message is accepted that
+// was not signed with the secret, every refusal is counted, and whatever is accepted is unchanged by
+// formatting and parsing it again.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,8 +23,8 @@ Secret known_secret() {
   return secret;
 }
 
-// Reads the bytes as they are, which the tag refuses, and then their payload under a good tag, which must
-// come through.
+// Opens the bytes as a message, which is refused unless its tag is valid; then opens a message with a
+// valid tag and the bytes as payload, which must be accepted.
 void read_message(std::string_view bytes) {
   Opener opener(known_secret(), self, ranks);
   std::uint64_t refused = 0;
@@ -60,7 +60,7 @@ void read_notice(std::string_view bytes) {
   LOCH_CHECK(to_bytes(*notice) == bytes);
 }
 
-// The same frames come out, in whatever pieces they come in.
+// Parsing must give the same frames whether the bytes arrive one by one or all at once.
 void read_frames(std::string_view bytes) {
   std::vector<std::string> outcomes;
   for (const std::size_t piece : {std::size_t{1}, bytes.size() + 1}) {

@@ -1,12 +1,12 @@
 // A rank of the multi-process tests of the control plane: `control_rank SCENARIO [OPTIONS]`. Rank 0
-// prints what came of it in one line; measured spans in milliseconds.
-//   meet      meetings, messages to everyone, a large text
+// prints the result in one line, with durations in milliseconds. Scenarios:
+//   meet      meetings (collectives), messages to every rank, a large text
 //   child     rank 1 is killed between two meetings
 //   launcher  rank 1's launcher process is killed
-//   again     rank 1 is killed and started again, twice, while the others send it messages all the time
+//   again     rank 1 is killed and restarted twice while the other ranks keep sending it messages
 //   late      rank 2 comes two seconds late to a meeting that waits half a second
 //   ends      rank 2 returns 3 without coming to a meeting
-//   wait S    all wait S seconds for losses from outside, then gather
+//   wait S    all ranks wait S seconds for losses caused from outside, then gather
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -92,8 +92,8 @@ int lose(Control& control, const std::string& scenario) {
   return 0;
 }
 
-// An incarnation of rank 1: greets the others, waits until both have greeted it, and is killed, but for the
-// last.
+// Scenario "again", one incarnation of rank 1: greets the other ranks, waits for 200 greetings to its own
+// incarnation, and is killed, except for the last incarnation.
 int live(Control& control) {
   const std::uint32_t self = control.incarnation(control.rank());
   std::atomic<int> greetings = 0, strange = 0;
@@ -115,7 +115,8 @@ int live(Control& control) {
   return 1;
 }
 
-// The others write down what they hear, in order, and flood each incarnation with greetings meant for it.
+// Scenario "again", the other ranks: record losses, restarts and messages in order, and keep sending each
+// incarnation of rank 1 greetings that name it.
 int outlive(Control& control) {
   std::mutex mutex;
   std::string heard;
@@ -137,7 +138,8 @@ int outlive(Control& control) {
   if (auto ok = control.barrier("ready", 10 * second); !ok) return say(ok.error());
   const std::int64_t began = now();
   while (ends < 3 && now() - began < 50 * second) {
-    // A text to an incarnation that has just ended reaches no process.
+    // Rank 1 may be restarted before the text arrives; the text must then be dropped, not reach the new
+    // incarnation.
     const std::uint32_t meant = incarnation;
     if (!control.is_lost(1) && control.incarnation(1) == meant)
       control.send(1, fmt::format("incarnation {}", meant));

@@ -1,5 +1,5 @@
-// The control plane under the real launcher: three ranks on this machine, of which one is killed, one's
-// launcher is killed, one is late, one ends early.
+// Tests the control plane under mpirun with three ranks on this machine: a rank is killed, its launcher
+// is killed, it is late, or it ends early.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -20,8 +20,8 @@ struct Launch {
   std::string output;
 };
 
-// As the runner launches, on the loopback interface alone. A launch that hangs is ended, with status
-// 124, after a minute.
+// Launches three ranks with mpirun as the experiment runner does, over the loopback interface alone.
+// After a minute a launch that hangs is ended with status 124.
 Launch launch(const std::string& scenario, const std::string& lost_after = "2s") {
   const std::string command =
       "LOCH_LOST_AFTER=" + lost_after +
@@ -60,7 +60,7 @@ TEST_F(ControlRank, RanksMeetAndTalk) {
 }
 
 TEST_F(ControlRank, AKilledChildIsKnownAtOnceAndTheOthersGoOn) {
-  const Launch rest = launch("child", "15s");  // were it the silence that is noticed, it would be after that
+  const Launch rest = launch("child", "15s");  // a loss noticed by silence would take longer than 15 s
   EXPECT_EQ(rest.status, 0) << rest.output;
   EXPECT_THAT(rest.output, testing::ContainsRegex("node 1 \\(process [0-9]+\\) was killed by signal 9"));
   EXPECT_THAT(rest.output, HasSubstr("lost: [true,,true]"));
@@ -74,11 +74,11 @@ TEST_F(ControlRank, AKilledLauncherIsMissedAfterTheStatedSilence) {
   EXPECT_THAT(rest.output, HasSubstr("is lost: nothing was heard of it for 2s"));
   EXPECT_THAT(rest.output, HasSubstr("lost: [true,,true]"));
   EXPECT_GT(noticed_after_ms(rest.output), 1000) << rest.output;
-  EXPECT_LT(noticed_after_ms(rest.output), 20000) << rest.output;  // a busy machine's
+  EXPECT_LT(noticed_after_ms(rest.output), 20000) << rest.output;  // a generous bound, for a busy machine
 }
 
 TEST_F(ControlRank, AKilledRankComesBackAndHearsNothingThatWasMeantForItsFormerIncarnation) {
-  const Launch rest = launch("again", "15s");  // were it the silence that is noticed, it would be after that
+  const Launch rest = launch("again", "15s");  // a loss noticed by silence would take longer than 15 s
   EXPECT_EQ(rest.status, 0) << rest.output;
   EXPECT_THAT(rest.output,
               testing::ContainsRegex("node 1 \\(process [0-9]+\\) was killed by signal 9, and is "
@@ -101,7 +101,8 @@ TEST_F(ControlRank, ALateRankIsNamedWithItsHost) {
 
 TEST_F(ControlRank, AnEarlyEndIsAnErrorForTheOthers) {
   const Launch all = launch("ends");
-  EXPECT_EQ(all.status, 0) << all.output;  // with --enable-recovery mpirun keeps the ranks' to itself
+  // with --enable-recovery mpirun ignores the exit statuses of its ranks
+  EXPECT_EQ(all.status, 0) << all.output;
   EXPECT_THAT(all.output, testing::ContainsRegex(
                               "ended: endpoints: rank 2 \\(.+\\) has ended with exit status 3 before"));
 }

@@ -1,4 +1,4 @@
-// Writes frames of the stream between a launcher and its worker, and takes them apart again.
+// Formats and parses the frames of the stream between a rank's launcher process and its working process.
 #include "common/cluster/frame.h"
 
 #include <fmt/format.h>

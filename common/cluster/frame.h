@@ -1,5 +1,6 @@
-// Messages over a stream: what a rank's two processes, the one that works and the one that holds MPI,
-// say to each other over a socket pair. A frame is | payload bytes 4 | kind 4 | rank 4 | payload |.
+// Frames on the socket pair between the two processes of a rank: the working process (child), and the
+// launcher process, which uses MPI. A frame is | payload bytes 4 | kind 4 | rank 4 | payload | (sizes in
+// bytes).
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@
 namespace loch::cluster {
 
 enum class FrameKind : std::uint32_t {
-  welcome = 1,  // to the working process, first: the host names of all ranks; rank: its own
-  part = 2,     // Kind::part to or from `rank`
-  text = 3,     // Kind::text to or from `rank`
-  lost = 4,     // to the working process: `rank` is lost; payload: Notice
-  left = 5,     // to the working process: `rank` has ended; payload: Notice
+  welcome = 1,  // to the child, as first frame: host names of all ranks; `rank` is its own
+  part = 2,     // message of Kind::part to or from `rank`
+  text = 3,     // message of Kind::text to or from `rank`
+  lost = 4,     // to the child: `rank` is lost; payload: Notice
+  left = 5,     // to the child: `rank` has ended; payload: Notice
   back = 6,     // to the child: `rank` was restarted; payload: Notice. From the child: its acknowledgement
 };
 
@@ -30,20 +31,20 @@ struct Frame {
 
 [[nodiscard]] std::string to_bytes(const Frame& frame);
 
-// Cuts a stream into frames.
+// Splits a byte stream into frames.
 class FrameReader {
  public:
   void feed(std::string_view bytes) { held_ += bytes; }
-  // The next whole frame; nothing when more bytes are needed; an error (corrupt) when no frame can
-  // begin like this: the stream is of no more use.
+  // Returns the next complete frame, an empty optional if more bytes are needed, or the error `corrupt`
+  // if no valid frame begins here; the stream is then unusable.
   [[nodiscard]] Result<std::optional<Frame>> next();
 
  private:
   std::string held_;
-  std::size_t at_ = 0;  // bytes of held_ that have been given out
+  std::size_t at_ = 0;  // number of bytes of held_ that next() has consumed
 };
 
-// The payload of a welcome.
+// Formats the payload of a welcome frame: the host names of all ranks.
 [[nodiscard]] std::string to_bytes(const std::vector<std::string>& hosts);
 [[nodiscard]] Result<std::vector<std::string>> parse_hosts(std::string_view payload);
 

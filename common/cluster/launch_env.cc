@@ -1,4 +1,5 @@
-// Reads rank, number of ranks and hosts from the environment of mpirun, srun or a PMI launcher.
+// Reads rank, number of ranks and job name from the environment variables of mpirun, srun or a PMI
+// launcher.
 #include "common/cluster/launch_env.h"
 
 #include <fmt/format.h>
@@ -17,9 +18,9 @@ struct Launcher {
   const char* name;
   const char* rank;
   const char* size;
-  const char* here;         // ranks on this machine, if it says
-  const char* rank_here;    // which of those this is
-  const char* const* jobs;  // variables of which the first that is set names the job
+  const char* here;         // variable with the number of ranks on this machine, or null
+  const char* rank_here;    // variable with the index of this rank among those on this machine, or null
+  const char* const* jobs;  // variables that may name the job; the first one set is used
 };
 constexpr const char* mpirun_jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
                                        nullptr};
@@ -58,7 +59,8 @@ std::string clean(std::string_view text) {
   return out.substr(0, 100);
 }
 
-// srun starts several steps in one job; they must not meet.
+// Returns a name that is unique to this launch. srun may start several steps in one job, so the step's
+// number is part of the name.
 std::string job_name(const Launcher& launcher) {
   std::string name;
   for (const char* const* variable = launcher.jobs; *variable != nullptr && name.empty(); ++variable) {
@@ -78,7 +80,8 @@ Result<LaunchEnv> launch_env() {
   for (const Launcher& launcher : launchers) {
     const bool has_rank = std::getenv(launcher.rank) != nullptr;
     const bool has_size = std::getenv(launcher.size) != nullptr;
-    // A shell inside a Slurm allocation has the size and no rank: it is no task.
+    // A shell inside a Slurm allocation has the variable for the size but none for the rank: it is not a
+    // task of a launch.
     if (!has_rank) {
       if (has_size && launcher.name != std::string_view("srun"))
         return std::unexpected(read_number(launcher.rank, 0).error());
@@ -94,7 +97,8 @@ Result<LaunchEnv> launch_env() {
     LOCH_ASSIGN(env.rank, read_number(launcher.rank, env.ranks - 1));
     if (launcher.here != nullptr && std::getenv(launcher.here) != nullptr) {
       LOCH_ASSIGN(const std::uint32_t here, read_number(launcher.here, 65'536));
-      env.ranks_here = std::min(here, env.ranks);  // an allocation may have room for more
+      // a Slurm allocation may have room for more tasks than ranks
+      env.ranks_here = std::min(here, env.ranks);
     }
     if (launcher.rank_here != nullptr && std::getenv(launcher.rank_here) != nullptr) {
       LOCH_ASSIGN(env.rank_here, read_number(launcher.rank_here, env.ranks - 1));

@@ -1,4 +1,4 @@
-// Tests what is read from the environments of different launchers.
+// Tests what launch_env() reads from the environment variables of different launchers.
 #include "common/cluster/launch_env.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ TEST_F(LaunchEnvTest, RefusesNonsenseByName) {
   auto env = launch_env();
   ASSERT_FALSE(env.has_value());
   EXPECT_THAT(env.error().message, testing::HasSubstr("OMPI_COMM_WORLD_RANK"));
-  set("OMPI_COMM_WORLD_RANK", "3");  // beyond the last
+  set("OMPI_COMM_WORLD_RANK", "3");  // a rank beyond the last one
   EXPECT_FALSE(launch_env().has_value());
   unsetenv("OMPI_COMM_WORLD_SIZE");
   env = launch_env();

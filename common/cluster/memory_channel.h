@@ -1,5 +1,5 @@
-// Channels in memory between the threads of a test: every message takes a random while, some never
-// arrive, ranks die and end.
+// Channels in memory between the threads of a test: every message is delayed by a random time, and ranks
+// can die, end and return.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@ class MemoryNetwork {
   }
   Channel& channel(std::uint32_t rank) { return *channels_[rank]; }
 
-  // Everybody else hears of it, behind what the rank has sent; from now on it sends nothing, or, being
-  // back, it does again.
+  // Reports the fate of a rank to all other ranks, after the messages that it has sent. From then on the
+  // rank's messages are dropped, until it is reported as back.
   void end(const Notice& notice) {
     if (notice.fate == Fate::back) {
       const std::lock_guard lock(mutex_);
@@ -37,7 +37,7 @@ class MemoryNetwork {
     const std::lock_guard lock(mutex_);
     boxes_[notice.rank].is_dead = notice.fate != Fate::back;
   }
-  // Any bytes, as if `from` had sent them.
+  // Delivers any bytes to `to` as if `from` had sent them.
   void inject(Kind kind, std::uint32_t from, std::uint32_t to, std::string payload) {
     post(to, {.from = from, .kind = kind, .payload = std::move(payload)});
   }
@@ -95,7 +95,8 @@ class MemoryNetwork {
     changed_.notify_all();
   }
 
-  // Messages of one sender arrive in order; those of different senders in any order.
+  // Delivers messages to a listener: those of one sender in order, those of different senders in any
+  // order.
   void deliver(std::uint32_t rank, ChannelListener& listener) {
     std::unique_lock lock(mutex_);
     Box& box = boxes_[rank];

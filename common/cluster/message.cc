@@ -1,4 +1,4 @@
-// Seals messages between ranks with a tag, opens and checks what arrives, and parses its parts.
+// Signs messages between ranks, verifies messages that arrive, and parses their payloads.
 #include "common/cluster/message.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ void append(std::string& out, const T& value) {
   out.append(bytes.data(), bytes.size());
 }
 
-// Takes a T off the front of `in`, which holds enough.
+// Removes a T from the front of `in`, which must have at least sizeof(T) bytes.
 template <typename T>
 T take(std::string_view& in) {
   T value;

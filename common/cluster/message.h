@@ -1,16 +1,17 @@
-// What ranks say to each other on the control plane, as bytes. Everything that arrives is parsed as
-// hostile: it is opened by one function that refuses and says why, and only then looked at.
+// The messages between ranks on the control plane, as bytes. All incoming messages are treated as
+// hostile: Opener::open() verifies each one, or refuses it with a reason, before anything else reads it.
 //
-// One message, little-endian (docs/formats.md):
+// The layout of a message, little-endian (docs/formats.md):
 //
 //   0        4         6      8      12    16         24              28            32
 //   | magic  | version | kind | from | to  | sequence | payload bytes | incarnation | payload … | tag |
 //                                                                                     0..64 MiB   32
 //
-// The tag is HMAC-SHA256 over all that precedes it, under the secret of the launch; sequence numbers
-// rise from 1 in each direction of each pair, so that a recorded message is worth nothing. Heartbeats
-// are counted apart, for they overtake. `incarnation`: that of the receiver (Control::incarnation) that a
-// part or text is meant for; another drops it. 0 in the other kinds.
+// The tag is HMAC-SHA256 over all preceding bytes with the secret of the launch. Sequence numbers rise
+// from 1 in each direction of each pair of ranks, so that a recorded message cannot be replayed.
+// Heartbeats have sequence numbers of their own, because they overtake other messages. `incarnation` is
+// the receiver's incarnation (Control::incarnation) for which a part or text is meant; another
+// incarnation drops it. It is 0 in messages of other kinds.
 #pragma once
 
 #include <array>
@@ -30,13 +31,13 @@ inline constexpr std::size_t payload_bytes_max = std::size_t{64} << 20;
 inline constexpr std::size_t host_bytes_max = 255;
 
 enum class Kind : std::uint16_t {
-  hello = 1,      // a rank's first message; payload: its host name
-  heartbeat = 2,  // says only that the sender is alive
-  part = 3,       // what a rank brings to a meeting; payload: Part
-  text = 4,       // Control::send
-  lost = 5,       // payload: Notice about a rank that died
-  left = 6,       // payload: Notice of the sender, whose work has ended; detail: its exit status
-  back = 7,       // payload: Notice of the sender, whose work was started again; detail: which incarnation
+  hello = 1,      // first message of a rank; payload: its host name
+  heartbeat = 2,  // sign of life of the sender, without payload
+  part = 3,       // the sender's contribution to a meeting (collective); payload: Part
+  text = 4,       // message of Control::send()
+  lost = 5,       // a rank died; payload: Notice about that rank
+  left = 6,       // the sender's work has ended; payload: Notice, detail: exit status
+  back = 7,       // the sender's work was restarted; payload: Notice, detail: its incarnation
 };
 
 struct Message {
@@ -60,28 +61,28 @@ struct MessageHeader {
 static_assert(sizeof(MessageHeader) == 32);
 static_assert(offsetof(MessageHeader, sequence) == 16);
 static_assert(offsetof(MessageHeader, payload_bytes) == 24);
-inline constexpr std::uint32_t message_magic = 0x4c54434c;  // "LCTL"
+inline constexpr std::uint32_t message_magic = 0x4c54434c;  // the letters "LCTL"
 inline constexpr std::uint16_t message_version = 1;
 inline constexpr std::size_t tag_bytes = 32;
 inline constexpr std::size_t message_bytes_max = sizeof(MessageHeader) + payload_bytes_max + tag_bytes;
 
 using Secret = std::array<std::uint8_t, 32>;
-// From getrandom(2).
+// Draws the secret of a launch from getrandom(2).
 [[nodiscard]] Result<Secret> draw_secret();
 
-// Why a message was dropped.
+// The reason for which a message was refused.
 enum class Refusal : std::uint8_t { size, magic, version, kind, rank, tag, replay };
 inline constexpr std::size_t refusals = 7;
 [[nodiscard]] const char* name(Refusal refusal);
 
-// The last sequence numbers between two ranks: of heartbeats, and of everything else.
+// The last sequence numbers in one direction between two ranks: of heartbeats, and of all other messages.
 struct Sequences {
   std::uint64_t beats = 0;
   std::uint64_t others = 0;
   std::uint64_t& of(Kind kind) { return kind == Kind::heartbeat ? beats : others; }
 };
 
-// Gives messages their sequence numbers and tags. One thread.
+// Adds sequence numbers and tags to outgoing messages. For one thread.
 class Sealer {
  public:
   Sealer(const Secret& secret, std::uint32_t ranks) : secret_(secret), sent_(ranks) {}
@@ -89,17 +90,18 @@ class Sealer {
 
  private:
   Secret secret_;
-  std::vector<Sequences> sent_;  // by receiver
+  std::vector<Sequences> sent_;  // last sequence numbers sent, indexed by receiver
 };
 
-// Takes messages for rank `self` apart. One thread.
+// Verifies and parses messages to rank `self`. For one thread.
 class Opener {
  public:
   Opener(const Secret& secret, std::uint32_t self, std::uint32_t ranks)
       : secret_(secret), self_(self), seen_(ranks) {}
-  // `from` is who the transport says has sent it; the message must say the same.
+  // Verifies a message. `from` is the sender according to the transport; a message that names another
+  // sender is refused.
   [[nodiscard]] std::expected<Message, Refusal> open(std::string_view bytes, std::uint32_t from);
-  // The number of refused messages, by reason.
+  // Number of refused messages for each reason.
   [[nodiscard]] const std::array<std::uint64_t, refusals>& refused() const { return refused_; }
 
  private:
@@ -107,16 +109,16 @@ class Opener {
 
   Secret secret_;
   std::uint32_t self_;
-  std::vector<Sequences> seen_;  // by sender
+  std::vector<Sequences> seen_;  // last sequence numbers received, indexed by sender
   std::array<std::uint64_t, refusals> refused_{};
 };
 
 enum class Meeting : std::uint32_t { all_gather = 1, gather = 2, barrier = 3 };
 [[nodiscard]] const char* name(Meeting meeting);
 
-// Payload of Kind::part: | number 8 | meeting 4 | bytes of what 4 | what | text |.
+// Payload of Kind::part, sizes in bytes: | number 8 | meeting 4 | length of `what` 4 | what | text |.
 struct Part {
-  std::uint64_t number = 0;  // meetings are counted alike in every rank
+  std::uint64_t number = 0;  // number of the meeting; every rank counts meetings alike
   Meeting meeting = Meeting::barrier;
   std::string what;
   std::string text;
@@ -126,12 +128,12 @@ inline constexpr std::size_t what_bytes_max = 256;
 [[nodiscard]] Result<Part> parse_part(std::string_view payload);
 
 enum class Fate : std::uint32_t {
-  ended = 1,   // its work returned or exited; detail: the exit status
-  killed = 2,  // its work was ended by a signal; detail: which
-  silent = 3,  // nothing has been heard of its process or machine for long
-  back = 4,    // it was killed, and its work was started again; detail: which incarnation this is, from 1
+  ended = 1,   // the rank's work returned or exited; detail: exit status
+  killed = 2,  // the rank's work was ended by a signal; detail: the signal's number
+  silent = 3,  // the rank's process or machine has sent nothing for the time after which it counts as lost
+  back = 4,    // the rank was killed and restarted; detail: its incarnation, from 1
 };
-// Payload of Kind::lost, left and back: | rank 4 | fate 4 | detail 4 |.
+// Payload of Kind::lost, left and back, sizes in bytes: | rank 4 | fate 4 | detail 4 |.
 struct Notice {
   std::uint32_t rank = 0;
   Fate fate = Fate::silent;
@@ -140,7 +142,8 @@ struct Notice {
 [[nodiscard]] std::string to_bytes(const Notice& notice);
 [[nodiscard]] Result<Notice> parse_notice(std::string_view payload, std::uint32_t ranks);
 
-// A host name from outside, made fit for a message to people: printable, not longer than DNS allows.
+// Makes a host name from outside safe to print: replaces unprintable characters and cuts it to the length
+// that DNS allows.
 [[nodiscard]] std::string clean_host(std::string_view name);
 
 }  // namespace loch::cluster

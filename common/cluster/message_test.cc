@@ -1,4 +1,5 @@
-// Tests that messages survive their bytes, and that changed, cut or repeated ones are refused.
+// Tests that messages are unchanged by formatting and parsing, and that altered, truncated or repeated
+// ones are refused.
 #include "common/cluster/message.h"
 
 #include <gmock/gmock.h>
@@ -99,10 +100,10 @@ TEST(Parts, AreRefusedWhenTheyAreNone) {
   const std::string good = to_bytes(Part{1, Meeting::barrier, "go", ""});
   EXPECT_FALSE(parse_part(good.substr(0, 15)).has_value());
   std::string bad = good;
-  bad[8] = 4;  // no such meeting
+  bad[8] = 4;  // there is no kind of meeting 4
   EXPECT_FALSE(parse_part(bad).has_value());
   bad = good;
-  bad[12] = 3;  // the name's length exceeds the message
+  bad[12] = 3;  // the length of the meeting's name exceeds the message
   EXPECT_FALSE(parse_part(bad).has_value());
   EXPECT_FALSE(parse_part(good + std::string(300, 'x')).value().text.empty());
 }
@@ -143,7 +144,7 @@ TEST(Frames, AreCutFromAnyPieces) {
 
 TEST(Frames, NonsenseEndsTheStream) {
   const std::string good = to_bytes(Frame{FrameKind::text, 5, "x"});
-  for (const std::size_t byte : {3, 4, 10}) {  // length, kind, rank
+  for (const std::size_t byte : {3, 4, 10}) {  // high bytes of a frame's length, kind and rank
     std::string bad = good;
     bad[byte] = 0x7f;
     FrameReader reader;

@@ -1,4 +1,4 @@
-// Sends and receives bytes between launchers by non-blocking MPI calls.
+// Sends and receives bytes between launcher processes by non-blocking MPI calls.
 #include "common/cluster/mpi_wire.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ constexpr int tag_secret = 1, tag_message = 2, tag_urgent = 3;
 constexpr std::size_t urgent_bytes_max = 1024;
 static_assert(message_bytes_max < std::size_t{1} << 31, "MPI counts in int");
 
-// What a message needs and no more: plain TCP. Without this Open MPI would open the RDMA devices
-// that are about to be measured. What the user has set stays.
+// Restricts Open MPI to plain TCP, which suffices for control messages. By default Open MPI would open
+// the RDMA devices that are about to be measured. Settings made by the user take precedence.
 void prefer_plain_tcp() {
   setenv("OMPI_MCA_pml", "ob1", 0);
   setenv("OMPI_MCA_btl", "self,tcp", 0);
@@ -33,7 +33,7 @@ void prefer_plain_tcp() {
 }
 
 struct Sending {
-  std::string bytes;  // MPI's until the request is done
+  std::string bytes;  // owned by MPI until the request has completed
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
@@ -45,7 +45,7 @@ struct Receiving {
 
 bool is_done(MPI_Request& request) {
   int done = 0;
-  // A request that failed is done too: who is behind it will be missed by the heartbeats.
+  // A request that failed counts as completed; the loss of its peer is detected by missing heartbeats.
   return MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
 }
 
@@ -93,8 +93,8 @@ class OpenWire final : public MpiWire {
       const std::uint32_t from = (next_ + i) % ranks_;
       auto& queue = receiving_[from];
       if (queue.empty() || is_given_up_[from] || !is_done(queue.front().request)) continue;
-      next_ = from + 1;  // the next call begins with the rank after this one
-      // An empty message is refused by whoever opens it, and counted there.
+      next_ = from + 1;  // round robin: the next call begins with the following rank
+      // An oversized message is passed on as an empty one, which Opener::open() refuses and counts.
       std::string bytes = queue.front().is_too_large ? std::string() : std::move(queue.front().bytes);
       queue.pop_front();
       return std::pair(from, std::move(bytes));
@@ -102,7 +102,7 @@ class OpenWire final : public MpiWire {
     return std::nullopt;
   }
 
-  // The buffers stay, since MPI may still read them.
+  // Ignores the rank from now on. Its buffers are kept, since MPI may still read them.
   void give_up(std::uint32_t rank) override { is_given_up_[rank] = true; }
 
   void flush(Nanos within) override {
@@ -135,8 +135,8 @@ class OpenWire final : public MpiWire {
     }
   }
 
-  // Begins to receive what has arrived. Messages of a sender are handed out in their order, a large
-  // one that is still on its way before a small one behind it.
+  // Begins to receive the messages that have arrived. A sender's messages are returned in order: a small
+  // message waits for a large one before it that is still being received.
   void take_up_arrivals() {
     take_up(tag_urgent, urgent_bytes_max,
             [&](std::uint32_t from) -> Receiving& { return urgent_.emplace_back(from, Receiving{}).second; });
@@ -144,7 +144,8 @@ class OpenWire final : public MpiWire {
             [&](std::uint32_t from) -> Receiving& { return receiving_[from].emplace_back(); });
   }
 
-  // `place` makes room for one more from a sender; it stays where it is while MPI fills it.
+  // Receives messages with one MPI tag. `place` returns a new buffer for a message of a sender; the
+  // buffer's address must not change while MPI fills it.
   void take_up(int tag, std::size_t bytes_max, const std::function<Receiving&(std::uint32_t)>& place) {
     for (std::uint32_t most = 0; most < 4 * ranks_ + 64; ++most) {
       int has_one = 0, bytes = 0;
@@ -158,7 +159,7 @@ class OpenWire final : public MpiWire {
       LOCH_CHECK_LT(from, ranks_);
       Receiving& receiving = place(from);
       receiving.is_too_large = bytes < 0 || static_cast<std::size_t>(bytes) > bytes_max;
-      // One that is too large is cut off by MPI and dropped.
+      // MPI truncates an oversized message to this one-byte buffer; it is dropped later.
       receiving.bytes.resize(receiving.is_too_large ? 1 : static_cast<std::size_t>(bytes));
       MPI_Imrecv(receiving.bytes.data(), static_cast<int>(receiving.bytes.size()), MPI_BYTE, &message,
                  &receiving.request);
@@ -166,8 +167,9 @@ class OpenWire final : public MpiWire {
   }
 
   std::uint32_t rank_, ranks_;
-  std::vector<std::deque<Sending>> sending_;      // by receiver; a deque keeps its elements where they are
-  std::vector<std::deque<Receiving>> receiving_;  // by sender
+  // by receiver; a deque, because its elements must not move during a send
+  std::vector<std::deque<Sending>> sending_;
+  std::vector<std::deque<Receiving>> receiving_;  // messages by sender
   std::deque<std::pair<std::uint32_t, Receiving>> urgent_;
   std::vector<bool> is_given_up_;
   std::uint32_t next_ = 0;

@@ -1,5 +1,6 @@
-// MPI as the wire between the launchers of the ranks: non-blocking point-to-point messages only, for
-// a collective waits for the dead. The one file of Loch that calls MPI.
+// MPI as the wire between the launcher processes of the ranks. It uses non-blocking point-to-point
+// messages only, because a collective would wait for dead ranks. mpi_wire.cc is the only file of Loch
+// that calls MPI.
 #pragma once
 
 #include <memory>
@@ -15,14 +16,17 @@ namespace loch::cluster {
 
 class MpiWire : public Wire {
  public:
-  // Starts MPI in this process, which must be one of those that a launcher started, and checks that
-  // MPI sees the same launch. MPI_Init may wait for ranks that never come: the caller has an alarm.
+  // Initialises MPI in this process, which must have been started by an MPI launcher, and checks that MPI
+  // reports the same rank and size. MPI_Init may wait for ranks that never come, so the caller must set
+  // an alarm.
   [[nodiscard]] static Result<std::unique_ptr<MpiWire>> open(const LaunchEnv& env);
-  // Rank 0 draws the secret of the launch, the others get it from rank 0; timed_out after `within`.
+  // Distributes the secret of the launch: rank 0 draws it and sends it to the others. Fails with
+  // timed_out after `within`.
   [[nodiscard]] virtual Result<Secret> share_secret(Nanos within) = 0;
-  // Lets MPI make progress until everything that was sent has left this process, or for `within`.
+  // Lets MPI make progress until every sent message has left this process, but at most for `within`.
   virtual void flush(Nanos within) = 0;
-  // MPI_Finalize: waits for every rank. Only when nobody was lost; the wire is of no use afterwards.
+  // Calls MPI_Finalize, which waits for every rank: only to be used if no rank was lost. The wire cannot
+  // be used afterwards.
   virtual void close() = 0;
 };
 

@@ -1,4 +1,5 @@
-// Runs a rank: forks its worker, passes its messages to MPI, and starts it again where it is to come back.
+// Runs one rank: forks its working process, forwards that process's messages to MPI, and restarts it if
+// configured.
 #include "common/cluster/rank.h"
 
 #include <fmt/format.h>
@@ -32,7 +33,8 @@
 namespace loch::cluster {
 namespace {
 
-// How often a launcher looks for messages: MPI gives it nothing to sleep on.
+// Polling intervals of a launcher process in ns, during and without traffic. It has to poll, because MPI
+// offers no descriptor to sleep on.
 constexpr Nanos look_often = 1'000'000, look_seldom = 10'000'000;
 constexpr Nanos often_after_traffic = 1'000'000'000;
 constexpr Nanos flush_within = 500'000'000;
@@ -46,7 +48,7 @@ std::string host_name() {
   return clean_host(name.data());
 }
 
-// A call of MPI that may wait for ever ends the process instead.
+// Ends the process if an MPI call takes longer than `seconds`, because such a call may wait for ever.
 class Alarm {
  public:
   Alarm(unsigned seconds, int status, std::string last_words) {
@@ -68,13 +70,13 @@ class Alarm {
   Alarm& operator=(const Alarm&) = delete;
 
  private:
-  // For the handler, which has no argument of ours.
+  // Static, because a signal handler has no argument to pass them.
   static inline std::string text;
   static inline int exit_status = 1;
   struct sigaction before_{};
 };
 
-// A channel to nobody, for a launch of one rank.
+// A channel without peers, for a launch of one rank.
 class NoChannel final : public Channel {
  public:
   void start(ChannelListener&) override {}
@@ -97,7 +99,8 @@ void warn_of_a_frail_launch(const LaunchEnv& env, const std::string& label) {
 int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::uint32_t incarnation,
              const std::function<int(Control&)>& work) {
   SocketChannel channel(socket);
-  // The launcher gives up first, and says why.
+  // Wait 5 s longer than the launcher process does, so that the launcher times out first and names the
+  // missing ranks.
   auto hosts = channel.await_welcome(config.setup_within + 5'000'000'000);
   if (hosts && hosts->size() != env.ranks) hosts = fail(ErrorCode::corrupt, "a welcome for another launch");
   if (!hosts) {
@@ -110,7 +113,7 @@ int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::ui
 
 // ---- A child that is started again ---------------------------------------------------------------
 
-constexpr const char* rejoin_variable = "LOCH_REJOIN";  // "INCARNATION LAUNCHER-PID"
+constexpr const char* rejoin_variable = "LOCH_REJOIN";  // value: "INCARNATION LAUNCHER-PID"
 constexpr int rejoin_socket = 3;
 
 struct Rejoin {
@@ -118,28 +121,29 @@ struct Rejoin {
   pid_t launcher = 0;
 };
 
-// The rejoin variable as set by the launcher that restarted this process; none in a process that was not
-// restarted.
+// Reads the rejoin variable, which a launcher process sets when it restarts its child; none if this
+// process was not restarted.
 std::optional<Rejoin> read_rejoin() {
   const char* text = std::getenv(rejoin_variable);
   Rejoin rejoin;
   char end = 0;
   if (text == nullptr || std::sscanf(text, "%u %d%c", &rejoin.incarnation, &rejoin.launcher, &end) != 2 ||
       rejoin.incarnation == 0 || rejoin.launcher != getppid())
-    return std::nullopt;  // our own child's child has the text too, and is not meant
+    return std::nullopt;  // not set, or inherited by a descendant of the restarted process
   return rejoin;
 }
 
 int run_rejoined(const LaunchEnv& env, const RankConfig& config, const Rejoin& rejoin,
                  const std::function<int(Control&)>& work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != rejoin.launcher) return 1;  // the launcher died before this process asked to die with it
+  // the launcher process died before prctl(PR_SET_PDEATHSIG) took effect
+  if (getppid() != rejoin.launcher) return 1;
   unsetenv(rejoin_variable);
   return run_work(env, config, rejoin_socket, rejoin.incarnation, work);
 }
 
-// This program, with its arguments, in a new process that has `socket` as rejoin_socket and no other
-// file of ours. Not a fork that goes on here: this process has called MPI.
+// Starts this program again with the same arguments; the new process has `socket` as rejoin_socket and no
+// other descriptor above it. A fork() would not do, because this process has called MPI.
 Result<pid_t> spawn_again(int socket, std::uint32_t incarnation) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words{std::istreambuf_iterator<char>(file), {}};
@@ -169,19 +173,21 @@ Result<pid_t> spawn_again(int socket, std::uint32_t incarnation) {
 // Signals that ask the whole run to end.
 bool is_request(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
-// The launcher process of one rank.
+// The launcher process of one rank: forwards messages between the working process (child) and other
+// ranks.
 class Launcher {
  public:
   Launcher(const LaunchEnv& env, const RankConfig& config, int socket)
       : env_(env), config_(config), child_(socket) {}
 
-  // Until the child has ended, and is not started again; returns its status as waitpid gives it.
+  // Serves the child until it ends and is not to be restarted; returns its wait status (waitpid).
   int accompany(pid_t pid) {
     child_.set_process(pid);
     if (auto ok = meet_the_others(); !ok) {
       fmt::print(stderr, "{}: {}\n", config_.label, ok.error().message);
       std::fflush(stderr);
-      _exit(1);  // the child goes with this process; MPI's exit handlers may wait for ever
+      // kills the child too (PR_SET_PDEATHSIG); MPI's exit handlers, which may wait for ever, do not run
+      _exit(1);
     }
     for (;;) {
       const int status = await_end(pid);
@@ -205,9 +211,10 @@ class Launcher {
     }
   }
 
-  // Passes on for the others until their work is over too, and ends MPI. Returns only if that is safe.
+  // Forwards messages until the work of every rank is over, then finalises MPI. Exits instead of
+  // returning if a rank's launcher is silent, because MPI_Finalize would wait for it.
   void stay_for_the_others(int status) {
-    if (!board_) return;  // the child could not be started
+    if (!board_) return;  // the launcher never began, because fork() failed
     while (!board_->is_over()) turn();
     if (const std::string refused = board_->refused(); !refused.empty())
       fmt::print(stderr, "{}: control messages refused: {}\n", config_.label, refused);

@@ -1,4 +1,4 @@
-// The entry point of a rank whose fabric spans several machines.
+// The entry point of one rank of a launch over several machines (or processes).
 #pragma once
 
 #include <functional>
@@ -12,35 +12,37 @@
 namespace loch::cluster {
 
 struct RankConfig {
-  std::string label;                    // "node 1": named in messages; empty: "node RANK"
-  Nanos heartbeat = 250'000'000;        // between two signs of life of a rank's launcher process
-  Nanos lost_after = 5'000'000'000;     // silence after which a rank counts as lost
-  Nanos setup_within = 60'000'000'000;  // every rank must have come, MPI_Init included
-  // How often a child that was killed by a signal (SIGINT, SIGTERM and SIGHUP excepted) is started again.
+  std::string label;                 // name in messages, such as "node 1"; if empty, "node RANK"
+  Nanos heartbeat = 250'000'000;     // ns between two heartbeats of a rank's launcher process
+  Nanos lost_after = 5'000'000'000;  // silence in ns after which a rank counts as lost
+  // time in ns within which every rank must have joined, including MPI_Init
+  Nanos setup_within = 60'000'000'000;
+  // How often a child is restarted after it was killed by a signal (except SIGINT, SIGTERM and SIGHUP).
   std::uint32_t restarts = 0;
 };
 
-// The defaults, with what the environment says: LOCH_LOST_AFTER, "20s". A text that is no time, or not
-// longer than two heartbeats, is an error that names the variable.
+// Returns the default configuration, with lost_after from the environment variable LOCH_LOST_AFTER
+// ("20s") if that is set. A text that is no duration, or a duration of at most two heartbeats, is an
+// error that names the variable.
 [[nodiscard]] Result<RankConfig> rank_config();
 
-// Forks. The child runs `work` with a Control and exits with what it returns; it never calls MPI. This
-// process becomes the rank's launcher: it holds MPI, passes messages between its child and the other
-// launchers, and stays until the work of every rank has ended or is lost.
+// Forks. The child process runs `work` with a Control and exits with the status that `work` returns; it
+// never calls MPI. This process becomes the rank's launcher process: it uses MPI, forwards messages
+// between its child and the other launchers, and stays until the work of every rank has ended or is lost.
 //
-// Returns the child's exit status; 0 when it was killed (its death is a result, told to the others),
-// and 1 when the ranks do not find each other, with a line on standard error. Where somebody's
-// launcher was lost it does not return but exits with that status: MPI_Finalize would wait for ever,
-// and so would MPI's own exit handlers.
+// Returns the child's exit status; 0 if the child was killed (its death is a result, reported to the
+// other ranks); 1, with a line on standard error, if the ranks do not find each other. If the launcher
+// process of any rank was lost, this function exits with that status instead of returning, because
+// MPI_Finalize and MPI's exit handlers would wait for ever.
 //
-// With `restarts`, a killed child is started again: this program anew, with its arguments, its
-// environment and its present folder. Its main comes here too, and `work` runs with a Control that says
-// which incarnation it is (Control::incarnation). It has nothing of its former incarnation.
+// With `restarts`, a killed child is restarted: the same program with its arguments, environment and
+// current folder. Its main() calls this function again, which runs `work` with a Control that has the
+// number of the new incarnation (Control::incarnation). No state of the former incarnation is left.
 //
-// A launcher that gets no processor is silent too: where ranks are many more than cores (a dozen on
-// two busy ones, say), lost_after is to be longer: LOCH_LOST_AFTER.
+// A launcher process that gets no CPU time appears silent. With many more ranks than cores (such as a
+// dozen ranks on two busy cores), set LOCH_LOST_AFTER to a longer time.
 //
-// Call it before the process has threads. A launch of one rank runs `work` right here.
+// To be called before the process has threads. A launch of one rank runs `work` in this process.
 [[nodiscard]] int run_as_rank(const LaunchEnv& env, const RankConfig& config,
                               const std::function<int(Control&)>& work);
 

@@ -1,4 +1,4 @@
-// Implements both ends of the socket pair between a rank's launcher and its worker.
+// Implements both ends of the socket pair between a rank's launcher process and its working process.
 #include "common/cluster/socket_channel.h"
 
 #include <fcntl.h>
@@ -77,7 +77,8 @@ bool SocketChannel::pass_on(ChannelListener& listener) {
       const Kind kind = (*frame)->kind == FrameKind::part ? Kind::part : Kind::text;
       listener.on_arrival(kind, (*frame)->rank, std::move((*frame)->payload));
     } else if (const auto notice = parse_notice((*frame)->payload, ranks_max)) {
-      // The launcher is to know what was sent before this, to the former incarnation.
+      // Acknowledge a restart in the stream, so that the launcher knows that all earlier frames were
+      // meant for the former incarnation.
       if ((*frame)->kind == FrameKind::back) write_whole(**frame);
       listener.on_fate(*notice);
     }
@@ -86,7 +87,7 @@ bool SocketChannel::pass_on(ChannelListener& listener) {
 
 void SocketChannel::stop() {
   if (!reader_.joinable()) return;
-  shutdown(socket_, SHUT_RD);  // ends the reader's read
+  shutdown(socket_, SHUT_RD);  // unblocks the reader thread's read()
   reader_.join();
 }
 
@@ -101,7 +102,8 @@ void SocketChannel::write_whole(const Frame& frame) {
   for (std::size_t at = 0; at < bytes.size();) {
     const ssize_t sent = ::send(socket_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
     if (sent > 0) at += static_cast<std::size_t>(sent);
-    if (sent < 0 && errno != EINTR) return;  // the launcher is gone, and this process goes with it
+    // the launcher process has died, and the kernel kills this process too
+    if (sent < 0 && errno != EINTR) return;
   }
 }
 

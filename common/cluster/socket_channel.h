@@ -1,5 +1,5 @@
-// A rank's two processes and the socket pair between them: the working child's end is a Channel, the
-// launcher's end a ChildLink.
+// The socket pair between the two processes of a rank. The working process (child) uses its end as a
+// Channel, the launcher process uses the other end as a ChildLink.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@
 
 namespace loch::cluster {
 
-// The child's end. Owns the socket, which is blocking.
+// The child's end of the socket pair. Owns the socket, which is blocking.
 class SocketChannel final : public Channel {
  public:
   explicit SocketChannel(int socket) : socket_(socket) {}
@@ -26,7 +26,8 @@ class SocketChannel final : public Channel {
   SocketChannel(const SocketChannel&) = delete;
   SocketChannel& operator=(const SocketChannel&) = delete;
 
-  // Waits for the launcher's first word, before start(): the host names of all ranks.
+  // Waits for the launcher's welcome frame, which has the host names of all ranks. To be called before
+  // start().
   [[nodiscard]] Result<std::vector<std::string>> await_welcome(Nanos within);
   void start(ChannelListener& listener) override;
   void stop() override;
@@ -34,7 +35,7 @@ class SocketChannel final : public Channel {
 
  private:
   void write_whole(const Frame& frame);
-  // Gives out all whole frames; false when the stream is broken.
+  // Passes all complete frames to the listener; returns false if the stream is corrupt.
   bool pass_on(ChannelListener& listener);
 
   int socket_;
@@ -43,8 +44,8 @@ class SocketChannel final : public Channel {
   std::thread reader_;
 };
 
-// The launcher's end. Owns the socket and makes it non-blocking; keeps what a slow child does not take
-// yet, up to a bound, beyond which messages are dropped.
+// The launcher's end of the socket pair. Owns the socket and makes it non-blocking. Queues frames that a
+// slow child has not read yet, up to a bound beyond which frames are dropped.
 class SocketChild final : public ChildLink {
  public:
   explicit SocketChild(int socket);
@@ -56,11 +57,11 @@ class SocketChild final : public ChildLink {
   std::optional<Frame> hear() override;
   void kill() override;
 
-  // After the fork: the process that kill() ends.
+  // Sets the child process that kill() kills; to be called after the fork.
   void set_process(pid_t pid) { pid_ = pid; }
-  // The end of a new child's socket, in the place of the old one; what was under way is dropped.
+  // Replaces the socket by that of a restarted child; queued frames are dropped.
   void renew(int socket);
-  // Waits until the child has written something or takes more, or for `span`.
+  // Waits until the child has written something or can take more, at most for `span`.
   void wait(Nanos span);
 
  private:
@@ -71,7 +72,7 @@ class SocketChild final : public ChildLink {
   pid_t pid_ = 0;
   FrameReader frames_;
   std::string unsent_;
-  std::size_t sent_ = 0;  // of unsent_
+  std::size_t sent_ = 0;  // number of bytes of unsent_ that were sent
   bool is_open_ = true;
 };
 

@@ -1,4 +1,5 @@
-// Tests the socket pair between launcher and worker: welcome, order, ends, and nonsense.
+// Tests the socket pair between launcher and working process: welcome, order of frames, end of a process,
+// and malformed frames.
 #include "common/cluster/socket_channel.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +61,8 @@ TEST_F(Sockets, NoWelcomeIsAnErrorInTime) {
   EXPECT_EQ(worker_->await_welcome(1000 * ms).error().code, ErrorCode::unavailable);
 }
 
-// Sends more than the socket's buffer holds to a worker that does not read yet: sending does not block.
+// The launcher sends more than the socket's buffer holds to a child that does not read yet, without
+// blocking.
 TEST_F(Sockets, TheLauncherNeverWaitsForItsWorker) {
   const std::string large(3'000'000, 'x');
   for (int i = 0; i < 10; ++i) launcher_->tell({FrameKind::text, 2, large});
@@ -68,7 +70,7 @@ TEST_F(Sockets, TheLauncherNeverWaitsForItsWorker) {
   Heard heard;
   worker_->start(heard);
   for (int i = 0; i < 10'000 && !heard.is_told; ++i) {
-    EXPECT_FALSE(launcher_->hear().has_value());  // also writes the frames that were queued
+    EXPECT_FALSE(launcher_->hear().has_value());  // hear() also writes the frames that were queued
     launcher_->wait(1 * ms);
   }
   EXPECT_TRUE(heard.is_told);
@@ -97,7 +99,7 @@ TEST_F(Sockets, NonsenseIsNotTakenForFrames) {
   const std::string nonsense(64, '\x7f');
   ASSERT_EQ(send(raw_, nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 64);
   Heard heard;
-  worker_->start(heard);  // the reader ends
+  worker_->start(heard);  // the reader thread ends at a malformed frame
   worker_->stop();
   EXPECT_EQ(heard.messages, 0);
 }

@@ -1,4 +1,4 @@
-// Forks a child for a rank's work, passes signals on, and reports how the child ended.
+// Forks a child process for a rank's work, forwards signals to it, and reports how it ended.
 #include "common/cluster/supervise.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP};
 
-// For the signal handler, which has no argument of ours.
+// Process id of the child; static, because a signal handler has no argument to pass it.
 std::atomic<pid_t> supervised = 0;
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 
@@ -30,7 +30,7 @@ void forward(int signal) {
 
 int run_child(const std::function<int()>& child, pid_t supervisor) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != supervisor) _exit(1);  // the supervisor died before this process asked to die with it
+  if (getppid() != supervisor) _exit(1);  // the supervisor died before prctl(PR_SET_PDEATHSIG) took effect
   const int status = child();
   std::fflush(nullptr);
   _exit(status);
@@ -50,8 +50,8 @@ void supervise_instead(pid_t child) { supervised.store(child); }
 
 int supervise(const std::function<int()>& child, const SuperviseConfig& config) {
   LOCH_CHECK(supervised.load() == 0, "a process supervises one child at a time");
-  std::fflush(nullptr);  // without it parent and child would both write the buffered output
-  // Signals that come before the child is known wait until it is.
+  std::fflush(nullptr);  // else parent and child would both write the buffered output
+  // Block the forwarded signals until the child's process id is known.
   sigset_t mask, before;
   sigemptyset(&mask);
   for (const int signal : forwarded) sigaddset(&mask, signal);

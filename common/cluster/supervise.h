@@ -1,5 +1,6 @@
-// Runs the work of a rank in a child process, so that its death is not the job's: mpirun ends a job
-// when one of its processes dies by a signal, and a store is tested by killing clients.
+// Runs the work of a rank in a child process. mpirun ends a whole job when one of its processes dies by a
+// signal; here the child may be killed, as in tests of a store that kill clients, while mpirun's process
+// lives on.
 #pragma once
 
 #include <sys/types.h>
@@ -10,26 +11,26 @@
 namespace loch::cluster {
 
 struct SuperviseConfig {
-  std::string label = "process";  // "node 1": named in messages
-  // Called in the supervisor after the child was killed by a signal and reaped: nothing of it runs
-  // any more. Marks the rank lost, cleans what it left.
+  std::string label = "process";  // name in messages, such as "node 1"
+  // Called in the supervisor after the child was killed by a signal and reaped, to mark the rank lost and
+  // release its resources.
   std::function<void(pid_t child, int signal)> on_killed;
-  // Called after the child has ended in whatever way, after on_killed.
+  // Called after the child has ended in any way, and after on_killed.
   std::function<void()> on_ended;
-  // In the supervisor: waits for the child's end in the place of waitpid, doing other work meanwhile, and
-  // returns the status that waitpid gave.
+  // Called in the supervisor in place of waitpid: waits for the child's end, may do other work meanwhile,
+  // and returns the child's wait status.
   std::function<int(pid_t child)> wait;
 };
 
-// Forks, runs `child` in the child process and exits there with what it returns. In the parent:
-// waits, passes SIGINT, SIGTERM and SIGHUP on to the child, and returns the child's exit status; a
-// child that was killed is reported on standard error ("node 1 (process 1234) was killed by signal
-// 9") and counts as 0, because its death is a result and not an error. The child does not outlive a
-// supervisor that is killed. Call it before the process has threads.
+// Forks, runs `child` in the child process and exits there with the status that `child` returns. The
+// parent waits, forwards SIGINT, SIGTERM and SIGHUP to the child, and returns the child's exit status. A
+// child that was killed is reported on standard error ("node 1 (process 1234) was killed by signal 9")
+// and counts as status 0, because its death is a result and not an error. The kernel kills the child if
+// the supervisor dies. To be called before the process has threads.
 [[nodiscard]] int supervise(const std::function<int()>& child, const SuperviseConfig& config);
 
-// From SuperviseConfig::wait: the work goes on in another process, which gets the signals from now on and
-// of which the messages speak.
+// To be called from SuperviseConfig::wait after the child was restarted: signals are forwarded to process
+// `child` from now on, and messages name it.
 void supervise_instead(pid_t child);
 
 }  // namespace loch::cluster

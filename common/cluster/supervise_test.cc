@@ -1,4 +1,5 @@
-// Tests that a child's status is returned, its death reported, and signals passed on.
+// Tests that a child's exit status is returned, its death by a signal reported, and signals are forwarded
+// to it.
 #include "common/cluster/supervise.h"
 
 #include <gtest/gtest.h>
@@ -37,11 +38,11 @@ TEST(Supervise, ADeathIsReportedAndNotPassedOn) {
   EXPECT_EQ(by, SIGKILL);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "node 1 (process " + std::to_string(dead) + ") was killed by signal 9\n");
-  EXPECT_EQ(kill(dead, 0), -1);  // reaped
+  EXPECT_EQ(kill(dead, 0), -1);  // the child was reaped
   EXPECT_EQ(errno, ESRCH);
 }
 
-// A supervisor in a process of its own, whose child writes its process id and waits.
+// A supervisor in a process of its own; its child writes its process id to a pipe and waits.
 struct Family {
   pid_t supervisor = 0, child = 0;
   int pipe_end = -1;
@@ -86,7 +87,7 @@ TEST(Supervise, TheChildDiesWithItsSupervisor) {
   kill(family.supervisor, SIGKILL);
   waitpid(family.supervisor, nullptr, 0);
   char byte = 0;
-  EXPECT_EQ(read(family.pipe_end, &byte, 1), 0);  // end of file: nobody holds the other end
+  EXPECT_EQ(read(family.pipe_end, &byte, 1), 0);  // end of file: the child, which held the write end, is dead
   close(family.pipe_end);
 }
 

@@ -1,5 +1,5 @@
-// Decides what a launcher does with each message, silence and death: a state machine without MPI and without
-// a clock.
+// Decides what a rank's launcher process does with each message, silence and death: a state machine that
+// calls neither MPI nor a clock.
 #include "common/cluster/switchboard.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@ namespace loch::cluster {
 namespace {
 
 constexpr std::size_t early_frames_max = 65'536;
-// The most bytes that one step forwards in each direction; an empty message counts as well.
+// Bytes that one step forwards at most in each direction. Each message adds message_overhead, so that
+// empty messages count too.
 constexpr std::size_t step_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t message_overhead = 1024;
 
@@ -23,7 +24,7 @@ FrameKind frame_of(Fate fate) {
   return fate == Fate::ended ? FrameKind::left : FrameKind::lost;
 }
 
-// Whether `kind` is the message that announces `fate`.
+// Whether a message of this kind may announce this fate of its sender.
 bool is_said_in(Kind kind, Fate fate) {
   return (kind == Kind::left && fate == Fate::ended) || (kind == Kind::lost && fate == Fate::killed) ||
          (kind == Kind::back && fate == Fate::back);
@@ -50,7 +51,8 @@ Switchboard::Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink&
 
 bool Switchboard::step(Nanos now) {
   was_busy_ = false;
-  // A rank that was itself stopped has received nothing meanwhile, and must not declare others silent for it.
+  // If this process itself was stopped for long, it has received nothing meanwhile; restart the others'
+  // silence timers, so that they are not declared lost for it.
   if (now - last_step_ > config_.lost_after / 2) {
     for (Peer& peer : peers_) peer.heard = now;
   }
@@ -99,7 +101,7 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
   auto message = opener_.open(bytes, from);
   if (!message) return;
   Peer& peer = peers_[from];
-  if (peer.is_silent) return;  // a rank that was declared lost stays lost
+  if (peer.is_silent) return;  // a rank declared lost for its silence stays lost
   peer.heard = now;
   was_busy_ |= message->kind != Kind::heartbeat;
   switch (message->kind) {
@@ -110,7 +112,8 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
       break;
     case Kind::part:
     case Kind::text:
-      if (message->incarnation != incarnation_) break;  // for a child that was killed meanwhile
+      // meant for an incarnation of the child that was killed meanwhile
+      if (message->incarnation != incarnation_) break;
       tell_child({message->kind == Kind::part ? FrameKind::part : FrameKind::text, from,
                   std::move(message->payload)});
       break;
@@ -122,7 +125,7 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
   }
 }
 
-// A rank speaks for itself, except about one that is silent.
+// Handles a notice of a rank's fate. A rank may announce its own fate, or the silence of another rank.
 void Switchboard::take_fate(const Message& message) {
   const auto notice = parse_notice(message.payload, config_.ranks);
   const bool is_of_sender = notice && notice->rank == message.from && is_said_in(message.kind, notice->fate);
@@ -150,7 +153,7 @@ void Switchboard::revive(const Notice& notice) {
   tell_child({FrameKind::back, notice.rank, to_bytes(notice)});
 }
 
-// The fate of another rank is known: its first one holds.
+// Records the end or loss of another rank; only its first fate counts.
 void Switchboard::settle(const Notice& notice) {
   Peer& peer = peers_[notice.rank];
   if (notice.fate == Fate::silent && !peer.is_silent) {
@@ -185,7 +188,8 @@ void Switchboard::pass_on_childs_frames(std::size_t bytes_max) {
       ++malformed_;
       continue;
     }
-    // To one whose work is over there is nobody to give it to; nor if it was meant for a former incarnation.
+    // Drop the message if the receiver's work is over, or if it was meant for a former incarnation of the
+    // receiver.
     const Peer& peer = peers_[frame->rank];
     if (peer.fate || peer.known_incarnation != peer.incarnation) continue;
     send(frame->kind == FrameKind::part ? Kind::part : Kind::text, frame->rank, std::move(frame->payload));
@@ -205,7 +209,8 @@ void Switchboard::welcome_when_complete() {
   early_.clear();
 }
 
-// Other ranks may know all host names, and begin, before this rank does: frames wait until then.
+// Sends a frame to the child. Before the child has its welcome (the host names of all ranks), the frame
+// is queued: other ranks may have all host names earlier and begin to send.
 void Switchboard::tell_child(Frame frame) {
   if (has_child_ended_) return;
   if (is_welcome_told_) {
@@ -235,7 +240,7 @@ void Switchboard::listen_for_silence(Nanos now) {
     Peer& peer = peers_[rank];
     if (rank == config_.rank || peer.is_silent || now - peer.heard <= config_.lost_after) continue;
     const Notice notice = {rank, Fate::silent, 0};
-    // The silent one hears of it too, if it hears anything.
+    // Also tell the silent rank, which may still be able to receive.
     if (!peer.fate) tell_others(Kind::lost, to_bytes(notice));
     settle(notice);
   }
@@ -256,7 +261,7 @@ void Switchboard::cut_off(const std::string& why) {
   child_.kill();
 }
 
-// The lowest rank that is still there speaks for all.
+// Whether this is the lowest rank that is not silent; that rank prints a loss for all.
 bool Switchboard::is_speaker() const {
   for (std::uint32_t rank = 0; rank < config_.rank; ++rank) {
     if (!peers_[rank].is_silent) return false;

@@ -1,11 +1,11 @@
-// The launcher process of a rank, without MPI and without a clock: passes messages between its child,
-// which does the rank's work, and the launchers of the other ranks; notices who dies and tells the
-// others. rank.cc turns it with MPI as the wire; the tests with one in memory.
+// The logic of a rank's launcher process, without MPI and without a clock: forwards messages between its
+// child process, which does the rank's work, and the launchers of the other ranks; detects deaths and
+// tells the others. rank.cc runs it with MPI as the wire, the tests with a wire in memory.
 //
-// A child that is killed is announced by its launcher at once. A launcher that is silent for
-// `lost_after` is declared lost by whoever notices first, and everybody believes it, the silent one
-// too should it still live: it kills its child. So does a rank other than 0 that hears nobody any
-// more, for it is the one that is cut off.
+// If a child is killed, its launcher announces it at once. A launcher that is silent for `lost_after` is
+// declared lost by the first rank that notices, and all ranks accept that. If the silent launcher is
+// still alive and learns of it, it kills its child. A rank other than 0 that receives nothing from any
+// other rank considers itself cut off and kills its child as well.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@
 
 namespace loch::cluster {
 
-// Between the launchers of the ranks: whole messages, in order per pair, but for the urgent, which are
-// small and do not wait behind large ones. No call waits.
+// Transport between the launchers of the ranks: whole messages, in order per pair of ranks, except that
+// urgent messages, which are small, may overtake others. No call blocks.
 class Wire {
  public:
   virtual ~Wire() = default;
   virtual void send(std::uint32_t to, std::string bytes, bool is_urgent) = 0;
-  // The next message that has come in, and its sender.
+  // Returns the next message that has arrived, with its sender; none if there is none.
   virtual std::optional<std::pair<std::uint32_t, std::string>> receive() = 0;
-  // Sends nothing more to `rank` and expects nothing from it.
+  // Stops sending to `rank` and receiving from it.
   virtual void give_up(std::uint32_t rank) = 0;
 };
 
-// The child, seen by its launcher. No call waits.
+// The launcher's connection to its child process. No call blocks.
 class ChildLink {
  public:
   virtual ~ChildLink() = default;
@@ -47,9 +47,9 @@ struct SwitchboardConfig {
   std::uint32_t ranks = 1;
   std::string host;
   Secret secret{};
-  Nanos heartbeat = 0;   // between two signs of life
-  Nanos lost_after = 0;  // of silence
-  // One line for people, from the rank whose turn it is to say it.
+  Nanos heartbeat = 0;   // ns between two heartbeats
+  Nanos lost_after = 0;  // silence in ns after which a rank counts as lost
+  // Prints one line for the user; only one rank calls it for each loss.
   std::function<void(const std::string& line)> report;
 };
 
@@ -57,29 +57,32 @@ class Switchboard {
  public:
   Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink& child, Nanos now);
 
-  // What can be done now, up to a bound, so that signs of life are never long in coming. `now` never goes
-  // back. Returns whether anything but signs of life came by.
+  // Forwards pending messages, up to a bound so that heartbeats are not delayed, and checks for silent
+  // ranks. `now` must not decrease. Returns whether there was any message other than heartbeats.
   bool step(Nanos now);
-  // Called after the child was reaped, with `fate` ended or killed. Forwards the frames that it had sent
-  // first.
+  // To be called after the child was reaped, with `fate` ended or killed. First forwards the frames that
+  // the child had sent, then announces its fate to the other ranks.
   void child_ended(Fate fate, std::uint32_t detail);
-  // After child_ended(killed): its work was started again. The new child is welcomed, hears who is gone,
-  // and the others hear that it is back.
+  // To be called after child_ended(killed) when the child was restarted. Sends the new child the host
+  // names and the fates of other ranks, and announces its return to the other ranks.
   void child_returned();
-  // Which incarnation of the child this is, from 0.
+  // Number of the child's incarnation, from 0.
   [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
 
-  // Whether all host names have arrived and were passed to the child.
+  // Whether the host names of all ranks have arrived and were sent to the child.
   [[nodiscard]] bool is_complete() const { return is_welcome_told_; }
   // The ranks whose host name has not arrived yet.
   [[nodiscard]] std::vector<std::uint32_t> unheard_of() const;
-  // The work of every rank has ended or is lost: nothing remains to be passed on.
+  // Whether the work of every rank has ended or is lost, so that no message remains to be forwarded.
   [[nodiscard]] bool is_over() const;
-  // Some launcher is silent: a call of MPI that waits for all would wait for ever.
+  // Whether the launcher of any rank is silent; an MPI call that waits for all ranks would then never
+  // return.
   [[nodiscard]] bool has_silent() const;
-  // This rank was taken for lost by others, or hears nobody; its child was killed.
+  // Whether other ranks declared this rank lost, or it received nothing from any rank; its child was then
+  // killed.
   [[nodiscard]] bool is_cut_off() const { return is_cut_off_; }
-  // Messages that were refused, "2 tag, 1 replay"; empty when none was.
+  // Formats the number of refused messages by reason, such as "2 tag, 1 replay"; empty if there were
+  // none.
   [[nodiscard]] std::string refused() const;
 
  private:
@@ -89,7 +92,8 @@ class Switchboard {
     Nanos heard = 0;
     bool is_silent = false;
     std::uint32_t incarnation = 0;
-    std::uint32_t known_incarnation = 0;  // to this rank's child: what it sends is for that one
+    // the incarnation of this peer that this rank's child knows of and sends to
+    std::uint32_t known_incarnation = 0;
   };
   void take(Nanos now, std::uint32_t from, std::string_view bytes);
   void take_fate(const Message& message);
@@ -109,8 +113,8 @@ class Switchboard {
   ChildLink& child_;
   Sealer sealer_;
   Opener opener_;
-  std::vector<Peer> peers_;   // by rank; one's own has a host and nothing else
-  std::vector<Frame> early_;  // frames for the child that came before its welcome
+  std::vector<Peer> peers_;   // by rank; the entry of this rank itself has only a host name
+  std::vector<Frame> early_;  // frames for the child that arrived before its welcome
   Nanos next_beat_;
   Nanos last_step_;
   std::uint64_t malformed_ = 0;

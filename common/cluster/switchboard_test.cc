@@ -1,4 +1,4 @@
-// Tests the launcher's state machine: welcomes, deaths, returns, silence.
+// Tests the launcher's state machine: welcome frames, deaths, restarts and silence of ranks.
 #include "common/cluster/switchboard.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ class FakeChild final : public ChildLink {
     return frame;
   }
   void kill() override { is_killed = true; }
-  // "lost 1", "text 2 hello", … : the frames that the child received after the welcome.
+  // The frames that the child received after the welcome, as text: "lost 1", "text 2 hello", ….
   [[nodiscard]] std::vector<std::string> heard() const {
     std::vector<std::string> out;
     for (const Frame& frame : told) {
@@ -50,7 +50,7 @@ class FakeChild final : public ChildLink {
   bool is_killed = false;
 };
 
-// Launchers in memory, in virtual time. A machine that is cut off neither sends nor receives.
+// A cluster of launchers in memory, in virtual time. A machine in `cut` neither sends nor receives.
 class Cluster {
  public:
   explicit Cluster(std::uint32_t ranks, const std::set<std::uint32_t>& cut_off = {})
@@ -130,7 +130,7 @@ TEST(Switchboard, WelcomesWithAllHostNames) {
 
 TEST(Switchboard, PassesMessagesOnAndKeepsEarlyOnes) {
   Cluster cluster(3, {2});
-  Sealer third(secret_of(7), 3);  // says in its place what it would
+  Sealer third(secret_of(7), 3);  // signs messages in the name of rank 2, which is cut off
   cluster.inject(2, 0, third.seal({Kind::hello, 2, 0, "host2"}));
   cluster.children[0].says.push_back({FrameKind::text, 1, "early"});
   cluster.children[0].says.push_back({FrameKind::text, 1, "second"});
@@ -179,7 +179,8 @@ TEST(Switchboard, AChildThatIsStartedAgainIsAnotherIncarnation) {
   EXPECT_EQ(cluster.boards[1]->incarnation(), 1U);
   EXPECT_EQ(cluster.children[1].told.at(0).kind, FrameKind::welcome);
   EXPECT_THAT(cluster.children[0].heard(), ElementsAre("lost 1", "back 1"));
-  // Until a child says that it has heard of the return, what it sends is for the former incarnation.
+  // Until the child of rank 0 acknowledges that rank 1 was restarted, its messages to rank 1 are meant
+  // for the former incarnation and are dropped.
   cluster.children[0].says.push_back(
       {FrameKind::text, 1, "for the former incarnation, from one who did not know"});
   cluster.children[0].says.push_back({FrameKind::back, 1, cluster.children[0].told.back().payload});
@@ -188,7 +189,7 @@ TEST(Switchboard, AChildThatIsStartedAgainIsAnotherIncarnation) {
   cluster.run(20 * ms);
   EXPECT_THAT(cluster.children[1].heard(), ElementsAre("text 0 for the new one"));
   EXPECT_THAT(cluster.children[2].heard(), ElementsAre("lost 1", "back 1", "text 1 from the new one"));
-  // One that is started again later hears who is gone, and who was.
+  // A child that is restarted later is told which ranks have ended and which were restarted before.
   cluster.boards[2]->child_ended(Fate::ended, 0);
   cluster.boards[0]->child_ended(Fate::killed, 9);
   cluster.children[0].told.clear();
@@ -218,7 +219,7 @@ TEST(Switchboard, ASilentMachineIsLostForAllAndEndsItself) {
   EXPECT_THAT(cluster.children[0].heard(), ElementsAre("lost 1"));
   EXPECT_THAT(cluster.children[2].heard(), ElementsAre("lost 1"));
   EXPECT_TRUE(cluster.boards[0]->has_silent());
-  EXPECT_TRUE(cluster.children[1].is_killed);  // its launcher hears no other
+  EXPECT_TRUE(cluster.children[1].is_killed);  // rank 1 received nothing from any other rank
   EXPECT_TRUE(cluster.boards[1]->is_cut_off());
   EXPECT_THAT(cluster.reports, Contains("node 1 (host1) is lost: nothing was heard of it for 2s"));
   EXPECT_FALSE(cluster.children[0].is_killed);
@@ -233,13 +234,13 @@ TEST(Switchboard, ASilentMachineIsLostForAllAndEndsItself) {
 TEST(Switchboard, WhoIsTakenForLostEndsItsWorkWhenItComesBack) {
   Cluster cluster(3);
   cluster.run(50 * ms);
-  cluster.stopped = {1};  // a stopped machine: what is sent to it waits
+  cluster.stopped = {1};  // a stopped machine: messages to it are queued
   cluster.run(2500 * ms);
   EXPECT_THAT(cluster.children[0].heard(), ElementsAre("lost 1"));
   cluster.stopped.clear();
   cluster.run(50 * ms);
   EXPECT_TRUE(cluster.children[1].is_killed);
-  EXPECT_THAT(cluster.children[1].heard(), IsEmpty());  // it reports no other rank as lost
+  EXPECT_THAT(cluster.children[1].heard(), IsEmpty());  // rank 1 reports no other rank as lost
   EXPECT_THAT(
       cluster.reports,
       Contains(testing::ContainsRegex("node 1 .host1. ends: rank [02] .host[02]. has taken it for lost")));
@@ -264,7 +265,8 @@ TEST(Switchboard, StrangersAndLiarsAreCountedAndNotHeard) {
   Sealer stranger(secret_of(9), 3);
   cluster.inject(1, 0, stranger.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::silent, 0})}));
   cluster.inject(1, 0, "nonsense");
-  // The secret is right, and the message is still refused: only a rank's own launcher may report its death.
+  // These messages are signed with the right secret, but refused: only a rank's own launcher may report
+  // its death.
   Sealer liar(secret_of(7), 3);
   for (int i = 0; i < 100; ++i) (void)liar.seal({Kind::text, 1, 0, ""});
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::killed, 9})}));
@@ -272,7 +274,8 @@ TEST(Switchboard, StrangersAndLiarsAreCountedAndNotHeard) {
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, "x"}));
   cluster.inject(1, 0, liar.seal({Kind::back, 1, 0, to_bytes(Notice{2, Fate::back, 1})}));
   cluster.inject(1, 0,
-                 liar.seal({Kind::back, 1, 0, to_bytes(Notice{1, Fate::back, 1})}));  // it was never lost
+                 // refused: rank 1 was never lost
+                 liar.seal({Kind::back, 1, 0, to_bytes(Notice{1, Fate::back, 1})}));
   cluster.run(20 * ms);
   EXPECT_THAT(cluster.children[0].heard(), IsEmpty());
   EXPECT_EQ(cluster.boards[0]->refused(), "1 size, 1 tag, 5 malformed");

@@ -1,4 +1,5 @@
-// A worker that is killed in the middle: every frame of its tree is freed, every destructor runs.
+// Tests a worker that is killed while its coroutines wait: every frame of its tree of coroutines is freed
+// and every destructor runs.
 #include <gtest/gtest.h>
 
 #include <coroutine>
@@ -12,7 +13,7 @@
 namespace loch::coro {
 namespace {
 
-// Suspends for ever: the completion of a request to a peer that never answers.
+// An awaitable that suspends for ever, like the completion of a request to a peer that never answers.
 struct Never {
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<>) const noexcept {}
@@ -42,7 +43,8 @@ Task<void> operation(int* alive, int depth) {
   ADD_FAILURE() << "resumed with " << *result;
 }
 
-// A client with operations alongside it, each with a scope of its own.
+// A client coroutine that spawns `width` children in a Scope of its own: clients down to `depth` 0, then
+// operations.
 Task<void> client(RunQueue& queue, int* alive, int width, int depth) {
   Guard guard(alive);
   Scope scope(queue);
@@ -74,7 +76,8 @@ TEST_F(AbandonTest, FreesATreeThatWaits) {
     Scope scope(queue_);
     scope.spawn(client(queue_, &alive_, 3, 2));
     queue_.drain();
-    // 1 + 3 + 9 clients, 27 operations of 12 frames with a guard each.
+    // Number of live guards: 1 + 3 + 9 clients with one each, and 27 operations of 12 frames with one
+    // each.
     EXPECT_EQ(alive_, 13 + 27 * 12);
     EXPECT_GT(FramePool::local().live(), 300u);
   }
@@ -97,7 +100,7 @@ TEST_F(AbandonTest, FreesWhatHasNotStartedYet) {
 TEST_F(AbandonTest, FreesATreeInTheMiddleOfATurn) {
   auto scope = std::make_unique<Scope>(queue_);
   scope->spawn(client(queue_, &alive_, 4, 1));
-  queue_.drain(3);  // some children run, others are still in the queue
+  queue_.drain(3);  // some children have started, the others are still in the run queue
   EXPECT_GT(queue_.size(), 0u);
   EXPECT_GT(alive_, 0);
   queue_.clear();
@@ -127,7 +130,7 @@ TEST_F(AbandonTest, OthersOfTheThreadGoOn) {
   std::construct_at(&other, other_queue);
 }
 
-// Destroying is recursive: as deep as protocols nest, and far beyond.
+// Frames are destroyed recursively, here at a depth far beyond what protocols nest.
 TEST_F(AbandonTest, DeepTrees) {
   auto scope = std::make_unique<Scope>(queue_);
   scope->spawn(operation(&alive_, 5'000));
@@ -149,14 +152,14 @@ Task<void> joins(RunQueue& queue, std::vector<int>* log) {
   scope.spawn(ends(queue, log, 2, 1));
   scope.spawn(ends(queue, log, 3, 2));
   co_await scope.join();
-  scope.spawn(ends(queue, log, 4, 0));  // a scope may be used again
+  scope.spawn(ends(queue, log, 4, 0));  // a Scope may spawn children again after a join
   co_await scope.join();
   log->push_back(5);
 }
 
 TEST_F(AbandonTest, ChildrenThatEndInAnyOrderAreForgotten) {
   std::vector<int> log;
-  Abandon abandon;  // must not touch those that have ended
+  Abandon abandon;  // must not destroy children that have ended already
   {
     Scope scope(queue_);
     scope.spawn(joins(queue_, &log));

@@ -1,5 +1,5 @@
-// What coroutines cost: resuming a long-lived one, calling a nested one with its frame from the pool
-// or from malloc.
+// Measures the cost of coroutines: resuming a long-lived coroutine, and calling a nested coroutine whose
+// frame comes from the pool or from malloc.
 //
 //   build/release/common/coro/coro_bench
 #include <benchmark/benchmark.h>
@@ -22,7 +22,7 @@ Task<void> spin(RunQueue& queue, const bool* stop, std::int64_t* turns) {
   }
 }
 
-// `range(0)` coroutines of one worker take turns through its run queue.
+// Measures resumptions: `range(0)` coroutines of one worker take turns through its run queue.
 void resume_long_lived(benchmark::State& state) {
   RunQueue queue;
   Scope scope(queue);
@@ -65,8 +65,8 @@ void nested_task_pooled(benchmark::State& state) {
 }
 BENCHMARK(nested_task_pooled)->Arg(1)->Arg(1000);
 
-// A coroutine without pooled frames, to measure the pool's gain. Written out, since Task always uses the
-// pool.
+// A coroutine whose frames come from malloc, to measure the gain of the frame pool. A type of its own,
+// because Task always uses the pool.
 struct Plain {
   struct promise_type {
     std::coroutine_handle<> continuation;

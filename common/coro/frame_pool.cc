@@ -31,7 +31,8 @@ void* FramePool::carve(std::size_t rounded) {
     if (piece_bytes_ == arena_bytes) {
       memory = std::aligned_alloc(arena_bytes, arena_bytes);
       if (memory == nullptr) throw std::bad_alloc();
-      (void)madvise(memory, arena_bytes, MADV_HUGEPAGE);  // without it many coroutines thrash the TLB
+      // with small pages many coroutines would thrash the TLB
+      (void)madvise(memory, arena_bytes, MADV_HUGEPAGE);
     } else {
       memory = ::operator new(piece_bytes_);
     }

@@ -1,7 +1,7 @@
-// Memory for coroutine frames: 64-byte size classes on free lists, carved from 2 MiB arenas that
-// ask for transparent huge pages. One pool a thread, no locks: a frame is freed on the thread
-// that made it (a worker's coroutines never leave its thread). Under ASan and TSan every frame is
-// its own malloc, so that the sanitizer sees a use after free.
+// Memory for coroutine frames: free lists of size classes in steps of 64 bytes, filled from 2 MiB arenas
+// for which transparent huge pages are requested. Each thread has its own pool, without locks, because a
+// worker's coroutines never leave its thread and so frames are freed by the thread that allocated them.
+// Under ASan and TSan every frame is a separate malloc, so that the sanitizer detects a use after free.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,15 @@ namespace loch::coro {
 
 class FramePool {
  public:
-  // The calling thread's pool; made at first use, its arenas freed at thread exit.
+  // Returns the calling thread's pool, which is made at first use; its arenas are freed at thread exit.
   static FramePool& local() { return current_ != nullptr ? *current_ : make_local(); }
 
-  // Carves from pieces of that size: 2 MiB on huge pages, or smaller ones that come from operator new.
+  // Makes a pool that takes memory in pieces of `piece_bytes`: 2 MiB arenas on huge pages, or smaller
+  // pieces from operator new.
   explicit FramePool(std::size_t piece_bytes = arena_bytes) : piece_bytes_(piece_bytes) {}
   ~FramePool();
-  // The calling thread takes its frames from that pool from now on (null: from its own). Returns the pool
-  // before. Frames go back to the pool that they came from only while that pool is in place again.
+  // Makes `pool` the pool of the calling thread (null: the thread's own pool) and returns the pool
+  // before. A frame must be freed while the pool from which it was allocated is in place.
   static FramePool* exchange_local(FramePool* pool) {
     FramePool* const before = current_;
     current_ = pool;
@@ -47,9 +48,11 @@ class FramePool {
     free_[index] = new (frame) Free{free_[index]};
   }
 
-  // Frames that are alive now; zero when a worker has stopped, or a task leaked.
+  // Number of frames that are allocated now; not zero after a worker has stopped means that a task
+  // leaked.
   [[nodiscard]] std::uint64_t live() const { return live_; }
-  // Times that memory came from the system and not from a free list; flat in a steady state.
+  // Number of allocations that needed memory from the system because no free list had any; constant in a
+  // steady state.
   [[nodiscard]] std::uint64_t system_allocations() const { return system_allocations_; }
 
  private:
@@ -65,7 +68,8 @@ class FramePool {
   static constexpr bool pooled = true;
 #endif
   static constexpr std::size_t class_bytes = 64;
-  static constexpr std::size_t classes = 64;  // frames up to 4 KiB; larger ones go to malloc
+  static constexpr std::size_t classes =
+      64;  // size classes up to 4 KiB; larger frames come from operator new
   static constexpr std::size_t arena_bytes = std::size_t{2} << 20;
 
   static std::size_t class_of(std::size_t bytes) { return (bytes + class_bytes - 1) / class_bytes; }
@@ -74,7 +78,8 @@ class FramePool {
   void* allocate_large(std::size_t bytes);
   static void release_large(void* frame) noexcept;
 
-  static inline constinit thread_local FramePool* current_ = nullptr;  // a plain pointer: no guard to pass
+  // a plain pointer, so that access needs no initialisation guard
+  static inline constinit thread_local FramePool* current_ = nullptr;
   std::size_t piece_bytes_;
   Free* free_[classes + 1] = {};
   std::byte* arena_at_ = nullptr;

@@ -1,5 +1,5 @@
-// Coroutines that nobody awaits: the outermost frame of a worker's main or of a Scope's child, and what a
-// fabric does by itself. Both types begin suspended: whoever calls one pushes `handle` to a RunQueue.
+// Types for coroutines that no other coroutine awaits: a worker's main, a Scope's child, and background
+// activities of a fabric. Both types begin suspended: the caller pushes `handle` to a RunQueue.
 #pragma once
 
 #include <coroutine>
@@ -10,7 +10,8 @@
 
 namespace loch::coro {
 
-// What every such coroutine has: a frame of the pool, and no exception that leaves it.
+// Common base of their promises: the frame comes from the frame pool, and an exception that leaves the
+// coroutine aborts the process.
 struct RootPromise {
   static void* operator new(std::size_t bytes) { return FramePool::local().allocate(bytes); }
   static void operator delete(void* frame, std::size_t bytes) noexcept {
@@ -23,7 +24,7 @@ struct RootPromise {
   }
 };
 
-// Stays suspended at its end, so that its owner can destroy it at any time, and has to.
+// A coroutine that stays suspended at its end. Its owner may destroy it at any time, and has to.
 struct Root {
   struct promise_type : RootPromise {
     Root get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
@@ -32,7 +33,7 @@ struct Root {
   std::coroutine_handle<promise_type> handle;
 };
 
-// Frees itself at its end. Whoever starts it sees to it that the end comes.
+// A coroutine that frees itself at its end; whoever starts it must ensure that it ends.
 struct SelfOwned {
   struct promise_type : RootPromise {
     SelfOwned get_return_object() noexcept {

@@ -1,6 +1,6 @@
-// RunQueue: the coroutines of one worker that can go on, in the order in which they became ready.
-// One thread only. A ring that grows while a worker warms up and then stays: no allocation
-// in a steady state.
+// RunQueue: the coroutines of one worker that are ready to run, in the order in which they became ready.
+// For one thread only. A ring buffer that grows while a worker warms up, so that a steady state allocates
+// no memory.
 #pragma once
 
 #include <coroutine>
@@ -22,17 +22,19 @@ class RunQueue {
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  // Forgets them all, without resuming or freeing them: their worker was killed (Abandon, scope.h).
+  // Drops all handles without resuming or freeing the coroutines: for a worker that was killed (Abandon
+  // in scope.h).
   void clear() { head_ = size_ = 0; }
 
-  // Takes the oldest one; the queue must not be empty.
+  // Removes and returns the handle that was pushed first; the queue must not be empty.
   [[nodiscard]] std::coroutine_handle<> pop() {
     const std::coroutine_handle<> next = ring_[head_];
     head_ = (head_ + 1) & (ring_.size() - 1);
     --size_;
     return next;
   }
-  // Resumes up to `most` coroutines, those that were pushed meanwhile included. Returns how many.
+  // Resumes up to `most` coroutines, including those that are pushed meanwhile. Returns the number
+  // resumed.
   std::size_t drain(std::size_t most = ~std::size_t{0}) {
     std::size_t done = 0;
     for (; done < most && size_ != 0; ++done) pop().resume();
@@ -57,7 +59,7 @@ class RunQueue {
     ring_ = std::move(larger);
     head_ = 0;
   }
-  std::vector<std::coroutine_handle<>> ring_;  // size is a power of two
+  std::vector<std::coroutine_handle<>> ring_;  // ring buffer; its size is a power of two
   std::size_t head_ = 0;
   std::size_t size_ = 0;
 };

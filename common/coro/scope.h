@@ -1,13 +1,14 @@
-// Scope: coroutines that run alongside their parent on the same worker, and are joined.
+// Scope: coroutines that run alongside their parent on the same worker and are joined.
 //
 //   Scope scope(worker.run_queue());
 //   scope.spawn(client(worker, 0));
 //   scope.spawn(client(worker, 1));
 //   co_await scope.join();
 //
-// A Scope that is destroyed with children still running is a programmer's error and aborts; but not
-// while an Abandon is alive: then a whole tree of coroutines that will never be resumed (a worker that
-// was killed, a run that was cut short) is destroyed from its root, and the children go with it.
+// A Scope that is destroyed while children still run is a programming error and aborts the process. The
+// exception: while an Abandon object is alive, a whole tree of coroutines that will never be resumed
+// (because their worker was killed or the run was cut short) is destroyed from its root, with all
+// children.
 #pragma once
 
 #include <coroutine>
@@ -21,16 +22,16 @@
 
 namespace loch::coro {
 
-// The end of a worker that is killed in the middle of its work. While an Abandon lives, a Scope of
-// this thread that is destroyed destroys its children first, and so on down: to free the whole tree of
-// a worker, make an Abandon and destroy its outermost coroutine or Scope.
+// Frees the coroutines of a worker that is killed in the middle of its work. While an Abandon object
+// lives, the destructor of a Scope on this thread first destroys the Scope's children, recursively. To
+// free the whole tree of a worker, make an Abandon object and destroy the outermost coroutine or Scope.
 //
 //   { Abandon abandon; main.destroy(); }    // every frame below main is freed, destructors run
 //
-// None of them is resumed. So whoever holds one of their handles (a RunQueue, a fabric's pending
-// request or timer) must drop it, and whatever writes into their frames (a work request's result)
-// must have been told to stop: the fabric forgets the worker first, then destroys. The stack grows with
-// the depth of nesting, a few frames for each level.
+// None of the destroyed coroutines is resumed. Whoever holds one of their handles (a RunQueue, a pending
+// request or timer of a fabric) must therefore drop it, and nothing may write into their frames any more
+// (such as the result of a work request): the fabric first forgets the worker, then destroys the tree.
+// Destruction needs stack space in proportion to the depth of nesting.
 class Abandon {
  public:
   Abandon() noexcept { ++depth_; }
@@ -53,7 +54,7 @@ class Scope {
     LOCH_CHECK(running_ == 0, "{} children were not joined", running_);
   }
 
-  // Starts the task at the worker's next turn.
+  // Starts the task when the worker next runs its queue.
   void spawn(Task<void> task) {
     const Child child = run(std::move(task));
     auto& promise = child.handle.promise();
@@ -67,7 +68,7 @@ class Scope {
 
   [[nodiscard]] std::size_t running() const { return running_; }
 
-  // Suspends until every child has ended. One joiner.
+  // Suspends the caller until every child has ended. Only one coroutine may wait at a time.
   [[nodiscard]] auto join() {
     struct Awaiter {
       Scope& scope;
@@ -82,7 +83,7 @@ class Scope {
   }
 
  private:
-  // The frame that owns a child; it frees itself when the child has ended.
+  // The outermost coroutine of one child; it frees itself when the child has ended.
   struct Child {
     struct promise_type : RootPromise {
       Scope* scope = nullptr;
@@ -118,7 +119,7 @@ class Scope {
   }
 
   RunQueue* queue_;
-  Child::promise_type* children_ = nullptr;  // youngest first
+  Child::promise_type* children_ = nullptr;  // linked list of the running children, the youngest first
   std::size_t running_ = 0;
   std::coroutine_handle<> joiner_;
 };

@@ -1,5 +1,6 @@
-// Task<T>: a lazy coroutine, awaited once, where it is created. What runs alongside the caller is
-// spawned in a Scope (scope.h). Rules for writing coroutines: docs/architecture.md, "Coroutines".
+// Task<T>: a lazy coroutine that is awaited once, where it is created. Coroutines that run alongside the
+// caller are spawned in a Scope (scope.h). Rules for writing coroutines: docs/architecture.md,
+// "Coroutines".
 //
 //   Task<int> f(Worker& worker) {
 //     const Completion done = co_await worker.read(…);
@@ -7,9 +8,9 @@
 //   }
 //   const int answer = co_await f(worker);
 //
-// A call and its return move by symmetric transfer, so the stack stays flat; whatever waits for
-// the outside world is resumed through its worker's RunQueue (run_queue.h). Tasks do not throw: an
-// exception that leaves one is a programmer's error and ends the process.
+// Calls and returns use symmetric transfer, so that the stack does not grow; a coroutine that waits for
+// an event is resumed through its worker's RunQueue (run_queue.h). Tasks do not throw: an exception that
+// leaves a Task is a programming error and aborts the process.
 #pragma once
 
 #include <coroutine>

@@ -1,4 +1,4 @@
-// Task by itself: depth, results, misuse, frames.
+// Tests Task by itself: depth of recursion, results, misuse, and allocation of frames.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace loch::coro {
 namespace {
 
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
-constexpr int deep = 200'000;  // sanitized builds allocate each frame by malloc
+constexpr int deep = 200'000;  // depth of recursion; sanitizer builds allocate each frame by malloc
 #else
 constexpr int deep = 1'000'000;
 #endif
@@ -50,7 +50,8 @@ Task<void> deep_recursion(StackRange* range, int* out) {
   *out = depth;
 }
 
-// Calls and returns move by symmetric transfer, in Debug builds and under sanitizers too.
+// Calls and returns use symmetric transfer, so that deep recursion needs no stack, in Debug and sanitizer
+// builds too.
 TEST(Task, RecursionDoesNotGrowTheStack) {
   RunQueue queue;
   StackRange range;
@@ -109,7 +110,7 @@ TEST(Task, ResultsMayBeMoveOnly) {
   EXPECT_EQ(out, "7");
 }
 
-// The idioms that a miscompiling compiler gets wrong (docs/decisions/0001-clang-19-is-the-compiler.md).
+// The coroutine idioms that GCC 12 miscompiles (docs/decisions/0001-clang-19-is-the-compiler.md).
 Task<bool> yes(RunQueue& queue) {
   co_await queue.yield();
   co_return true;
@@ -200,7 +201,9 @@ TEST(FramePool, FramesComeFromFreeListsOnceWarm) {
   const std::uint64_t after = FramePool::local().system_allocations();
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
   EXPECT_GT(after,
-            before);  // by how much is the optimiser's choice: it may keep a callee's frame in its caller's
+            // the exact number depends on the optimiser, which may merge a callee's frame into its
+            // caller's
+            before);
 #else
   EXPECT_EQ(after, before);
 #endif
@@ -223,7 +226,7 @@ TEST(FramePool, SizeClasses) {
   pool.release(huge, 1 << 20);
   EXPECT_EQ(pool.live(), 0u);
 #if !defined(LOCH_ASAN) && !defined(LOCH_TSAN)
-  void* again = pool.allocate(50);  // the last one of the class that was freed
+  void* again = pool.allocate(50);  // returns the frame of this size class that was freed last
   EXPECT_EQ(again, edge);
   pool.release(again, 50);
 #endif
@@ -240,7 +243,7 @@ TEST(FramePoolDeathTest, FreeingOnAnotherThreadAborts) {
       "freed on a thread that did not make it");
 }
 
-// One pool a thread: workers do not meet in it.
+// Each thread has its own frame pool, so that workers share none.
 TEST(FramePool, ThreadsHaveTheirOwn) {
   const auto work = [] {
     RunQueue queue;

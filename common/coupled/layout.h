@@ -1,5 +1,5 @@
-// The data table entry (DTE) of a table that one server worker owns, and the frames by which clients ask
-// that worker. Sizes are chosen at launch.
+// Layout of the data table entry (DTE) of a table that one server worker owns, and of the request and
+// reply frames between clients and that worker. Key and value sizes are chosen at launch.
 //
 //   entry     0     K      K+8             K+8+V  K+16+V   stride
 //             | key | meta | value         | tail | unused |
@@ -8,12 +8,12 @@
 //
 //   request   | value | length | key | sequence | trailer |     PUT, INSERT: V + K + 24
 //                              | key | sequence | trailer |     GET, DELETE: K + 16
-//   reply     | value | trailer |                               GET that found it: V + 8
-//                     | trailer |                               else: 8
+//   reply     | value | trailer |                               GET of a present key: V + 8
+//                     | trailer |                               all other replies: 8
 //
-// K and V are the sizes rounded up to 8. meta counts the entry's uses, and it and the tail have their last
-// bit set (watermark): a READ into a zeroed buffer ends in one of them. An entry does not share a cache
-// line with another.
+// K and V are the key and value sizes rounded up to 8 bytes. meta counts how often the entry was written.
+// meta and tail have their highest bit set (watermark): the last word of a READ is one of them, so that a
+// client which zeroed its buffer sees when all bytes have arrived. Entries do not share cache lines.
 #pragma once
 
 #include <cstdint>
@@ -38,13 +38,15 @@ class EntryLayout {
   [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
   [[nodiscard]] std::uint32_t meta_at() const { return meta_at_; }
   [[nodiscard]] std::uint32_t value_at() const { return meta_at_ + 8; }
-  [[nodiscard]] std::uint32_t value_bytes() const { return tail_at_ - value_at(); }  // V
+  // V, the value size rounded up to 8 bytes
+  [[nodiscard]] std::uint32_t value_bytes() const { return tail_at_ - value_at(); }
   [[nodiscard]] std::uint32_t tail_at() const { return tail_at_; }
   [[nodiscard]] std::uint32_t header_bytes() const { return meta_at_ + 8; }
   [[nodiscard]] std::uint32_t full_bytes() const { return tail_at_ + 8; }
   [[nodiscard]] std::uint64_t stride() const { return stride_; }
 
-  // Keeps header, `kept_value` bytes of the value, and tail; nothing is elided where that is all.
+  // The bytes of each entry that memory keeps: header, `kept_value` bytes of the value, and tail. Empty
+  // (all bytes are kept) if this would save nothing.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept_value) const {
     const std::uint32_t head = header_bytes() + rpc::round_up(kept_value, 8);
     const auto tail = static_cast<std::uint32_t>(stride_ - tail_at_);
@@ -60,20 +62,20 @@ class EntryLayout {
   std::uint64_t stride_;
 };
 
-// Codes of frames.
+// Code of a request: the operation that the client asks for.
 enum class Ask : std::uint8_t { get = 1, put = 2, remove = 3, insert_if_absent = 4 };
 [[nodiscard]] constexpr bool brings_value(Ask what) {
   return what == Ask::put || what == Ask::insert_if_absent;
 }
 enum class Say : std::uint8_t {
-  value = 1,       // of a GET
-  done = 2,        // PUT, DELETE, INSERT
-  not_found = 3,   // GET, DELETE
-  table_full = 4,  // no place in the index
-  busy = 5,        // no entry is free until others expire
-  refused = 6,     // a request that this deployment does not know
-  lost = 7,        // the node has lost its memory, and nobody has declared it lost yet
-  exists = 8,      // INSERT: the key is there
+  value = 1,       // GET: the reply carries the key's value
+  done = 2,        // PUT, DELETE or INSERT: the operation took effect
+  not_found = 3,   // GET or DELETE: the key is absent
+  table_full = 4,  // PUT or INSERT: the index has no place for the key
+  busy = 5,        // PUT or INSERT: no entry is free until a retired one may be reused
+  refused = 6,     // malformed request, or a key that another server worker owns
+  lost = 7,        // the server lost its memory and has not been declared lost yet
+  exists = 8,      // INSERT: the key is present
 };
 
 class FrameLayout {
@@ -85,7 +87,7 @@ class FrameLayout {
   [[nodiscard]] std::uint32_t put_bytes() const { return value_ + 8 + get_bytes(); }
   [[nodiscard]] std::uint32_t value_reply_bytes() const { return value_ + rpc::trailer_bytes; }
   [[nodiscard]] std::uint32_t value_bytes() const { return value_; }
-  // Offsets within a request of `bytes`.
+  // Offset of the key in a request frame of `bytes` bytes.
   [[nodiscard]] std::uint32_t key_at(std::uint32_t bytes) const { return bytes - get_bytes(); }
   [[nodiscard]] std::uint32_t length_at() const { return value_; }
 

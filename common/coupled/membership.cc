@@ -1,8 +1,9 @@
-// Rows whose node lost its memory: what their workers answer, and how they become members again.
+// Membership of table rows whose node lost its memory: how their workers answer, and how they serve
+// again.
 //
-// Without replicas nobody else has what such a row held. Its worker answers "lost" to everything, so that a
-// value that was there is an error and never a miss, until somebody declares the node lost: a WRITE of one
-// word, upon which the worker lays its row out anew, empty.
+// Without replicas no other node has a copy of such a row. Its worker answers every request with "lost",
+// so that a GET of a value that existed is an error and never a miss. This ends when a client declares
+// the node lost by a WRITE of one word; the worker then initialises its row as empty.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace loch::coupled {
 namespace {
 
-constexpr std::uint32_t looks = 50;  // at a word that was written, before the caller is told to try again
+constexpr std::uint32_t looks = 50;  // READs of a membership word before the caller is told to try again
 constexpr Nanos look_again_after = 20'000;
 
 }  // namespace
@@ -32,8 +33,9 @@ Result<> Tables::restart_node(fabric::NodeId node) {
 
 void Tables::lay_out(Row& row, fabric::Worker& worker) const {
   LOCH_PROBE("coupled.table.laid-out-anew");
-  // Other words than any that its former incarnations stored: a client may remember some. The number of the
-  // incarnation is in both parts of the count that words carry (index_word.h).
+  // A client may remember index words of the row's former incarnations, so no word may be repeated. The
+  // incarnation's number is therefore part of the store count, both in its low bits (the stamp of an
+  // occupied word) and in its high bits (index_word.h).
   row.stores = settings_.rules.words_restart ? 0 : row.incarnation << 40 | row.incarnation << 20;
   for (std::uint64_t slot = 0; slot < settings_.slots_per_row; ++slot)
     worker.store_word(row.memory.index(), row.memory.word_at(slot), cuckoo::IndexWord::empty(++row.stores));
@@ -52,7 +54,8 @@ coro::Task<kv::Repair> Tables::declare_lost(fabric::Worker* worker, std::vector<
   co_return repair;
 }
 
-// False: it cannot be reached, or its workers have not done it yet.
+// Declares a node lost, for each of its server workers. Returns false if the node cannot be reached or
+// one of its workers does not serve again yet.
 coro::Task<bool> Tables::declare(fabric::Worker* worker, fabric::NodeId lost) {
   if (!worker->connected(lost)) {
     const Nanos deadline = worker->now() + settings_.channel.reconnect_timeout;
@@ -102,7 +105,8 @@ std::vector<std::string> Tables::audit(const std::vector<fabric::NodeId>& lost) 
   return wrong;
 }
 
-// Every key is where its hash allows, once; every entry is named by one word, or is free, or waits for E.
+// Checks that every key is stored once, in one of its candidate slots, and that every entry is either
+// named by one index word, or free, or retired.
 std::vector<std::string> Tables::audit_row(const Row& row) const {
   std::vector<std::string> wrong;
   std::vector<std::uint32_t> named(settings_.entries_per_row);

@@ -1,4 +1,5 @@
-// Options and sizes of a store whose server workers own their keys, and the checks that they fit the memory.
+// Decides the options and sizes of a store whose server workers own their keys, and checks that its
+// tables fit into the nodes' memory.
 #include "common/coupled/settings.h"
 
 #include <fmt/format.h>
@@ -41,10 +42,12 @@ Result<> check_sizes(const std::string& name, const kv::DeployConfig& config) {
   return {};
 }
 
-// Entries of one row: for the keys that its share of the hash may give it, and spare ones.
+// Number of entries of one row: for the keys that the hash functions may assign to the row, and spare
+// entries.
 Result<std::uint32_t> entries_of_row(const std::string& name, const kv::DeployConfig& config,
                                      const kv::Options& options, double keys, std::uint64_t slots) {
-  const double spread = 8 * std::sqrt(keys) + 8;  // of a binomial share; beyond it preload says so
+  // 8 standard deviations of the row's share of keys; the preload fails if a row gets more keys
+  const double spread = 8 * std::sqrt(keys) + 8;
   const double most_keys = std::min(static_cast<double>(slots), std::ceil(keys + spread));
   double bytes = static_cast<double>(options.integer(name + ".spare-memory"));
   if (config.memory_bytes != 0) bytes = std::min(bytes, static_cast<double>(config.memory_bytes) / 8);
@@ -218,7 +221,7 @@ Result<Settings> decide(const std::string& name, const kv::DeployConfig& config,
 
 namespace {
 
-// The bytes of a node's memory that are left.
+// Returns the free memory of a node in bytes; an error if the tables do not fit.
 Result<std::uint64_t> check_memory(const Settings& s, std::uint64_t more) {
   if (s.config.memory_bytes == 0) return UINT64_MAX;
   const std::uint64_t channel = rpc::WriteChannel(s.channel).memory_bytes();
@@ -237,7 +240,7 @@ Result<std::uint64_t> check_memory(const Settings& s, std::uint64_t more) {
 Result<> fit_memory(Settings& s, std::uint64_t more, std::uint64_t spare_limit) {
   LOCH_ASSIGN(const std::uint64_t left, check_memory(s, more));
   const double rows = static_cast<double>(s.config.serving_nodes()) * s.config.server_workers;
-  // A skewed load may send every client to one worker, which executes no PUT in less than half a microsecond.
+  // A skewed load may send all PUTs to one worker; such a worker needs at least 0.5 us for each PUT.
   const double spare = kv::spare_for_load(
       s.config,
       {.lanes = static_cast<double>(s.config.driving_nodes()) * s.config.client_workers * s.config.window,

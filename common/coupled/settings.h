@@ -1,5 +1,6 @@
-// One deployment of a partially coupled store, decided: all candidates and the entry of a key are one
-// server worker's, which the key's hash chooses. The same on every node and constant while it runs.
+// The settings of one deployment of a partially coupled store: a key's hash chooses one server worker,
+// which owns all of the key's candidate slots and its entry. Settings are the same on every node and do
+// not change during a run.
 #pragma once
 
 #include <cstdint>
@@ -17,52 +18,55 @@
 
 namespace loch::coupled {
 
-// Clients measure E by their clocks, the server by its own: their rates differ by far less than one part in
-// as many.
+// Clients measure the expiry period E by their own clocks, the server by its own. An entry is retired for
+// a thousandth longer than E, which is far more than the difference between the clocks' rates.
 constexpr Nanos drift_share = 1000;
 
-// How a server worker writes its tables. The defaults are NessieSD's, whose tables nobody else reads.
+// Rules by which a server worker writes its tables. The defaults are those of NessieSD, where only the
+// owning worker reads the tables.
 struct Rules {
-  bool has_readers = false;  // clients READ words and entries: entries are replaced, never changed
-  Nanos expiry = 0;          // E: an entry that left the index is free after it
-  // Known-bad variants of a table with readers.
+  // clients READ words and entries, so that entries are replaced, not updated in place
+  bool has_readers = false;
+  Nanos expiry = 0;  // E: time after which an entry that no index word names any more may be reused
+  // mutant: a PUT overwrites the value of an entry that clients may be reading
   bool updates_in_place = false;
-  bool switches_early = false;  // the word is stored before the entry is written
-  bool reuses_at_once = false;  // E is not awaited
-  bool empty_repeats = false;   // all EMPTY words are equal (H2)
-  bool word_repeats = false;    // an entry's word is the same wherever and whenever it is stored
-  bool clears_first = false;    // a move empties its source, then fills its target
-  bool replies_early = false;   // a PUT or DELETE is answered before its store
-  bool serves_any_row = false;  // workers share their tables without a lock
-  // Known-bad variants of any table.
-  bool moves_forward = false;    // a path's moves are applied from the first one on
-  bool serves_lost = false;      // a row that came back empty is served at once
-  bool words_restart = false;    // a row that is laid out anew stores words of its former incarnations again
-  bool forgets_drift = false;    // an entry rests for E and not for a thousandth longer
-  bool inserts_replace = false;  // an INSERT replaces the value of a key that is there
-  bool timeouts_are_none = false;  // an operation that timed out says that it did nothing
+  bool switches_early = false;     // mutant: stores the index word before the entry is written
+  bool reuses_at_once = false;     // mutant: reuses a retired entry without waiting for the expiry period E
+  bool empty_repeats = false;      // mutant: all EMPTY words are the same, so that readers miss a change (H2)
+  bool word_repeats = false;       // mutant: occupied words lack the count of stores, so that they repeat
+  bool clears_first = false;       // mutant: a moved key's old slot is emptied before its new slot is filled
+  bool replies_early = false;      // mutant: replies to a PUT or DELETE before its index word is stored
+  bool serves_any_row = false;     // mutant: workers of a node serve each other's rows without a lock
+  bool moves_forward = false;      // mutant: applies the moves of a cuckoo path from the first to the last
+  bool serves_lost = false;        // mutant: after its node lost its memory, a row is served at once, empty
+  bool words_restart = false;      // mutant: a row initialised anew repeats earlier index words
+  bool forgets_drift = false;      // mutant: reuses an entry after the expiry period E, without clock margin
+  bool inserts_replace = false;    // mutant: an INSERT replaces the value of a present key
+  bool timeouts_are_none = false;  // mutant: a write that timed out is reported as without effect
 };
 
 struct Settings {
-  std::string name;  // "nessie-sd": prefix of options and regions
+  std::string name;  // name of the store, such as "nessie-sd": prefix of its options and regions
   kv::DeployConfig config;
   Rules rules;
   EntryLayout entry;
   FrameLayout frames;
-  cuckoo::HashFamily family;  // a "node" of it is a row: one server worker's table
+  // hash functions; a "node" of the family is a row: the table of one server worker
+  cuckoo::HashFamily family;
   rpc::ChannelConfig channel;
   std::uint64_t slots_per_row = 0;
   std::uint32_t entries_per_row = 0;
-  // Those that a row has whatever the load lie together. The others lie behind the last row, so that the
-  // length of a run changes no address, and with it no prediction.
+  // Number of entries that a row has whatever the load; those of all rows are contiguous. Additional
+  // entries for a long run follow behind the last row, so that the length of a run changes no other
+  // entry's address, and so no simulated timing.
   std::uint32_t near_entries = 0;
   std::uint32_t filter_bits = 0;
-  std::uint32_t attempts = 0;  // per operation, including the first
+  std::uint32_t attempts = 0;  // attempts per operation, including the first
   Nanos backoff_start = 0, backoff_cap = 0;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
   [[nodiscard]] std::uint32_t servers() const { return config.server_workers; }
-  // Offsets in a node's regions, of its server worker `server`.
+  // Offset of an index word in a node's index region: slot number `slot` of server worker `server`.
   [[nodiscard]] std::uint64_t word_at(std::uint32_t server, std::uint64_t slot) const {
     return (server * slots_per_row + slot) * 8;
   }
@@ -82,20 +86,22 @@ struct Settings {
   }
 };
 
-// The options that every such store has, under its name; `help` of some names the paper.
+// Returns the options that every store of this kind has, prefixed with its name; some help texts cite the
+// paper.
 [[nodiscard]] std::vector<kv::OptionSpec> table_options(const std::string& name);
 
-// What a fuzz seed draws of them: periods so short that replies are late and requests come twice.
+// Draws options for a fuzz seed: time-outs so short that replies are late and requests are sent twice.
 [[nodiscard]] std::map<std::string, std::string> fuzz_options(const std::string& name, Rng& rng,
                                                               const kv::DeployConfig& shape);
 
-// Refuses impossible combinations with one line that names the flag. Of `rules` the expiry is set already.
+// Computes the settings. Refuses impossible combinations with a one-line error that names the flag. The
+// caller sets `rules.expiry` before.
 [[nodiscard]] Result<Settings> decide(const std::string& name, const kv::DeployConfig& config,
                                       const kv::Options& options, const Rules& rules,
                                       const rpc::ChannelFlaws& flaws, std::uint32_t filter_bits);
-// Refuses what does not fit the node's memory, with `more` bytes of the store's own; adds the entries that
-// the load needs (kv::spare_for_load), but no more than fit in `spare_limit` bytes and in half of what is
-// left.
+// Checks that the tables and `more` further bytes fit into a node's memory. Adds the spare entries that
+// the load needs (kv::spare_for_load), limited to `spare_limit` bytes and to half of the node's free
+// memory.
 [[nodiscard]] Result<> fit_memory(Settings& settings, std::uint64_t more, std::uint64_t spare_limit);
 
 }  // namespace loch::coupled

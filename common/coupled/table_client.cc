@@ -1,4 +1,4 @@
-// Sends a client's requests to the server worker that owns the key, and turns replies into results.
+// Sends a client's requests to the server worker that owns the key, and converts replies to results.
 #include "common/coupled/table_client.h"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) cons
       return result;
     case rpc::WriteReply::Outcome::timed_out:
     case rpc::WriteReply::Outcome::stopping:
-      // The request may have been executed, or be executed later from its slot.
+      // The server may have executed the request, or may yet execute it from its request slot.
       result.status = kv::OpStatus::timeout;
       result.effect = changes && !settings_.rules.timeouts_are_none ? kv::Effect::unknown : kv::Effect::none;
       return result;

@@ -1,4 +1,5 @@
-// A client lane's requests to the worker that owns a key's row.
+// The client's side of a partially coupled store: requests of one lane to the server worker that owns a
+// key.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ class TableClient {
  public:
   TableClient(Tables& tables, fabric::Worker& worker, std::uint32_t lane);
 
-  // One operation by the server. The value of a GET is the lane's until its next operation.
+  // Executes one operation by a request to the server. The returned value of a GET remains valid until
+  // this lane's next operation.
   [[nodiscard]] coro::Task<kv::OpResult> ask(Ask what, kv::Key key, kv::ValueView value,
                                              fabric::OpStats* stats);
 

@@ -71,7 +71,8 @@ coro::Task<cuckoo::Table::Lookup> TableServer::look_up() {
   const cuckoo::Table::Lookup found = row_->table.look_up(hash_, key_);
   const fabric::CpuCosts& costs = worker_.costs();
   const std::uint64_t size = key_.size();
-  // A word and, where it is occupied, an entry for each probe.
+  // Charge CPU time for each probed slot: its hash, its word and, if it is occupied, reading and
+  // comparing its entry's key.
   co_await worker_.compute(hash_.known() * (costs.hash(size) + costs.memory()) +
                            found.compared * (costs.memory() + costs.compare(size)));
   co_return found;
@@ -150,7 +151,8 @@ coro::Task<Say> TableServer::remove() {
   co_return Say::done;
 }
 
-// From the last move to the first, so that every key is in the table at every moment.
+// Moves keys along a path, from its last move to its first, so that every key is in the table at every
+// moment.
 coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
   const Nanos a_store = worker_.costs().copy(8);
   for (std::size_t left = slots.size() - 1; left > 0; --left) {
@@ -160,7 +162,8 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
     LOCH_PROBE("coupled.table.key-moved");
     ++row_->counts.moves;
-    // Both stores cost CPU time, in either order.
+    // Fill the target slot, then empty the source slot (the known-bad variant does it in reverse); each
+    // store costs CPU time.
     if (rules_.clears_first)
       store(from, emptied());
     else
@@ -186,7 +189,8 @@ coro::Task<void> TableServer::write_entry(std::uint32_t entry, rpc::Request requ
   fabric::store_word_release(data.at(at + layout.tail_at()), watermark);
 }
 
-// In two halves, as a copy takes its time: whoever reads meanwhile sees one and not the other.
+// Copies a value in two halves with simulated CPU time between, so that a concurrent READ can see a torn
+// value.
 coro::Task<void> TableServer::copy_value(fabric::LocalSlice to, fabric::LocalSlice from) {
   const std::uint64_t bytes = settings_.entry.value_bytes();
   const std::uint64_t kept =
@@ -238,7 +242,8 @@ std::uint64_t TableServer::emptied() {
 
 namespace {
 
-// Of a node that came back: waits until it is declared lost, now or again, or the run ends.
+// For a node that came back without its memory: waits until a client declares it lost, initialises the
+// row as empty and marks it as serving. Repeats for further declarations until the run ends.
 coro::Task<void> await_declaration(Tables* tables, fabric::Worker* worker, std::uint32_t index) {
   NodeTables& node = tables->local(worker->node());
   const fabric::WatchWord word{.region = node.membership,

@@ -1,9 +1,10 @@
-// A server worker's work on its table: GET, PUT, DELETE and INSERT as requests ask for them.
+// A server worker executes GET, PUT, DELETE and INSERT requests on the table that it owns.
 //
-// Without readers (NessieSD) the worker is alone: it updates entries in place. With readers (NessieHY),
-// clients READ words and entries at any instant: a PUT writes a new entry and then stores its word,
-// which is its linearization point; the old entry is free E later; a move fills its target before it
-// empties its source; no word comes back to a slot (index_word.h); the reply follows the store.
+// If only the worker reads its table (NessieSD), it updates entries in place. If clients READ words and
+// entries at any instant (NessieHY), a PUT writes a new entry and then stores its index word, which is
+// the linearization point; the old entry may be reused after the expiry period E; a move of a key fills
+// the target slot before it empties the source; no index word ever returns to a slot (index_word.h); the
+// reply is sent after the store.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace loch::coupled {
 
 class TableServer final : public rpc::Handler {
  public:
-  // Server worker `index` of the worker's node.
+  // Makes the handler of server worker `index` on the worker's node.
   TableServer(Tables& tables, fabric::Worker& worker, std::uint32_t index);
 
   [[nodiscard]] coro::Task<std::uint8_t> handle(rpc::Request request, ReplyPlace reply) override;
@@ -32,11 +33,11 @@ class TableServer final : public rpc::Handler {
   [[nodiscard]] coro::Task<Say> insert(rpc::Request request, std::optional<std::uint64_t> free);
 
   [[nodiscard]] coro::Task<cuckoo::Table::Lookup> look_up();
-  // Frees slots.front() by moving entries along the path.
+  // Frees slots.front() by moving the keys along the path `slots`, the last one first.
   [[nodiscard]] coro::Task<void> move_along(std::vector<std::uint64_t> slots);
   [[nodiscard]] coro::Task<void> write_entry(std::uint32_t entry, rpc::Request request);
   [[nodiscard]] coro::Task<void> copy_value(fabric::LocalSlice to, fabric::LocalSlice from);
-  // Stores the word that makes a PUT or DELETE visible.
+  // Stores the index word that makes a PUT or DELETE visible.
   void commit(std::uint64_t slot, std::uint64_t word);
   void store(std::uint64_t slot, std::uint64_t word);
   void let_go(std::uint32_t entry);
@@ -54,13 +55,14 @@ class TableServer final : public rpc::Handler {
   fabric::Worker& worker_;
   NodeTables& node_;
   std::uint32_t index_;
-  Row* row_;                    // of the request in hand
+  Row* row_;                    // row of the current request's key
   std::vector<std::byte> key_;  // key of the current request
   cuckoo::KeyHash hash_;
-  std::optional<Deferred> deferred_;  // mutant
+  // known-bad variant that replies before its store: the store that remains to be done
+  std::optional<Deferred> deferred_;
 };
 
-// The main of server worker `index`; both outlive the event loop.
+// Main coroutine of server worker `index`. `tables` and `worker` must outlive the event loop.
 [[nodiscard]] coro::Task<void> serve(Tables* tables, fabric::Worker* worker, std::uint32_t index);
 
 }  // namespace loch::coupled

@@ -1,4 +1,4 @@
-// Lays tables out in registered memory, fills them with the preload, and connects the channel.
+// Allocates tables in registered memory, fills them with the preload, and connects the request channel.
 #include "common/coupled/tables.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ Result<> Tables::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                                                                .remote_write = s.config.serves(node),
                                                                .elision = {}}));
   if (s.config.serves(node)) {
-    // Least rights: nobody but clients that READ needs any.
+    // Remote access is granted only where it is needed: READs, if clients READ the tables.
     LOCH_ASSIGN(tables.index, fabric.register_region(node, {.name = index_region(),
                                                             .bytes = s.index_bytes(),
                                                             .remote_read = s.rules.has_readers,
@@ -71,7 +71,8 @@ Result<> Tables::preload(const kv::Dataset& data) {
   return {};
 }
 
-// The table as its PUTs one after the other would leave it; entries in the order of their slots.
+// Fills a row as if its keys were PUT one after the other; entries are numbered in the order of their
+// slots.
 Result<> Tables::fill_row(Row& row, std::uint32_t number, const kv::Dataset& data,
                           const cuckoo::Placement& placement) {
   const EntryLayout& layout = settings_.entry;

@@ -1,4 +1,5 @@
-// The tables of the local nodes in registered memory, and the channel to everybody's server workers.
+// The tables of the nodes of this process in registered memory, and the request channel to all server
+// workers.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace loch::coupled {
 
-// One row as its worker sees it.
+// Access to one row's memory for the server worker that owns the row.
 class RowMemory final : public cuckoo::TableMemory {
  public:
   RowMemory(const Settings& settings, fabric::Region& index, fabric::Region& data, std::uint32_t server)
@@ -40,17 +41,18 @@ class RowMemory final : public cuckoo::TableMemory {
   std::uint32_t server_;
 };
 
-// What one server worker counts.
+// Event counters of one server worker.
 struct ServerCounts {
   std::uint64_t requests = 0, repeated = 0, stale = 0, unanswered = 0, reconnects = 0, moves = 0, full = 0,
                 busy = 0, refused = 0, examined = 0, lost = 0;
 };
-// What one client lane counts.
+// Event counters of one client lane.
 struct ClientCounts {
   std::uint64_t retries = 0, reconnects = 0, unsent = 0, timeouts = 0, late_frames = 0, busy = 0;
 };
 
-// A row of a node of this process; its worker's alone once that runs.
+// A row, the table of one server worker, on a node of this process. Once that worker runs, no other may
+// touch the row.
 struct Row {
   Row(const Settings& settings, fabric::Region& index, fabric::Region& data, fabric::NodeId node,
       std::uint32_t server)
@@ -58,48 +60,52 @@ struct Row {
         table(settings.family, node * settings.servers() + server, settings.config.key_size, memory) {}
   RowMemory memory;
   cuckoo::Table table;
-  cuckoo::EntryPool entries{0, 0};  // numbers of free entries; filled by the preload
+  cuckoo::EntryPool entries{0, 0};  // free entries by number; filled by the preload
   std::uint64_t stores = 0;
-  // False: its node came back with zeroed memory and has not been declared lost. Nothing is answered.
+  // False after the row's node came back with zeroed memory, until the node is declared lost. Meanwhile
+  // every request is answered "lost".
   bool is_laid_out = true;
-  bool is_changing = false;       // between two steps of a request: for ever, if its worker died there
-  std::uint64_t incarnation = 0;  // grows whenever its node comes back
+  bool is_changing = false;       // true during a request; stays true if the worker died in the middle of one
+  std::uint64_t incarnation = 0;  // incremented whenever the row's node restarts
   ServerCounts counts;
 };
 
-// The state of a server worker, as its word of the membership region says.
+// The state of a server worker, as stored in the worker's word of the membership region.
 enum class Member : std::uint64_t {
-  none = 0,      // zeroed memory
-  declared = 1,  // declared lost: the row's keys are lost and it must be initialised
+  none = 0,      // the node's memory is zeroed and nobody has declared it lost
+  declared = 1,  // declared lost: the row's keys are gone and the worker must initialise it
   serves = 2,
 };
 
-// Of a node that serves: index, data and rows; of one that drives: clients.
+// The regions and rows of one node. A serving node has index, data and rows; a node with clients has
+// `clients`.
 struct NodeTables {
-  // A word for each server worker, then one for each client worker: what it writes into others'.
+  // One word for each server worker (its Member state), then for each client worker one word as buffer
+  // for its READs and WRITEs of other nodes' states.
   fabric::Region* membership = nullptr;
   fabric::Region* index = nullptr;
   fabric::Region* data = nullptr;
-  std::vector<std::unique_ptr<Row>> rows;              // by server worker
-  std::vector<std::unique_ptr<ClientCounts>> clients;  // by lane
+  std::vector<std::unique_ptr<Row>> rows;              // rows, indexed by server worker
+  std::vector<std::unique_ptr<ClientCounts>> clients;  // counters, indexed by client lane
 };
 
 class Tables {
  public:
   explicit Tables(Settings settings);
 
-  // As kv::Store's.
+  // These three implement the functions of the same name of kv::Store.
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node);
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric);
   [[nodiscard]] Result<> preload(const kv::Dataset& data);
 
-  // As kv::Store's. A node that is back serves once it has been declared lost.
+  // These implement the functions of the same name of kv::Store. A restarted node serves again once it
+  // has been declared lost.
   [[nodiscard]] Result<> restart_node(fabric::NodeId node);
   [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const;
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const;
 
-  // The row as if all of its keys had been removed, by its worker.
+  // Initialises a row as empty, as if all its keys had been deleted. To be called by the row's worker.
   void lay_out(Row& row, fabric::Worker& worker) const;
 
   [[nodiscard]] const Settings& settings() const { return settings_; }

@@ -1,4 +1,4 @@
-// Promises and known-bad variants of stores whose server workers own their tables.
+// Availability promises and known-bad variants of stores whose server workers own their tables.
 #include "common/coupled/variants.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What all stores over tables that server workers own promise, and the known-bad variants that all of them
-// have.
+// The availability promises and the known-bad variants that all stores share whose server workers own
+// their tables.
 #pragma once
 
 #include <map>
@@ -9,16 +9,18 @@
 
 namespace loch::coupled {
 
-// No entry has a copy, and no worker serves another's row; what a client holds is its own.
+// What the store promises after a loss. Entries have no copies and no worker serves another's row, so
+// keys of a lost server are unavailable; a lost client or link affects no other client.
 [[nodiscard]] kv::Promise promise(kv::Loss loss);
 [[nodiscard]] kv::DataSupport data_support();
 
-// What each known-bad variant switches on, by name. A store adds its own.
+// The switch of each known-bad variant, by the variant's name. A store may add variants of its own.
 using Switches = std::map<std::string_view, bool*>;
 [[nodiscard]] Switches switches(Rules& rules, rpc::ChannelFlaws& flaws);
-// Switches one on; none, where `mutant` is empty. False: there is none of that name.
+// Switches the variant named `mutant` on, or none if the name is empty. Returns false for an unknown
+// name.
 [[nodiscard]] bool switch_on(const Switches& switches, std::string_view mutant);
-// The error of such a name.
+// The error for an unknown name of a known-bad variant.
 [[nodiscard]] std::unexpected<Error> no_such_mutant(std::string_view protocol, std::string_view mutant);
 
 }  // namespace loch::coupled

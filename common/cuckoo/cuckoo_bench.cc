@@ -1,4 +1,4 @@
-// Measures hashing of candidates and planning of moves.
+// Measures the hashing of candidate slots and the planning of moves.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

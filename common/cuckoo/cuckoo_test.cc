@@ -26,7 +26,8 @@ void write_key(std::uint64_t i, std::byte* out) {
   std::memcpy(out, key.data(), key.size());
 }
 
-// Sum over cells of (seen - expected)^2 / expected, as a number of standard deviations off.
+// Computes the chi-squared statistic, the sum over cells of (seen - expected)^2 / expected, and returns
+// its deviation from its mean in standard deviations.
 double chi_square_deviation(const std::vector<std::uint64_t>& cells, double expected) {
   double chi = 0;
   for (const std::uint64_t seen : cells) chi += std::pow(static_cast<double>(seen) - expected, 2) / expected;
@@ -50,7 +51,7 @@ TEST(HashFamily, EveryFunctionIsUniformOverNodesAndSlots) {
 
 TEST(HashFamily, CandidatesDifferAndCouplingHolds) {
   for (const Coupling coupling : {Coupling::decoupled, Coupling::partially_coupled}) {
-    // So few slots that collisions are the rule.
+    // With only 4 slots per node most keys' hash functions collide.
     const HashFamily family({.nodes = 3, .slots_per_node = 4, .functions = 4, .coupling = coupling}, 9);
     std::uint32_t spread = 0;
     for (std::uint64_t i = 0; i < 5'000; ++i) {
@@ -117,7 +118,8 @@ TEST(HashFamily, FilterBitsAreIndependentOfTheSlot) {
   }
 }
 
-// Every key once, in one of its candidates; the statistics are those of the table.
+// Checks that every key is placed once, in one of its candidate slots, and that the statistics match the
+// table.
 void expect_sound(const HashFamily& family, const Placement& placement, std::uint64_t count) {
   std::vector<bool> seen(count);
   std::vector<std::uint64_t> by_rank(family.shape().functions);
@@ -145,7 +147,8 @@ TEST(Placement, LoadPointFourIsFirstFit) {
   expect_sound(family, *placement, count);
   const PlacementStats& stats = placement->stats();
   EXPECT_DOUBLE_EQ(stats.load, 0.4);
-  // First fit up to load a leaves a/2 of the keys beyond rank 0 and a^2/3 beyond rank 1.
+  // Insertion into the first free candidate up to load a leaves a share a/2 of the keys beyond rank 0 and
+  // a^2/3 beyond rank 1.
   const double beyond_0 = 1 - static_cast<double>(stats.by_rank[0]) / static_cast<double>(count);
   const double beyond_1 = static_cast<double>(stats.by_rank[2]) / static_cast<double>(count);
   EXPECT_NEAR(beyond_0, 0.20, 0.01);
@@ -163,7 +166,7 @@ TEST(Placement, IsDeterministic) {
 }
 
 TEST(Placement, MeanProbesOfThreeWayCuckoo) {
-  // Pilaf, section 3.4 and Figure 6: 1.6 probes at 75 % and 1.45 at 65 %, at most 3.
+  // Pilaf, section 3.4 and Figure 6: 1.6 probes at 75 % load and 1.45 at 65 %, at most 3.
   for (const auto& [load, published] : {std::pair{0.75, 1.6}, std::pair{0.65, 1.45}}) {
     const HashFamily family({.nodes = 1, .slots_per_node = 100'000, .functions = 3}, 4);
     const auto count = static_cast<std::uint64_t>(load * 100'000);
@@ -175,7 +178,7 @@ TEST(Placement, MeanProbesOfThreeWayCuckoo) {
 }
 
 TEST(Placement, TooHighALoadIsReported) {
-  // The thresholds of d-ary cuckoo hashing: 50 % for 2 functions, 91.8 % for 3.
+  // The load thresholds of d-ary cuckoo hashing: 50 % for 2 functions, 91.8 % for 3.
   const HashFamily two({.nodes = 1, .slots_per_node = 10'000, .functions = 2}, 4);
   EXPECT_TRUE(plan_placement(two, 4'500, 16, write_key).has_value());
   const auto full = plan_placement(two, 6'000, 16, write_key);
@@ -187,7 +190,8 @@ TEST(Placement, TooHighALoadIsReported) {
   EXPECT_FALSE(plan_placement(three, 9'600, 16, write_key).has_value());
 }
 
-// A table written out: occupant[slot] lists the candidates of the key that is there.
+// A table that a test writes out by hand: occupant[slot] lists the candidate slots of the key in that
+// slot.
 class Drawn final : public Occupancy {
  public:
   std::map<std::uint64_t, std::vector<std::uint64_t>> occupant;

@@ -1,4 +1,4 @@
-// Hands out free entries, and takes retired ones back once they have rested.
+// Allocates free entries, and reuses retired entries once their retirement has ended.
 #include "common/cuckoo/entry_pool.h"
 
 namespace loch::cuckoo {
@@ -9,7 +9,7 @@ std::optional<std::uint32_t> EntryPool::allocate(Nanos now) {
     free_.pop_back();
     return entry;
   }
-  // The longest retired first: what was retired lately rests as long as can be.
+  // Reuse the entry that was retired first, so that every entry stays retired as long as possible.
   if (!retired_.empty() && retired_.front().until < now) {
     const std::uint32_t entry = retired_.front().entry;
     retired_.pop_front();

@@ -1,5 +1,5 @@
-// The free entries of a table that one worker owns. An entry that others may still be reading is retired
-// until a time, and free strictly after it.
+// The free entries of a table that one worker owns. An entry that clients may still be reading is retired
+// until a given time, and may be reused strictly after that time.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@ namespace loch::cuckoo {
 
 class EntryPool {
  public:
-  // Entries 0 … entries-1, the first `used` of them in use.
+  // A pool of entries 0 … entries-1, of which the first `used` are in use.
   EntryPool(std::uint32_t entries, std::uint32_t used) : entries_(entries), fresh_(used) {}
 
-  // Allocates an entry; none if all are in use or retired.
+  // Allocates an entry at time `now`; returns none if all entries are in use or retired.
   [[nodiscard]] std::optional<std::uint32_t> allocate(Nanos now);
-  // Free at once: nobody else can know it.
+  // Makes an entry free at once; for an entry that no client can have seen.
   void release(std::uint32_t entry) { free_.push_back(entry); }
-  // Free after `until`; by the same clock as `now`, and never before one that was retired earlier.
+  // Makes an entry free after the time `until` (same clock as `now` of allocate()), and not before any
+  // entry that was retired earlier.
   void retire(std::uint32_t entry, Nanos until) { retired_.push_back({entry, until}); }
 
   [[nodiscard]] std::uint64_t retired() const { return retired_.size(); }
@@ -32,7 +33,7 @@ class EntryPool {
     Nanos until;
   };
   std::uint32_t entries_;
-  std::uint32_t fresh_;  // the next entry that was never used
+  std::uint32_t fresh_;  // number of the next entry that was never used
   std::vector<std::uint32_t> free_;
   std::deque<Retired> retired_;
 };

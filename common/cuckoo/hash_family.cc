@@ -11,7 +11,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-// Scales 64 uniform bits to [0, n): the high word of the product.
+// Scales 64 uniform random bits to [0, n) by taking the high word of the product.
 std::uint64_t scale(std::uint64_t bits, std::uint64_t n) {
   return static_cast<std::uint64_t>((static_cast<Wide>(bits) * n) >> 64);
 }
@@ -31,7 +31,7 @@ void KeyHash::compute_next() {
   const XXH128_hash_t hash = XXH3_128bits_withSeed(key_.data(), key_.size(), family_->seeds_[i]);
   if (i == 0) high_ = hash.high64;
   const bool is_coupled = shape.coupling == Coupling::partially_coupled;
-  // The slots that this key may use are `reach` consecutive numbers from `first` on.
+  // The key may use `reach` consecutive slot numbers, beginning with `first`.
   const std::uint64_t reach = is_coupled ? shape.slots_per_node : shape.slots();
   const std::uint64_t node = is_coupled ? ((high_ >> 32) * shape.nodes) >> 32 : 0;
   const std::uint64_t first = node * shape.slots_per_node;

@@ -1,13 +1,15 @@
-// The index word of a table that one worker owns: it alone stores words, by whole 8-byte stores; others
-// may read them. DTI and pending bits, which words that are swapped remotely need, are not in it.
+// The index word of a table that one worker owns. Only that worker stores words, each by one 8-byte
+// store; clients may READ them. Words have no data table index (DTI) and no pending bit, which tables
+// with remote CAS need.
 //
 //     0       28      52       62      63
 //     | entry | stamp | filter | empty | mark |      occupied
 //     | number                 | empty | mark |      EMPTY
 //
-// No word comes back to a slot: an occupied one carries the low bits of its owner's count of stores, an
-// EMPTY one the count itself. A reader that finds the same word twice knows that the slot held it all the
-// time between (H2). `mark` is set in every word ever stored.
+// No word returns to a slot: an occupied word contains the low bits of its owner's count of stores
+// (stamp), an EMPTY word the count itself (number). A client that READs the same word twice therefore
+// knows that the slot held it all the time between (H2). `mark` is set in every word, so that zeroed
+// memory is recognised.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Finds a chain of moves that frees a slot, by breadth-first search or by a random walk.
+// Finds a chain of moves that frees a slot, by breadth-first search.
 #include "common/cuckoo/path.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace loch::cuckoo {
 Path shortest_path(Occupancy& table, std::span<const std::uint64_t> from, std::uint64_t most_slots) {
   struct Visit {
     std::uint64_t slot;
-    std::size_t parent;  // index into visits; itself for a start
+    std::size_t parent;  // index into `visits`; a start slot is its own parent
   };
   Path path;
   std::vector<Visit> visits;

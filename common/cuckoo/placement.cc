@@ -1,4 +1,4 @@
-// Computes where a preload's keys end up, without moving any bytes.
+// Computes the slots of a preload's keys without storing any keys or values.
 #include "common/cuckoo/placement.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 namespace loch::cuckoo {
 namespace {
 
-// Slots that one search may look at before the table counts as full: far beyond what a table below
-// its limit needs (a path at 90 % of 3-way looks at some hundred).
+// Number of slots that one search looks at before the table counts as full. Tables below their load limit
+// need far fewer: with three hash functions at 90 % load a search looks at some hundred slots.
 constexpr std::uint64_t most_searched_slots = 20'000;
 
 class Planner final : public Occupancy {
@@ -52,7 +52,7 @@ class Planner final : public Occupancy {
   }
 
  private:
-  // The result refers to bytes_: one at a time.
+  // Computes the hashes of key `number`. The result refers to bytes_, so it is valid until the next call.
   [[nodiscard]] KeyHash hash_of(std::uint32_t number) {
     key_(number, bytes_.data());
     return family_.hash(bytes_);

@@ -1,6 +1,6 @@
-// Where n keys come to lie in a cuckoo table if they are inserted one after the other: what a
-// preload needs to build the table directly. Deterministic, so that processes which each fill their
-// own nodes' memory agree without a word.
+// Computes the slots in which n keys lie after they are inserted into a cuckoo table one after the other,
+// so that a preload can write the table directly. The result is deterministic: processes that fill the
+// memory of different nodes agree without communication.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,28 @@
 
 namespace loch::cuckoo {
 
-// Writes key number i; all keys have the same size and differ.
+// Writes the bytes of key number i to `out`; all keys have the same size and are distinct.
 using KeyWriter = std::function<void(std::uint64_t i, std::byte* out)>;
 
 struct PlacementStats {
   std::uint64_t keys = 0;
-  std::uint64_t moved = 0;             // insertions that found all candidates full
-  std::uint64_t moves = 0;             // keys that were moved for them
-  std::uint64_t longest_path = 0;      // moves
-  std::vector<std::uint64_t> by_rank;  // keys whose slot is their candidate number r, in the end
-  double load = 0;                     // keys / slots
+  std::uint64_t moved = 0;         // insertions that found all candidate slots full
+  std::uint64_t moves = 0;         // number of keys moved by such insertions
+  std::uint64_t longest_path = 0;  // moves of the longest path
+  // by_rank[r]: number of keys that end in their candidate slot of rank r
+  std::vector<std::uint64_t> by_rank;
+  double load = 0;  // load factor: keys / slots
 
-  // Slots that a look-up of a present key probes, on average: 1 + mean rank.
+  // Mean number of slots that a look-up of a present key probes: 1 + mean rank.
   [[nodiscard]] double mean_probes() const;
 };
 
-// The planned table: the owner of each slot, and nothing else (4 bytes per slot).
+// The planned table: for each slot the number of its key (4 bytes per slot).
 class Placement {
  public:
   static constexpr std::uint32_t free_slot = 0xFFFF'FFFF;
 
-  // The number of the key in this slot, or free_slot.
+  // The number of the key in a slot, or free_slot.
   [[nodiscard]] std::uint32_t owner(const Place& place) const { return owners_[family_->number(place)]; }
   [[nodiscard]] std::uint64_t slots() const { return owners_.size(); }
   [[nodiscard]] std::uint32_t owner(std::uint64_t number) const { return owners_[number]; }
@@ -46,9 +47,9 @@ class Placement {
   PlacementStats stats_;
 };
 
-// Inserts keys 0 … count-1: each goes to its first free candidate, and where all are full, the
-// shortest path frees one (path.h). `exhausted` when some key finds no place: the load is too high
-// for this many functions. The family must outlive the result; count is below 2^32 - 1.
+// Inserts keys 0 … count-1. Each key goes to its first free candidate slot; if all are full, the shortest
+// path of moves frees one (path.h). Fails with `exhausted` if a key finds no place, because the load is
+// too high for this number of functions. `family` must outlive the result; count is below 2^32 - 1.
 [[nodiscard]] Result<Placement> plan_placement(const HashFamily& family, std::uint64_t count,
                                                std::uint32_t key_size, const KeyWriter& key);
 

@@ -1,4 +1,4 @@
-// Looks keys up in a cuckoo table of one owner, and frees slots by planned moves.
+// Looks keys up in a cuckoo table that one worker owns, and plans the moves that free a slot.
 #include "common/cuckoo/table.h"
 
 #include <array>
@@ -10,8 +10,8 @@
 namespace loch::cuckoo {
 namespace {
 
-// Slots that one search may look at before the table counts as full: a path at 90 % of three hash
-// functions looks at some hundred.
+// Number of slots that one search looks at before the table counts as full. With three hash functions at
+// 90 % load a search looks at some hundred slots.
 constexpr std::uint64_t most_searched_slots = 4'000;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A cuckoo table that one worker owns, in memory that somebody else holds: where a key is, and how to make
-// room for one. Everything is read through TableMemory; whoever owns the memory does the stores, one by
-// one, because others may be reading.
+// A cuckoo table that one worker owns: finds the slot of a key, and plans how to free a slot. The caller
+// holds the memory, which the table reads through TableMemory. The caller also makes all stores, one at a
+// time, because clients may READ the memory meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -18,36 +18,36 @@ namespace loch::cuckoo {
 class TableMemory {
  public:
   virtual ~TableMemory() = default;
-  // The index word (index_word.h) in a slot of the table.
+  // Returns the index word (index_word.h) in a slot of the table.
   [[nodiscard]] virtual std::uint64_t word(std::uint64_t slot) const = 0;
   virtual void read_key(std::uint32_t entry, std::byte* out) const = 0;
 };
 
 class Table final : public Occupancy {
  public:
-  // The part of the family's slots that is its "node" `row`: all candidates of a key lie in one. Family
-  // and memory outlive it.
+  // The table holds those slots of the hash family that are on its "node" `row`; all candidates of a key
+  // lie in one row. `family` and `memory` must outlive the table.
   Table(const HashFamily& family, std::uint32_t row, std::uint32_t key_size, const TableMemory& memory);
 
   struct Lookup {
-    std::optional<std::uint64_t> slot;  // the slot that holds the key
-    std::uint64_t word = 0;             // and its word
-    std::optional<std::uint64_t> free;  // the first empty slot among the candidates that were looked at
-    std::uint32_t compared = 0;         // keys compared
+    std::optional<std::uint64_t> slot;  // the slot that holds the key, if it is present
+    std::uint64_t word = 0;             // index word in `slot`
+    std::optional<std::uint64_t> free;  // the first empty slot among the candidates that were probed
+    std::uint32_t compared = 0;         // number of stored keys that were compared
   };
-  // Probes the candidates in rank order until the key is found.
+  // Probes the key's candidate slots in rank order until the key is found.
   [[nodiscard]] Lookup look_up(KeyHash& hash, std::span<const std::byte> key);
 
   struct Moves {
-    // slots[0] becomes free by moving slots[i-1] to slots[i], from the last to the first. Empty: the
-    // table is full.
+    // Path of moves: moving slots[i-1] to slots[i], from the last to the first, frees slots[0]. Empty if
+    // the table is full.
     std::vector<std::uint64_t> slots;
     std::uint64_t examined = 0;
   };
-  // For a key whose candidates are all taken.
+  // Plans moves that free one of the candidate slots of a key, all of which are occupied.
   [[nodiscard]] Moves make_room(KeyHash& hash);
 
-  // Occupancy; by slot numbers of the family.
+  // Implement Occupancy for path searches; `number` is a slot number of the hash family.
   [[nodiscard]] bool is_free(std::uint64_t number) override;
   std::uint32_t candidates(std::uint64_t number, std::uint64_t* out) override;
 
@@ -57,7 +57,7 @@ class Table final : public Occupancy {
   const HashFamily& family_;
   std::uint32_t row_;
   const TableMemory& memory_;
-  std::vector<std::byte> key_;  // of an entry that is looked at
+  std::vector<std::byte> key_;  // buffer for the key of an entry that is examined
 };
 
 }  // namespace loch::cuckoo

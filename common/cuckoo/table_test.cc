@@ -1,4 +1,4 @@
-// Tests index words, resting entries, and tables that fill up while keys are moved.
+// Tests index words, retired entries, and tables that fill up while keys are moved.
 #include "common/cuckoo/table.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(EntryPool, RetiredEntriesRestStrictlyUntilTheirTime) {
 
 using Key = std::uint64_t;
 
-// A table in a vector; its owner.
+// A table in a vector, with the stores that a table's owner makes.
 class Owner final : public TableMemory {
  public:
   Owner(std::uint64_t slots, std::uint32_t functions, std::uint32_t row)
@@ -64,7 +64,7 @@ class Owner final : public TableMemory {
     KeyHash hashed = hash(key);
     return table_.look_up(hashed, bytes_of(key));
   }
-  // False: the table is full, and nothing has changed.
+  // Inserts a key that is absent. Returns false if the table is full; the table is then unchanged.
   bool insert(Key key) {
     KeyHash hashed = hash(key);
     const Table::Lookup found = table_.look_up(hashed, bytes_of(key));
@@ -77,7 +77,7 @@ class Owner final : public TableMemory {
       if (moves.slots.empty()) return false;
       for (std::size_t i = moves.slots.size() - 1; i > 0; --i) {
         words_[moves.slots[i]] = words_[moves.slots[i - 1]];
-        check_all();  // every key is in the table at every moment
+        check_all();  // every key must be in the table at every moment
         words_[moves.slots[i - 1]] = IndexWord::empty(++stores_);
         check_all();
       }
@@ -112,7 +112,7 @@ TEST(Table, KeysStayFindableWhileOthersAreMovedForNewOnes) {
   for (const std::uint32_t row : {0u, 1u}) {
     Owner owner(60, 3, row);
     std::uint32_t inserted = 0;
-    for (Key key = 0; key < 1000 && inserted < 51; ++key) {  // a load of 0.85
+    for (Key key = 0; key < 1000 && inserted < 51; ++key) {  // 51 of 60 slots: a load of 0.85
       if (!owner.is_mine(key)) continue;
       ASSERT_TRUE(owner.insert(key)) << "after " << inserted;
       ++inserted;

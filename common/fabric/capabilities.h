@@ -23,7 +23,8 @@ struct Capabilities {
   std::uint32_t mtu_bytes = 4096;
   std::uint32_t send_queue_depth = 128;  // outstanding requests of one queue pair
   std::uint32_t recv_queue_depth = 512;
-  std::uint32_t datagram_queue_pairs = 1;  // of a worker: its lanes of datagrams share them
+  // number of UD queue pairs of a worker, which its datagram lanes share
+  std::uint32_t datagram_queue_pairs = 1;
   // How long after it was posted an RC request may still be executed: all of the NIC's tries. 0: not known.
   Nanos request_lifetime = 0;
   bool simulated = false;  // decides labels of results, never protocol behaviour
@@ -37,8 +38,9 @@ struct Requirements {
   bool in_order_placement = false;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
-  std::uint32_t ud_lanes = 1;  // of a worker
-  // An RC request must not be executed so long after it was posted; 0: it does not matter.
+  std::uint32_t ud_lanes = 1;  // UD queue pairs that each worker needs
+  // The longest that an RC request may go on being executed after it was posted (ns); 0: the protocol does
+  // not depend on it.
   Nanos request_lifetime_below = 0;
 };
 [[nodiscard]] Result<> check(const Requirements& needs, const Capabilities& has);

@@ -1,4 +1,4 @@
-// What steps of a protocol cost a simulated CPU.
+// The CPU time that a simulation charges for steps of a protocol.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace loch::fabric {
 
-// CPU time that protocol steps cost, in nanoseconds, for compute(). All zero on real fabrics, where
-// the work costs what it costs.
+// CPU time of protocol steps in nanoseconds, which a protocol passes to Worker::compute(). All zero on real
+// fabrics, where the work takes its own time.
 struct CpuCosts {
   double hash_fixed = 0, hash_byte = 0;
   double compare_fixed = 0, compare_byte = 0;
   double copy_fixed = 0, copy_byte = 0;
   double crc_byte = 0;
   double memory_fixed = 0;     // a random access to memory: what prefetching hides
-  double line_fixed = 0;       // to get a cache line that another core has changed
-  double operation_fixed = 0;  // a store operation's own bookkeeping: request set-up, random draw
+  double line_fixed = 0;       // fetching a cache line that another core has changed
+  double operation_fixed = 0;  // fixed part of one store operation: setting up the request, drawing the key
   [[nodiscard]] Nanos hash(std::uint64_t bytes) const { return span(hash_fixed, hash_byte, bytes); }
   [[nodiscard]] Nanos compare(std::uint64_t bytes) const { return span(compare_fixed, compare_byte, bytes); }
   [[nodiscard]] Nanos copy(std::uint64_t bytes) const { return span(copy_fixed, copy_byte, bytes); }

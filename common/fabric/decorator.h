@@ -1,6 +1,7 @@
-// What a decorator of a fabric derives from: a Fabric that wraps a Fabric and hands out Workers that
-// wrap its Workers. Everything is forwarded; a decorator overrides what it is about. Wrapped workers
-// share the inner worker's run queue, its random numbers' state (as of their making) and its costs.
+// Base classes of decorators: a decorator is a Fabric that wraps another Fabric and hands out Workers that
+// wrap that fabric's Workers. Every call is forwarded; a decorator overrides only the calls that it changes.
+// A wrapped worker shares the inner worker's run queue and costs, and copies its random generator's state
+// when it is made.
 #pragma once
 
 #include <memory>
@@ -49,7 +50,7 @@ class WrappedWorker : public Worker {
   Worker* inner_;
 };
 
-// Forwards everything; `Base` is Fabric, or an interface that adds to it.
+// A Fabric that forwards every call to the wrapped one. `Base` is Fabric or an interface that extends it.
 template <typename Base = Fabric>
 class ForwardingFabric : public Base {
  public:
@@ -93,7 +94,8 @@ class ForwardingFabric : public Base {
   std::unique_ptr<Fabric> inner_;
 };
 
-// `Wrapper` is a WrappedWorker; a decorator makes its own kind in wrap().
+// Base of decorators that also wrap Workers. `Wrapper` is a WrappedWorker; a decorator constructs its own
+// type of it in wrap().
 template <typename Wrapper>
 class WrappedFabric : public ForwardingFabric<> {
  public:

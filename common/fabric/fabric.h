@@ -54,7 +54,7 @@ class Fabric {
 
   [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
   [[nodiscard]] virtual std::uint32_t nodes() const = 0;
-  // Is this node hosted by this process? (All are, on sim and on shm with threads.)
+  // Whether this process hosts the node. On sim, and on shm with threads, it hosts all of them.
   [[nodiscard]] virtual bool is_local(NodeId node) const = 0;
 
   // Zeroed memory, registered with the node's NIC; owned by the fabric.
@@ -64,14 +64,14 @@ class Fabric {
   // loopback). Names the nodes that are missing when the deadline (a span) passes.
   [[nodiscard]] virtual Result<> exchange(Nanos within) = 0;
   [[nodiscard]] virtual Result<RemoteRegion> lookup(NodeId node, std::string_view region) const = 0;
-  // Where a *remote* region's memory can be reached directly (sim; shm), for fast preload; null
-  // where it cannot (verbs, or another machine).
+  // The memory of a *remote* region where this process can access it directly (sim, shm), used to preload
+  // quickly; nullptr where it cannot (verbs, or a node on another machine).
   [[nodiscard]] virtual Region* direct(NodeId node, std::string_view region) = 0;
 
-  // All processes meet; names who is missing after `within`.
+  // Waits until all processes have called it; the error names those that have not within `within`.
   [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
-  // Every process gives a text; the lowest one alive (0, if it is) gets all of them by rank, the others
-  // get nothing. A process that died is an empty text.
+  // Collects one text from every process. The process of the lowest rank that is alive receives all of them
+  // in order of rank; the others receive an empty list. The text of a process that died is empty.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(const std::string& mine, Nanos within) = 0;
   [[nodiscard]] virtual std::uint32_t rank() const { return 0; }
   [[nodiscard]] virtual std::uint32_t ranks() const { return 1; }
@@ -80,26 +80,27 @@ class Fabric {
   // Runs until every *client* worker's main has ended, then tells servers to stop and waits for
   // them. A simulation whose queue runs empty with live tasks is a deadlock.
   [[nodiscard]] virtual Result<RunEnd> run() = 0;
-  // Ends the run early (signal handler safe): workers see stopping().
+  // Ends the run early: stopping() of every worker becomes true. May be called from a signal handler.
   virtual void interrupt() = 0;
 
-  // By how much Worker::now() of this process may differ from that of the others, after the exchange: what
-  // several of them wrote down may be put in order no finer than this.
+  // Upper bound of the difference between Worker::now() of this process and that of the others, after
+  // exchange(). Events that several processes recorded can be ordered no finer than this.
   [[nodiscard]] virtual Nanos clock_error() const { return 0; }
 
-  // Cuts off what a dead node (or the dead workers of a node) may still have on the way: afterwards no
-  // request of theirs executes anywhere. Before Store::scrub ("fence, then scrub").
+  // Prevents requests that a dead node (or the dead workers of a node) posted earlier from being executed:
+  // after the call none executes anywhere. Has to be called before Store::scrub ("fence, then scrub").
   [[nodiscard]] virtual Result<> fence(NodeId dead) {
     (void)dead;
     return fail(ErrorCode::unsupported, "this fabric cannot fence a node");
   }
 
-  // `tell` is called, on the thread that runs the fabric, whenever a node of this process that had crashed is
-  // back: its memory is zeroed, its regions have new rkeys, and it has no workers; add_worker and start give
-  // it some. Before run(). A simulation alone restarts nodes; elsewhere nobody is ever told.
+  // Registers a callback that run() calls, on its own thread, whenever a crashed node of this process has
+  // restarted: its memory is zeroed, its regions have new rkeys, and it has no workers until the callback
+  // calls add_worker and start. To be called before run(). Only sim restarts nodes; other fabrics never call
+  // it.
   virtual void on_restart(std::function<void(NodeId)> tell) { static_cast<void>(tell); }
 
-  // End of warm-up: NodeReport counters start from zero.
+  // Ends the warm-up: the counters of NodeReport start again from zero.
   virtual void reset_counters() = 0;
   [[nodiscard]] virtual FabricReport report() const = 0;
 };

@@ -13,7 +13,7 @@ namespace loch::fabric {
 
 namespace detail {
 inline bool is_aligned(const void* p) { return (reinterpret_cast<std::uintptr_t>(p) & 7) == 0; }
-// libstdc++ has no atomic_ref<const T> yet; a load does not write.
+// atomic_ref<T> of a const object: libstdc++ has no atomic_ref<const T> yet, and a load does not write.
 template <typename T>
 [[nodiscard]] inline T load(const std::byte* from, std::memory_order order) {
   return std::atomic_ref<T>(*reinterpret_cast<T*>(const_cast<std::byte*>(from))).load(order);
@@ -58,7 +58,7 @@ inline void copy_to_shared(std::byte* to, const void* from, std::size_t bytes) {
   for (; bytes != 0; --bytes) detail::store(to++, *in++, std::memory_order_relaxed);
 }
 
-// Shared to shared: what a one-sided READ or WRITE does on shm.
+// Copies from shared memory to shared memory, as a one-sided READ or WRITE does on shm.
 inline void copy_shared(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (detail::is_aligned(to) && detail::is_aligned(from)) {
     for (; bytes >= 8; bytes -= 8, to += 8, from += 8) {

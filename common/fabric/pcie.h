@@ -11,20 +11,21 @@
 
 namespace loch::fabric {
 
-constexpr std::uint32_t pcie_line = 64;           // work requests are padded to it; a write-combined MMIO
+// bytes; work requests are padded to it, and one write-combined MMIO write carries one
+constexpr std::uint32_t pcie_line = 64;
 constexpr std::uint32_t doorbell_bytes = 8;       // MMIO write that rings the doorbell
 constexpr std::uint32_t recv_request_bytes = 16;  // a RECV work request, on every transport
 
-// Header bytes of a packet, and how much a read's answer carries in one.
+// Sizes of PCIe packet headers, and the data bytes of one completion packet of a PCIe read.
 struct PcieHeaders {
-  std::uint32_t request = 26;     // of a write or of the request of a read (P_r)
-  std::uint32_t completion = 22;  // of the answer of a read (P_c)
-  std::uint32_t packet = 128;     // data bytes of one answer (C_rc)
+  std::uint32_t request = 26;     // of a PCIe write, or of the request of a PCIe read (P_r)
+  std::uint32_t completion = 22;  // of a packet that answers a PCIe read (P_c)
+  std::uint32_t packet = 128;     // data bytes of one packet that answers a PCIe read (C_rc)
 };
 constexpr PcieHeaders pcie_2{24, 20, 128}, pcie_3{26, 22, 128};
 
-// A work request as the NIC has it: a header of 36 bytes, 68 for a datagram, and what is inlined. A
-// datagram without a payload shrinks to one line (its immediate is in the header).
+// Bytes of a work request in the NIC's format: a header of 36 bytes (68 for a datagram) and the inlined
+// payload. A datagram without a payload takes one line, because its immediate is in the header.
 [[nodiscard]] constexpr std::uint32_t work_request_bytes(Transport transport, std::uint32_t length,
                                                          bool is_inline) {
   if (transport == Transport::ud && length == 0) return pcie_line;
@@ -34,12 +35,13 @@ constexpr PcieHeaders pcie_2{24, 20, 128}, pcie_3{26, 22, 128};
   return (bytes + pcie_line - 1) / pcie_line;
 }
 
-// Bytes that cross towards the NIC for `requests` work requests of `bytes` each.
+// PCIe bytes towards the NIC when the CPU writes `requests` work requests of `bytes` bytes each by MMIO.
 [[nodiscard]] constexpr std::uint64_t mmio_bus_bytes(std::uint64_t requests, std::uint32_t bytes,
                                                      const PcieHeaders& headers) {
   return requests * pcie_lines(bytes) * (pcie_line + headers.request);
 }
-// One doorbell for all of them, each in its own slot of whole lines.
+// PCIe bytes when one doorbell announces all requests and the NIC fetches them by DMA, each from a slot of
+// whole lines.
 [[nodiscard]] constexpr std::uint64_t doorbell_bus_bytes(std::uint64_t requests, std::uint32_t bytes,
                                                          const PcieHeaders& headers) {
   const std::uint64_t slot = std::uint64_t{pcie_lines(bytes)} * pcie_line;
@@ -47,7 +49,7 @@ constexpr PcieHeaders pcie_2{24, 20, 128}, pcie_3{26, 22, 128};
   return doorbell_bytes + headers.request + requests * (slot + packets * headers.completion);
 }
 
-static_assert(mmio_bus_bytes(10, 65, pcie_3) == 1800);      // appendix A
-static_assert(doorbell_bus_bytes(10, 65, pcie_3) == 1534);  // appendix A
+static_assert(mmio_bus_bytes(10, 65, pcie_3) == 1800);      // the example of appendix A
+static_assert(doorbell_bus_bytes(10, 65, pcie_3) == 1534);  // the example of appendix A
 
 }  // namespace loch::fabric

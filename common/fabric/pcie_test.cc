@@ -10,8 +10,8 @@ TEST(Pcie, AWorkRequestIsItsHeaderAndWhatIsInlined) {
   EXPECT_EQ(work_request_bytes(Transport::rc, 1024, false), 36u);
   EXPECT_EQ(work_request_bytes(Transport::uc, 28, true), 64u);
   EXPECT_EQ(work_request_bytes(Transport::ud, 60, true), 128u);
-  // Guidelines, 5.3.2: inlined WRITEs over 28 bytes take two lines; 5.2.1: 60 bytes is a datagram's most in
-  // two.
+  // Guidelines paper, 5.3.2: inlined WRITEs over 28 bytes take two lines; 5.2.1: two lines hold a datagram of
+  // at most 60 bytes.
   EXPECT_EQ(pcie_lines(work_request_bytes(Transport::uc, 28, true)), 1u);
   EXPECT_EQ(pcie_lines(work_request_bytes(Transport::uc, 29, true)), 2u);
   EXPECT_EQ(pcie_lines(work_request_bytes(Transport::ud, 60, true)), 2u);

@@ -1,4 +1,4 @@
-// A message that came in.
+// A message that a worker received by SEND.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace loch::fabric {
 
-// A received message. The buffer is the protocol's again.
+// A received message. Its buffer is no longer posted: it belongs to the protocol again.
 struct Received {
   enum class Outcome : std::uint8_t { message, timed_out, stopping };
   Outcome outcome = Outcome::message;

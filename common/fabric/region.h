@@ -13,9 +13,9 @@ namespace loch::fabric {
 
 using NodeId = std::uint16_t;
 
-// Which bytes of a region are really kept. In simulation a region of equal entries may keep only
-// the first `keep_head` and the last `keep_tail` bytes of each, so that 15 nodes of 20 GB fit in a
-// laptop; offsets and lengths stay those of the full layout. entry_bytes 0: every byte is kept.
+// Which bytes of a region are really stored. In simulation a region of equal entries may store only the first
+// `keep_head` and the last `keep_tail` bytes of each entry, so that 15 nodes of 20 GB fit in a laptop;
+// offsets and lengths stay those of the full layout. entry_bytes 0: every byte is stored.
 struct Elision {
   std::uint64_t entry_bytes = 0;
   std::uint32_t keep_head = 0;
@@ -23,14 +23,14 @@ struct Elision {
   friend bool operator==(const Elision&, const Elision&) = default;
   [[nodiscard]] bool on() const { return entry_bytes != 0; }
   [[nodiscard]] std::uint64_t kept_per_entry() const { return std::uint64_t{keep_head} + keep_tail; }
-  // Bytes of memory that `logical` bytes take (whole entries).
+  // Bytes of memory that `logical` bytes of whole entries occupy.
   [[nodiscard]] std::uint64_t physical_bytes(std::uint64_t logical) const {
     return on() ? (logical + entry_bytes - 1) / entry_bytes * kept_per_entry() : logical;
   }
 };
 
-// One node's region. The fabric owns memory and registration; a fabric derives from it to add its
-// keys. CPU accesses that a peer may race with go through memory.h.
+// One node's region of registered memory. The fabric owns the memory and its registration; each fabric
+// derives a class that adds its keys. CPU accesses that may race with a peer's go through memory.h.
 class Region {
  public:
   Region(NodeId node, std::uint32_t id, std::string name, std::byte* data, std::uint64_t bytes,
@@ -49,13 +49,14 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   [[nodiscard]] NodeId node() const { return node_; }
-  [[nodiscard]] std::uint32_t id() const { return id_; }  // dense on its node, in order of registration
+  // number of the region on its node, from 0 in order of registration
+  [[nodiscard]] std::uint32_t id() const { return id_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }  // logical size
   [[nodiscard]] const Elision& elision() const { return elision_; }
 
-  // The byte at a logical offset; it must be one that is kept. A run of bytes is contiguous in
-  // memory as far as kept() says.
+  // Pointer to the byte at a logical offset, which has to be a stored one. The bytes behind it are contiguous
+  // in memory as far as kept() says.
   [[nodiscard]] std::byte* at(std::uint64_t offset) const {
     if (!elision_.on()) return data_ + offset;
     const std::uint64_t entry = entries_.quotient(offset);
@@ -78,11 +79,11 @@ class Region {
       run = elision_.entry_bytes - within;
     return run < want ? run : want;
   }
-  // In an elided part: bytes until the next kept one.
+  // If `offset` is in a part that is not stored: the number of bytes until the next stored one.
   [[nodiscard]] std::uint64_t elided_run(std::uint64_t offset) const {
     return elision_.entry_bytes - elision_.keep_tail - entries_.remainder(offset);
   }
-  // Kept bytes in front of `offset` (at most bytes()).
+  // Number of stored bytes before the logical offset `offset`, which is at most bytes().
   [[nodiscard]] std::uint64_t kept_before(std::uint64_t offset) const {
     if (!elision_.on()) return offset;
     const std::uint64_t entry = entries_.quotient(offset);
@@ -91,7 +92,8 @@ class Region {
     return entry * elision_.kept_per_entry() + (within < elision_.keep_head ? within : elision_.keep_head) +
            (within > tail_at ? within - tail_at : 0);
   }
-  // Whether both keep the same bytes of a message that lies at `offset` here and at `there` in the other.
+  // Whether this region and `other` store the same bytes of a message of which the first byte is at `offset`
+  // here and at `there` in the other region.
   [[nodiscard]] bool keeps_alike(std::uint64_t offset, const Region& other, std::uint64_t there) const {
     if (elision_ != other.elision_) return false;
     return !elision_.on() || entries_.remainder(offset) == entries_.remainder(there);
@@ -103,13 +105,13 @@ class Region {
   std::byte* data_;
   std::uint64_t bytes_;
   Elision elision_;
-  Divisor entries_;  // by elision_.entry_bytes
+  Divisor entries_;  // divides by elision_.entry_bytes
   NodeId node_;
   std::uint32_t id_;
   std::string name_;
 };
 
-// A place in one of this node's own regions; the length goes with the work request.
+// An offset in a region of this node; the length is in the work request.
 struct LocalSlice {
   Region* region = nullptr;
   std::uint64_t offset = 0;
@@ -128,7 +130,8 @@ struct RemoteRegion {
 struct RegionSpec {
   std::string name;  // unique on its node
   std::uint64_t bytes = 0;
-  bool remote_read = false, remote_write = false, remote_atomic = false;  // least rights
+  // rights that the region must have at least
+  bool remote_read = false, remote_write = false, remote_atomic = false;
   Elision elision;  // simulation only; ignored elsewhere
 };
 

@@ -12,11 +12,12 @@
 namespace loch::fabric {
 
 struct NodeReport {
-  std::uint64_t tx_wire_bytes = 0, rx_wire_bytes = 0;     // since the last reset_counters
-  double cpu_busy = 0, client_busy = 0, server_busy = 0;  // fractions of the node's (role's) cores
-  double power_w = 0;                                     // mean; 0 where nobody measures
-  bool is_lost = false;                                   // crashed or killed during the run
-  std::map<std::string, double> counters;                 // the fabric's own, by name
+  std::uint64_t tx_wire_bytes = 0, rx_wire_bytes = 0;  // bytes on the wire since the last reset_counters()
+  // busy shares of the cores of the node, of its client workers and of its server workers
+  double cpu_busy = 0, client_busy = 0, server_busy = 0;
+  double power_w = 0;                      // mean watts; 0 where no power source is measured
+  bool is_lost = false;                    // the node crashed or was killed during the run
+  std::map<std::string, double> counters;  // counters that only this fabric has, by name
 };
 
 struct SimReport {

@@ -1,4 +1,4 @@
-// Posts turns of a microbenchmark's requests, and receives what comes.
+// Posts the turns of requests of which a microbenchmark consists, and receives messages.
 #include "common/fabric/traffic.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// What microbenchmarks are made of: one verb of one size, posted alone or in batches, and the receiver
-// of SENDs. The simulator's calibration, verbs_micro and the protocols micro-* run these same loops.
+// Loops of microbenchmarks: one verb of one size, posted singly or in batches, and the receiver of SENDs. The
+// simulator's calibration, verbs_micro and the micro-* protocols run these same loops.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,14 @@ namespace loch::fabric {
 struct Traffic {
   Verb verb = Verb::read;
   Transport transport = Transport::rc;
-  std::uint32_t bytes = 8;       // of payload; CAS and FAA: 8. A SEND of none is header-only
-  bool is_inline = false;        // WRITE and SEND: the payload is in the work request
-  std::uint32_t batch = 1;       // work requests a doorbell; the last one is waited for
-  std::uint32_t unsignaled = 0;  // posted one by one, and not waited for, before each batch
-  std::uint32_t lanes = 1;       // queue pairs, in turn
-  std::uint32_t words = 1;       // CAS and FAA: over so many counters of 8 bytes, drawn at random
+  std::uint32_t bytes = 8;  // payload bytes; CAS and FAA: 8; a SEND of 0 bytes has a header alone
+  bool is_inline = false;   // WRITE and SEND: the payload is in the work request
+  // work requests for each doorbell, of which the last one is signaled and waited for
+  std::uint32_t batch = 1;
+  std::uint32_t unsignaled = 0;  // requests posted one at a time before each batch, without waiting for them
+  std::uint32_t lanes = 1;       // queue pairs, used in turn
+  // CAS and FAA: number of 8-byte counters, of which each request draws one at random
+  std::uint32_t words = 1;
   // Work requests of one turn: the batch and what is posted before it.
   [[nodiscard]] std::uint32_t per_turn() const { return unsignaled + batch; }
 };
@@ -25,15 +27,15 @@ constexpr std::uint32_t most_batch = 32;
 
 struct Target {
   NodeId node = 0;
-  std::uint16_t worker = 0;  // SEND
-  RemoteRegion region;       // the others
+  std::uint16_t worker = 0;  // index of the receiving worker (SEND)
+  RemoteRegion region;       // region that READ, WRITE, CAS and FAA access
   std::uint64_t offset = 0;
 };
 
-// A work request of the traffic. `local`: payload bytes that stay put until the completion.
+// Makes one work request of the traffic. `local`: payload bytes, which must not change until its completion.
 [[nodiscard]] WorkRequest request_of(const Traffic& traffic, Worker& worker, const Target& target,
                                      LocalSlice local, std::uint32_t turn);
-// Posts one turn and waits for its last work request. The traffic outlives the task.
+// Posts one turn and waits for the completion of its last work request. `traffic` has to outlive the task.
 [[nodiscard]] coro::Task<WcStatus> post_turn(Worker* worker, const Traffic* traffic, Target target,
                                              LocalSlice local, std::uint32_t turn, OpStats* stats = nullptr);
 
@@ -41,14 +43,14 @@ struct Target {
 struct Receiving {
   Transport transport = Transport::ud;
   LocalSlice first;
-  std::uint32_t payload = 0;  // most bytes of a message
+  std::uint32_t payload = 0;  // largest message in bytes
   std::uint32_t buffers = 0;
   [[nodiscard]] std::uint32_t buffer_bytes() const {
     return (payload + (transport == Transport::ud ? 40 : 0) + 63) / 64 * 64;
   }
   [[nodiscard]] std::uint64_t region_bytes() const { return std::uint64_t{buffers} * buffer_bytes(); }
 };
-// Before the run, or by the worker itself.
+// Posts all buffers as RECVs. To be called before the run, or on the worker's own thread.
 void post_receives(Worker& worker, const Receiving& receiving);
 
 // Counts the messages within an interval of the worker's clock.
@@ -65,17 +67,18 @@ struct Counted {
     return std::atomic_ref<std::uint64_t>(in_all).load(std::memory_order_relaxed);
   }
 };
-// How messages are answered, each by one SEND to its sender: those of up to `small` bytes by one kind, the
-// others by another.
+// How the receiver answers messages, each by one SEND to the sender: messages of up to `small` bytes by one
+// kind of SEND, larger ones by another.
 struct Replies {
   std::uint32_t small = 0;
   const Traffic* to_small = nullptr;
   const Traffic* to_others = nullptr;
   LocalSlice source;
-  Nanos reconnect_timeout = 100'000'000;  // to reach a sender again whose connection broke
+  // ns; how long reconnecting to a sender is tried after its connection broke
+  Nanos reconnect_timeout = 100'000'000;
 };
-// Takes messages until the run stops, and posts each buffer again. What it is given outlives it; without
-// replies nobody is answered.
+// Receives messages until the run stops, and posts each buffer again. The arguments have to outlive the task.
+// Without `replies` no message is answered.
 [[nodiscard]] coro::Task<void> receive_all(Worker* worker, const Receiving* receiving, Counted* counted,
                                            const Replies* replies = nullptr);
 

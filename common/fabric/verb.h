@@ -1,4 +1,4 @@
-// The words of verbs: transports, operations, and what a work completion says.
+// Names of the verbs interface: transports, operations, and the status of a completion.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a worker's awaiters leave with the fabric; they live in the awaiting frame, until the fabric resumes
-// the waiter. docs/implementing-a-fabric.md says who ends which wait, and in which order.
+// Records of what a worker's awaiters wait for. They live in the frame of the awaiting coroutine until the
+// fabric resumes it. docs/implementing-a-fabric.md says which event ends which wait, and in which order.
 #pragma once
 
 #include <coroutine>
@@ -14,19 +14,19 @@ namespace loch::fabric {
 
 struct TimerWait {
   Nanos at = 0;
-  bool is_spinning = false;  // true: burns the core meanwhile; false: gives it up
+  bool is_spinning = false;  // true: occupies the core while waiting; false: yields it
   std::coroutine_handle<> waiter;
   TimerWait* next = nullptr;
 };
 struct WatchWait {
   WatchWord word;  // used when set.count == 0
   WatchSet set;
-  std::uint32_t start = 0;   // first index to look at
+  std::uint32_t start = 0;   // index of the slot that is looked at first
   Nanos deadline = forever;  // Worker::now() time
   WatchAny result;
   std::coroutine_handle<> waiter;
   WatchWait* next = nullptr;
-  void* fabric = nullptr;  // the fabric's own
+  void* fabric = nullptr;  // for the fabric's own use
 };
 struct ReceiveWait {
   Transport transport = Transport::rc;

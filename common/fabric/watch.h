@@ -1,4 +1,4 @@
-// Polling of memory: one word, or the slots of a server.
+// Polling of memory: of one word, or of all request slots of a server.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct WatchWord {
   std::uint64_t mask = ~std::uint64_t{0};
   std::uint64_t value = 0;
   bool until_equal = true;     // ready when (word & mask) == value; else when it differs
-  std::optional<NodeId> peer;  // end early when the connection to this node fails
+  std::optional<NodeId> peer;  // the watch ends early when the connection to this node fails
 };
 
-// `count` words of one region, `stride` bytes apart: the request slots of a server. `ready` is asked of
-// each, and may look at the whole slot that the word ends: the `stride` bytes up to its last.
+// `count` words of one region, `stride` bytes apart: the request slots of a server. The predicate `ready` is
+// evaluated for each word, and may read the whole slot of `stride` bytes that ends with the word.
 struct WatchSet {
   const Region* region = nullptr;
   std::uint64_t offset = 0;

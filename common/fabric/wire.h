@@ -31,7 +31,7 @@ struct WireBytes {
   return 0;
 }
 
-// `length` payload bytes (8 for atomics) in packets of at most `mtu` bytes of payload.
+// Bytes on the wire for `length` payload bytes (8 for atomics), in packets of at most `mtu` payload bytes.
 [[nodiscard]] constexpr WireBytes wire_bytes(Verb verb, Transport transport, std::uint64_t length,
                                              std::uint32_t mtu, LinkFormat format,
                                              bool has_immediate = false) {
@@ -68,7 +68,7 @@ struct WireBytes {
   return wire;
 }
 
-// Data bytes that cross the network: what the papers' counters count. CAS and FAA: 8.
+// Payload bytes that cross the network, as the papers count them. CAS and FAA: 8.
 [[nodiscard]] constexpr std::uint64_t payload_bytes(Verb verb, std::uint64_t length) {
   return is_atomic(verb) ? 8 : length;
 }

@@ -1,4 +1,4 @@
-// Tests bytes on the wire against derived totals.
+// Tests bytes on the wire against totals that were derived by hand.
 #include "common/fabric/wire.h"
 
 #include <gtest/gtest.h>

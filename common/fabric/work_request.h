@@ -1,4 +1,4 @@
-// One request to the NIC, who hears of its completion, and what it counts for.
+// A request to the NIC, the receiver of its completion, and the counters that it adds to.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace loch::fabric {
 
-// Work requests and bytes of one operation of a store (one GET, say). A protocol hangs it on each
-// work request that it posts for the operation; the count decorator fills it in.
+// Work requests and bytes of one store operation, such as a GET. A protocol attaches it to each work request
+// that it posts for the operation, and the count decorator adds to it.
 struct OpStats {
   std::uint32_t read = 0, write = 0, cas = 0, faa = 0, send = 0, recv = 0;
-  std::uint64_t payload_bytes = 0;  // data that crosses the network for it, both ways, no headers
-  std::uint64_t wire_bytes = 0;     // with every header, ACK and response (wire.h)
-  std::uint32_t index_read = 0;     // the part of `read` that reads index entries (protocol's word)
+  // payload bytes of the operation that cross the network in either direction, without headers
+  std::uint64_t payload_bytes = 0;
+  std::uint64_t wire_bytes = 0;  // bytes on the wire, with headers, ACKs and responses (wire.h)
+  std::uint32_t index_read = 0;  // how many of `read` fetched index entries, as the protocol says
   std::uint32_t index_cas = 0;
   std::uint32_t cache_hits = 0;
-  std::uint32_t local_accesses = 0;  // served from this node's memory without RDMA
+  std::uint32_t local_accesses = 0;  // accesses to this node's own memory, without RDMA
 };
 
 struct WorkRequest;
@@ -36,8 +37,8 @@ struct WorkRequest {
   bool is_inline = false;
   bool is_fenced = false;
   bool has_immediate = false;
-  WcStatus status = WcStatus::success;  // out
-  std::uint8_t lane = 0;                // which of the worker's queue pairs to that peer
+  WcStatus status = WcStatus::success;  // set on completion
+  std::uint8_t lane = 0;                // number of the queue pair to that peer, of those that the worker has
   NodeId peer = 0;
   std::uint16_t peer_worker = 0;  // SEND: the receiving worker's index on its node
   std::uint32_t length = 0;       // bytes; 8 for CAS and FAA
@@ -48,15 +49,15 @@ struct WorkRequest {
   RemoteRegion remote;  // READ, WRITE, CAS, FAA
   std::uint64_t remote_offset = 0;
   std::uint64_t compare = 0;       // CAS
-  std::uint64_t operand = 0;       // CAS: the new word; FAA: what is added
-  std::uint64_t result = 0;        // out: CAS, FAA: the old word, once it is retired
-  OpStats* stats = nullptr;        // may be null
-  WorkRequest* next = nullptr;     // the rest of the chain
-  CompletionSink* sink = nullptr;  // null: nobody waits (unsignaled)
+  std::uint64_t operand = 0;       // CAS: the new word; FAA: the addend
+  std::uint64_t result = 0;        // set on completion of CAS and FAA: the old word
+  OpStats* stats = nullptr;        // counters of the operation that the request belongs to; may be null
+  WorkRequest* next = nullptr;     // the next request of the chain
+  CompletionSink* sink = nullptr;  // receives the completion; null: the request is unsignaled
 };
 
-// A READ, WRITE, CAS or FAA (whose operands are the caller's to fill in) of `length` bytes at `offset` of
-// that region, from or to the local buffer.
+// Makes a READ, WRITE, CAS or FAA of `length` bytes at `offset` of the region, from or to the local buffer.
+// The caller sets the operands of CAS and FAA.
 [[nodiscard]] inline WorkRequest one_sided(Verb verb, const RemoteRegion& remote, std::uint64_t offset,
                                            LocalSlice local, std::uint32_t length, OpStats* stats) {
   WorkRequest request;

@@ -1,5 +1,5 @@
-// A worker: one thread with its run queue, completion queue and connections, and the operations that
-// coroutines await on it. The contract that they may rely on is at the head of fabric.h.
+// A worker: one thread with its run queue, completion queue and connections, and the operations that its
+// coroutines await. The contract that they may rely on is at the head of fabric.h.
 #pragma once
 
 #include <coroutine>
@@ -26,10 +26,10 @@ enum class Role : std::uint8_t { client, server };
 struct WorkerSpec {
   NodeId node = 0;
   Role role = Role::client;
-  std::uint16_t index = 0;  // unique on its node, dense from 0 over both roles
-  int core = -1;            // pinned to this core of its node, or -1
+  std::uint16_t index = 0;  // number on its node, counted from 0 over client and server workers
+  int core = -1;            // the core of its node that it is pinned to; -1: none
   std::string name;         // "client 3"; shown in traces
-  // UD lanes that it posts on; messages arrive on lane 0. A device makes as many queue pairs.
+  // UD lanes that the worker posts on (messages arrive on lane 0). The device makes that many UD queue pairs.
   std::uint32_t ud_lanes = 1;
 };
 
@@ -45,50 +45,51 @@ class Worker {
   [[nodiscard]] const WorkerSpec& spec() const { return spec_; }
   [[nodiscard]] NodeId node() const { return spec_.node; }
   [[nodiscard]] std::uint16_t index() const { return spec_.index; }
-  // Protocol code draws from here and nowhere else.
+  // The worker's random generator, the only one that protocol code may draw from.
   [[nodiscard]] Rng& rng() { return rng_; }
   [[nodiscard]] const CpuCosts& costs() const { return *costs_; }
 
-  // Coroutines that are ready to go on (a decorated worker shares its inner worker's queue).
+  // The coroutines that are ready to be resumed. A decorated worker shares its inner worker's queue.
   [[nodiscard]] virtual coro::RunQueue& run_queue() = 0;
-  // Nanoseconds on this fabric's own clock, the same for every worker: intervals, latencies.
+  // Nanoseconds on this fabric's own clock, which is the same for every worker; for intervals and latencies.
   [[nodiscard]] virtual Nanos now() const = 0;
-  // The node's loosely synchronised clock, skewed and drifting: for timestamps that other nodes read.
+  // Nanoseconds on the node's loosely synchronised clock, with skew and drift; for timestamps that other
+  // nodes read.
   [[nodiscard]] virtual Nanos node_clock() const = 0;
-  // The run is over: servers leave their loops.
+  // Whether the run is over. Servers then leave their loops.
   [[nodiscard]] virtual bool stopping() const = 0;
   [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
 
-  // Posts a chain (linked by `next`) with one doorbell. Each signaled request's sink is called on
-  // its completion; until then the request and its buffer stay put.
+  // Posts a chain of requests (linked by `next`) with one doorbell. The sink of each signaled request is
+  // called on its completion; until then the request and its buffer must not move.
   virtual void post(WorkRequest* chain) = 0;
   // Posts one unsignaled request that nobody waits for: the fabric keeps its own copy. The local
   // buffer must stay untouched until a later signaled request on the same queue pair completes, or
   // until a watch on the landing buffer has seen its last byte. A failure puts the queue pair in
   // error, which the watch reports.
   virtual void post_detached(const WorkRequest& request) = 0;
-  // Gives the NIC a buffer for incoming SENDs of the transport; shared by the worker's queue pairs.
+  // Posts a RECV: a buffer for an incoming SEND of this transport, shared by the worker's queue pairs.
   virtual void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
                          std::uint64_t user) = 0;
   // A CPU store to a word that some worker of this node may be watching (release order).
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
 
-  // A peer's message that belongs to an operation of this worker has arrived: a server's reply, which no
-  // work request of this worker brought. Whoever counts adds verb, length and wire bytes to its `stats`;
-  // `peer` is who sent it.
+  // Reports a message from a peer that belongs to an operation of this worker, such as a server's reply, and
+  // that no work request of this worker fetched. A decorator that counts adds its verb, length and wire bytes
+  // to its `stats`. `peer` is the sender.
   virtual void attribute(const WorkRequest& /*arrived*/) {}
-  // attribute() for a received message.
+  // As above, for a received SEND.
   void attribute(const Received& message, Transport transport, OpStats* stats);
 
-  // Something that this worker did from `start` until now, for the trace: a GET, a MIGRATE. `what` lives
-  // for ever. Nothing where nothing traces.
+  // Records an interval of this worker for the trace, from `start` until now: a GET, a MIGRATE. `what` has to
+  // be a string literal. No effect if no decorator traces.
   virtual void mark(std::string_view /*what*/, Nanos /*start*/) {}
 
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
-  // Grows by one with every reconnection; regions looked up under an older epoch are void.
+  // Number of reconnections to the peer. Remote regions that were looked up under an older number are void.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
 
-  // The awaiters below end here.
+  // Starts the wait of Sleep, one of the awaitables below.
   virtual void begin_timer(TimerWait* wait) = 0;
   virtual void begin_watch(WatchWait* wait) = 0;
   virtual void begin_receive(ReceiveWait* wait) = 0;
@@ -120,18 +121,18 @@ class Worker {
   // Posts all of `requests` with one doorbell and waits until every signaled one has completed. The
   // last one must be signaled. Returns the first status that is not success.
   [[nodiscard]] Chain post_and_wait(std::span<WorkRequest> requests);
-  // Gives up the core until `at` (now() time).
+  // Suspends the coroutine and yields the core until `at` (now() time).
   [[nodiscard]] Sleep sleep_until(Nanos at);
-  // Burns the core until `at`: short back-offs.
+  // Suspends the coroutine until `at` (now() time) and occupies the core meanwhile; for short back-offs.
   [[nodiscard]] Sleep spin_until(Nanos at);
-  // Charges CPU time, or spends it; ready at once where span is 0.
+  // Spends `span` ns of CPU time, which a simulation charges; ready at once if span is 0.
   [[nodiscard]] Compute compute(Nanos span);
-  // Polls: burns the core until the word answers, or the deadline (now() time) passes.
+  // Polls the word and occupies the core until the word is as wanted or the deadline (now() time) passes.
   [[nodiscard]] WatchOne watch(const WatchWord& word, Nanos deadline = forever);
-  // Polls the set round robin from index `start`.
+  // Polls the words of the set in turn, beginning with index `start`.
   [[nodiscard]] WatchMany watch_any(const WatchSet& set, std::uint32_t start, Nanos deadline = forever);
   [[nodiscard]] Receive receive(Transport transport, Nanos deadline = forever);
-  // After an error on the RC connection to `peer`: connects anew. False when the deadline passed.
+  // Connects anew to `peer` after an error of the RC connection. Returns false if the deadline passed first.
   [[nodiscard]] Reconnect reconnect(NodeId peer, Nanos deadline);
 
  protected:

@@ -6,7 +6,8 @@
 namespace loch::kv {
 namespace {
 
-constexpr Nanos longest_spin = 50'000;  // a longer wait gives up the core, which costs more than a short one
+// ns; a longer wait yields the core, which for a short wait would cost more than the wait
+constexpr Nanos longest_spin = 50'000;
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Parses and holds typed protocol options, and names the nearest key of a wrong one.
+// Parses and holds typed protocol options, and suggests the nearest key for an unknown one.
 #include "common/kv/options.h"
 
 #include <fmt/format.h>

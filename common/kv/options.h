@@ -19,15 +19,15 @@ using OptionType = settings::Type;
 using OptionRole = settings::Role;
 using OptionSpec = settings::Setting;
 
-// Says what the option `key`, which is among `specs`, is for.
+// Sets the role of the option `key`, which has to be among `specs`.
 void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole role);
-// The option that repairs one hole of a published protocol: "nessie.mend-h2" of ("nessie", "h2"), also
+// Makes the option that repairs one hole of a published protocol: "nessie.mend-h2" of ("nessie", "h2"), also
 // accepted as "nessie.fix-h2". `help` says what the repair does.
 [[nodiscard]] OptionSpec fix_option(const std::string& protocol, const std::string& hole, std::string help,
                                     const char* initial = "false");
-// The option that this name or alias belongs to, or nullptr.
+// The option of this name or alias; nullptr if there is none.
 [[nodiscard]] const OptionSpec* find_option(const std::vector<OptionSpec>& specs, std::string_view name);
-// Of an option without a role: what a fuzz run may draw.
+// Sets the values that the fuzzer may draw for an option without a role.
 void let_fuzz(std::vector<OptionSpec>& specs, std::string_view key, std::vector<std::string> values);
 
 // Values for every key of a set of specs. Reading a key that is not in the specs is a programmer's
@@ -36,7 +36,7 @@ class Options {
  public:
   using Value = settings::Value;
 
-  // All defaults.
+  // Sets every option to its default.
   explicit Options(std::vector<OptionSpec> specs = {});
 
   // Parses and sets one value; the error names the key, what was expected, and for an unknown key
@@ -44,7 +44,8 @@ class Options {
   [[nodiscard]] Result<> set(std::string_view key, std::string_view text);
 
   [[nodiscard]] bool boolean(std::string_view key) const;
-  [[nodiscard]] std::int64_t integer(std::string_view key) const;  // integer; size in bytes; duration in ns
+  // of options of type integer, size (bytes) or duration (ns)
+  [[nodiscard]] std::int64_t integer(std::string_view key) const;
   [[nodiscard]] double real(std::string_view key) const;
   [[nodiscard]] const std::string& choice(std::string_view key) const;
   [[nodiscard]] const std::string& text(std::string_view key) const;

@@ -1,5 +1,5 @@
-// Any bytes at all, read as lines KEY=VALUE of protocol options: each is refused in one line that names the
-// key, or is of the option's type and within its range.
+// Fuzzer: reads arbitrary bytes as lines KEY=VALUE of protocol options. Each line is refused in one line that
+// names the key, or its value is of the option's type and within its range.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Defaults of Module, Store and Client for what a protocol does not offer, and the names of their
-// enumerations.
+// Default implementations in Module, Store and Client for what a protocol does not offer, and the names of
+// their enumerations.
 #include "common/kv/protocol.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The protocols of this build: those of the tree, and those of folders that it was given. The definition is
-// generated (cmake/Protocols.cmake), so that no file lists them.
+// The protocols of this build: those of the source tree and those of additional folders. The definition is
+// generated (cmake/Protocols.cmake), so that no source file lists them.
 #pragma once
 
 #include <memory>

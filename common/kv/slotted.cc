@@ -1,4 +1,5 @@
-// Pads keys and puts values into slots with their lengths, on the way to a store of one size and back.
+// Pads keys, and puts values into slots with their lengths, in front of a store with one size of keys and
+// values.
 #include "common/kv/slotted.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ struct Shape {
   SlotUse use;
 };
 
-// Bytes of the value itself that are in a slot of which `kept` bytes are.
+// Number of bytes of the value itself that are present if `kept` bytes of its slot are present.
 std::uint32_t kept_of(std::uint32_t kept, std::uint32_t length) {
   return std::min(length, kept - std::min(kept, slot_head_bytes));
 }
@@ -70,7 +71,8 @@ class SlottedClient final : public Client {
     std::memcpy(slot_.data() + slot_head_bytes, value.data, std::min(value.kept, kept_of(room, value.size)));
     return {slot_.data(), shape_.inner.value_size, room};
   }
-  // A length that no slot has is the sign of a value that nobody wrote: it is given on as one of 0 bytes.
+  // A length that no slot can have is a sign of a corrupt value: it is returned as a value of 0 bytes, which
+  // verification finds.
   ValueView unwrap(ValueView slot) const {
     std::uint64_t length = 0;
     if (slot.kept < slot_head_bytes) return {slot.data, 0, 0};

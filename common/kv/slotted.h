@@ -18,17 +18,17 @@ namespace loch::kv {
 
 constexpr std::uint32_t slot_head_bytes = 8;
 
-// Whether a deployment of these data needs slots; false, and nothing changes, where the sizes do not differ.
+// Whether a deployment pads its keys and puts its values into slots; both false if sizes do not differ.
 struct SlotUse {
   bool keys = false, values = false;
   [[nodiscard]] bool any() const { return keys || values; }
 };
 
-// What the store below is asked for when its users are promised `config`.
+// The configuration with which the inner store is deployed, if its users are promised `config`.
 [[nodiscard]] DeployConfig slotted(DeployConfig config, SlotUse use);
 
-// A Store that holds keys and values of up to `config`'s sizes in `inner`, which was deployed with
-// slotted(config, use). Every call goes to `inner`.
+// Makes a Store that holds keys and values of up to the sizes in `config` in `inner`, which was deployed with
+// slotted(config, use). Every call is forwarded to `inner`.
 [[nodiscard]] std::unique_ptr<Store> make_slotted(std::unique_ptr<Store> inner, const DeployConfig& config,
                                                   SlotUse use);
 

@@ -1,4 +1,5 @@
-// Spare entries from the fastest PUTs that a network allows, and how long what they replace has to rest.
+// Computes spare entries from the fastest PUTs that a network allows and the time before a replaced entry can
+// be reused.
 #include "common/kv/spare.h"
 
 #include <algorithm>
@@ -7,7 +8,8 @@
 namespace loch::kv {
 namespace {
 
-// No PUT of a client is faster: two round trips over the fastest fabrics of today and the value at 100 Gb/s.
+// Lower bound of the duration of one PUT: two round trips over the fastest fabrics of today. The transfer of
+// the value at 100 Gb/s is added.
 constexpr double fastest_put_ns = 2'000;
 constexpr double value_bytes_per_ns = 12.5;
 

@@ -1,6 +1,7 @@
-// How many entries a table needs beyond its keys, where what a PUT replaced may be used again only after
-// some time (Nessie's expiry period, 2017, 4.3.1): as many as the load's PUTs can replace meanwhile. With
-// fewer the store waits for entries to expire, and its rate is that of the expiry, not of the design.
+// How many entries a table needs beyond its keys, if the entry that a PUT replaced may be reused only after
+// some time (Nessie's expiry period, 2017, 4.3.1): as many as the load's PUTs can replace within that time.
+// With fewer the store waits for entries to expire, and its rate is that of the expiry rather than of the
+// design.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,13 @@ namespace loch::kv {
 [[nodiscard]] OptionSpec spare_limit_option(const std::string& protocol);
 
 struct SpareNeed {
-  double lanes = 1;               // operations under way at once whose PUTs take entries of this table
-  double puts_per_ns_max = 1;     // of the table, whatever the lanes
-  Nanos reuse_after = 0;          // from when an entry is replaced until it may be used again
-  std::uint64_t entry_bytes = 1;  // as memory keeps them
-  std::uint64_t limit_bytes = 0;  // for this table's
+  double lanes = 1;  // operations that can be outstanding at once and whose PUTs take entries of this table
+  double puts_per_ns_max = 1;     // largest rate of PUTs to the table
+  Nanos reuse_after = 0;          // ns from the replacement of an entry until it may be reused
+  std::uint64_t entry_bytes = 1;  // bytes of an entry that memory stores
+  std::uint64_t limit_bytes = 0;  // memory for the spare entries of this table
 };
-// Entries for one table, as many as fit in the limit; 0 where the length of the load is not known
+// Number of spare entries for one table, limited by limit_bytes; 0 if the duration of the load is unknown
 // (DeployConfig::load_time).
 [[nodiscard]] double spare_for_load(const DeployConfig& config, const SpareNeed& need);
 

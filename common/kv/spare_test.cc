@@ -1,5 +1,5 @@
-// The entries that a load needs: by the length of the run or of the rest, whichever is shorter, and the
-// limits.
+// Tests the number of spare entries: it grows with the duration of the run or of the rest before reuse,
+// whichever is shorter, up to the limits.
 #include "common/kv/spare.h"
 
 #include <gtest/gtest.h>
@@ -17,12 +17,12 @@ constexpr SpareNeed plenty{
     .lanes = 10, .reuse_after = 1'000'000'000, .entry_bytes = 100, .limit_bytes = 1u << 30};
 
 TEST(SpareForLoad, IsWhatTheFastestPutsReplaceMeanwhile) {
-  // 10 operations at once, each at least 2 us: 5 a microsecond.
+  // 10 concurrent operations of at least 2 us each make 5 operations a microsecond
   EXPECT_EQ(spare_for_load(load_of(1'000'000, 0), plenty), 5'000);
   SpareNeed rests_shortly = plenty;
   rests_shortly.reuse_after = 100'000;
   EXPECT_EQ(spare_for_load(load_of(1'000'000, 0), rests_shortly), 500);
-  // 25,000 bytes take 2 us more at 100 Gb/s.
+  // 25,000 bytes take 2 us more at 100 Gb/s
   EXPECT_EQ(spare_for_load(load_of(1'000'000, 25'000), plenty), 2'500);
   SpareNeed slow_table = plenty;
   slow_table.puts_per_ns_max = 1.0 / 1'000;

@@ -1,4 +1,4 @@
-// Writes values that name their writer, and judges values that were read.
+// Writes values that name their writer, and checks values that were read.
 #include "common/kv/value.h"
 
 #include <fmt/format.h>

@@ -20,9 +20,9 @@
 
 namespace loch::kv {
 
-// The writer of the preloaded records.
+// the writer of the preloaded records
 constexpr std::uint32_t initial_writer = 0xFFFF'FFFF;
-// What an elided region must keep of each value for the stamp to survive.
+// bytes at the beginning of each value that an elided region has to store, so that the stamp is kept
 constexpr std::uint32_t value_stamp_bytes = 32;
 
 struct ValueStamp {
@@ -42,24 +42,25 @@ struct ValueStamp {
 void write_value(const ValueStamp& stamp, std::byte* out, std::uint32_t bytes);
 
 enum class ValueVerdict : std::uint8_t {
-  verified,    // every byte that is present is what the stamp says
-  stamp_only,  // the stamp is right; the rest was elided
-  unnamed,     // too small to name a writer
-  corrupt,     // another key's value, torn, or not a value at all
+  verified,    // every byte that is present agrees with the stamp
+  stamp_only,  // the stamp is right; the rest of the value was not stored
+  unnamed,     // the value is too small to name its writer
+  corrupt,     // a value of another key, a torn value, or bytes that are no value
 };
 
 struct ValueReading {
   ValueVerdict verdict = ValueVerdict::corrupt;
-  ValueStamp stamp;  // verified and stamp_only; small values: writer and sequence modulo their width
+  // if verified or stamp_only; of small values writer and sequence are truncated to their width
+  ValueStamp stamp;
 };
 
-// Judges a value that a GET of the key with this digest returned. `full` false looks at the stamp
-// alone.
+// Checks a value that a GET of the key with this digest returned. If `full` is false, only the stamp is
+// checked.
 [[nodiscard]] ValueReading read_value(ValueView value, std::uint64_t key_digest, bool full);
 
-// What a history calls the value (common/check/history.h): "init" for a preloaded one,
-// "w<writer>.<sequence>", or "corrupt:<bytes in hex>" where the bytes name nobody. Values under 8
-// bytes are named by their bytes in hex, preloaded ones too.
+// The name of the value in a history (common/check/history.h): "init" for a preloaded one,
+// "w<writer>.<sequence>", or "corrupt:<bytes in hex>" if the bytes name no writer. Values under 8 bytes,
+// preloaded ones included, are named by their bytes in hex.
 [[nodiscard]] std::string value_name(ValueView value);
 [[nodiscard]] std::string value_name(const ValueStamp& stamp);
 

@@ -1,4 +1,4 @@
-// Tests that torn, changed and foreign values are seen.
+// Tests that torn, changed and foreign values are detected.
 #include "common/kv/value.h"
 
 #include <gtest/gtest.h>

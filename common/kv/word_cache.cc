@@ -10,7 +10,8 @@
 namespace loch::kv {
 namespace {
 
-// A new entry looks at this many of the least recently used ones for one that is not pinned.
+// Number of least recently used entries among which a new entry looks for one that is not pinned and can be
+// evicted.
 constexpr int most_eviction_tries = 8;
 
 }  // namespace
@@ -88,7 +89,7 @@ WordCache::Pin WordCache::reserve(std::uint64_t word, Nanos now) {
   const std::scoped_lock guard(shard.lock);
   if (const std::uint32_t there = lookup(shard, word); there != none) {
     if (now < shard.slots[there].expiry) return {};
-    unchain(shard, there);  // expired: the same word is brought in anew
+    unchain(shard, there);  // the entry has expired, and the word may be cached anew
   }
   std::uint32_t at = none;
   if (shard.used < slots_per_shard_) {

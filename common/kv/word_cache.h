@@ -21,17 +21,18 @@ namespace loch::kv {
 
 class WordCache {
  public:
-  // Keys of `key_bytes` and the kept bytes of values; room for `capacity` entries, allocated as they
-  // come to be used.
+  // A cache for keys of `key_bytes` and the stored bytes of values of `value_bytes`, with room for `capacity`
+  // entries, which are allocated on first use.
   WordCache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t value_bytes);
   WordCache(const WordCache&) = delete;
 
   class Pin;
 
-  // The entry that `word` names, if it is here and unexpired at `now`; then it lives until `expiry`.
+  // The entry that `word` names, if it is cached and has not expired at `now`; its expiry becomes `expiry` if
+  // that is later.
   [[nodiscard]] Pin find(std::uint64_t word, Nanos now, Nanos expiry);
-  // Where the caller may write key and value of a new entry, which others see after publish(). Null
-  // pin: the entry is there already, or every old one is pinned.
+  // A place where the caller may write key and value of a new entry, which other workers see after publish().
+  // Null pin: the entry is cached already, or every old entry is pinned.
   [[nodiscard]] Pin reserve(std::uint64_t word, Nanos now);
   void publish(Pin& pin, std::uint64_t word, Nanos expiry);
 
@@ -42,10 +43,10 @@ class WordCache {
   struct Slot {
     std::uint64_t word = 0;  // 0: reserved or unused
     Nanos expiry = 0;
-    std::uint32_t chain = none;  // next in the hash bucket
+    std::uint32_t chain = none;  // next entry of the hash bucket
     std::uint32_t newer = none, older = none;
     std::atomic<std::uint32_t> pins{0};
-    std::unique_ptr<std::byte[]> bytes;  // key, then value
+    std::unique_ptr<std::byte[]> bytes;  // the key, followed by the value
   };
   struct Shard {
     std::mutex lock;
@@ -69,7 +70,7 @@ class WordCache {
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
-// Keeps an entry from being evicted. Movable.
+// Protects an entry from eviction while it exists. Movable.
 class WordCache::Pin {
  public:
   Pin() = default;

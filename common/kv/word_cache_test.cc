@@ -36,9 +36,9 @@ TEST_F(WordCacheTest, EvictsTheLeastRecentlyUsed) {
 TEST_F(WordCacheTest, ExpiresAndExtends) {
   WordCache cache(4, 8, 8);
   insert(cache, 7, 0, 100);
-  EXPECT_TRUE(bool{cache.find(7, 99, 150)});    // extended to 150: E after the word was read
-  EXPECT_TRUE(bool{cache.find(7, 149, 120)});   // never shortened
-  EXPECT_FALSE(bool{cache.find(7, 150, 500)});  // at the expiry it is gone
+  EXPECT_TRUE(bool{cache.find(7, 99, 150)});    // the expiry was extended to 150: E after the word was read
+  EXPECT_TRUE(bool{cache.find(7, 149, 120)});   // an earlier expiry does not shorten it
+  EXPECT_FALSE(bool{cache.find(7, 150, 500)});  // at its expiry time the entry is not found
   EXPECT_FALSE(bool{cache.find(7, 10, 500)});
   insert(cache, 7, 200, 300);
   EXPECT_TRUE(bool{cache.find(7, 250, 300)});

@@ -9,8 +9,8 @@
 
 namespace loch::measure {
 
-// Octave 0 holds [0, 1024), octave 1 [1024, 2048), both in steps of 1; octave k > 1 holds
-// [2^(k+9), 2^(k+10)) in steps of 2^(k-1).
+// Buckets: octave 0 holds [0, 1024), octave 1 [1024, 2048), both in steps of 1; octave k > 1 holds [2^(k+9),
+// 2^(k+10)) in steps of 2^(k-1).
 Histogram::Place Histogram::place(std::uint64_t value) {
   const int width = std::bit_width(value);
   if (width < linear_bits) return {0, static_cast<std::size_t>(value)};
@@ -121,7 +121,7 @@ std::string Histogram::percentile_text(double unit) const {
     square_sum += distance * distance * static_cast<double>(n);
     return true;
   });
-  // HdrHistogram's iteration: five steps to each halving of what is left.
+  // Percentiles are printed as HdrHistogram does: five steps for each halving of the distance to 100 %.
   double level = 0;
   each([&](std::int64_t value, std::uint64_t n) {
     seen += n;

@@ -1,6 +1,6 @@
-// A log-linear histogram of non-negative integers (nanoseconds, bytes): every value is known to
-// three significant digits, however large; recording is a shift and an add. Octaves are allocated
-// when first touched, so that hundreds of them stay small.
+// A log-linear histogram of non-negative integers (nanoseconds, bytes): every value is known to three
+// significant digits, however large. Recording is a shift and an addition. Octaves are allocated on first
+// use, so that hundreds of histograms stay small.
 #pragma once
 
 #include <array>
@@ -34,17 +34,17 @@ class Histogram {
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> buckets() const;
   // The counts in buckets 16 times as wide (under 1 % of the value), for storing.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> coarse_buckets() const;
-  // Rebuilds a histogram from what buckets(), min(), max() and mean() of another gave.
+  // Restores a histogram from the results of buckets(), min(), max() and mean().
   [[nodiscard]] static Histogram restore(const std::vector<std::pair<std::int64_t, std::uint64_t>>& buckets,
                                          std::int64_t min, std::int64_t max, double sum);
   [[nodiscard]] double sum() const { return sum_; }
 
-  // HdrHistogram's percentile distribution text ("Value Percentile TotalCount 1/(1-Percentile)"),
-  // values divided by `unit` (1000: microseconds of nanoseconds).
+  // The percentile distribution as text in the format of HdrHistogram ("Value Percentile TotalCount
+  // 1/(1-Percentile)"), values divided by `unit` (1000: microseconds, if nanoseconds were recorded).
   [[nodiscard]] std::string percentile_text(double unit) const;
 
  private:
-  // Values below 2048 have a bucket each; above, 1024 buckets an octave.
+  // values below 2048 have a bucket each; above, each octave has 1024 buckets
   static constexpr int linear_bits = 11;
   static constexpr std::size_t octave_buckets = std::size_t{1} << (linear_bits - 1);
   static constexpr std::size_t octaves = 64 - linear_bits + 2;

@@ -1,4 +1,4 @@
-// Tests the histogram against sorted values.
+// Tests the histogram against percentiles of sorted values.
 #include "common/measure/histogram.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(Histogram, ThreeDigitsAtEveryMagnitude) {
   for (std::int64_t value = 1; value > 0 && value < INT64_MAX / 3; value = value * 3 + 1) {
     Histogram h;
     h.record(value);
-    h.record(value / 2);  // so that the bound by max does not make it exact
+    h.record(value / 2);  // adds smaller values, because a percentile is never above the exact maximum
     h.record(value * 2);
     const auto got = static_cast<double>(h.percentile(60));
     EXPECT_GE(got, static_cast<double>(value)) << value;

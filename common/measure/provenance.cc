@@ -1,4 +1,4 @@
-// Collects host, kernel, processor, compiler and time of a result.
+// Collects host, kernel, processor, compiler and time for a result.
 #include "common/measure/provenance.h"
 
 #include <fmt/chrono.h>
@@ -26,7 +26,7 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-// The first line of a /proc or /sys file, or null.
+// The first line of a /proc or /sys file; null if it cannot be read.
 ordered_json line_of(const std::string& path) {
   auto text = read_whole(path, 1 << 20);
   if (!text) return nullptr;
@@ -34,7 +34,7 @@ ordered_json line_of(const std::string& path) {
   return line.empty() ? ordered_json(nullptr) : ordered_json(line);
 }
 
-// The value after "label :" in /proc/cpuinfo and its kind, or null.
+// The value after "label :" in a file such as /proc/cpuinfo; null if there is none.
 ordered_json field_of(const std::string& path, std::string_view label) {
   const auto text = read_whole(path, 1 << 24);
   if (!text) return nullptr;

@@ -1,4 +1,4 @@
-// Where and with what a result was made.
+// Where, when and with which software a result was made.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,8 +7,8 @@
 
 namespace loch::measure {
 
-// Kernel, CPU, SMT, governor, turbo, huge pages, load average, autogroup, argv, host, time,
-// compiler. Keys that the machine does not tell are null.
+// Collects kernel, CPU, SMT, governor, turbo, huge pages, load average, autogroup, argv, host, time and
+// compiler. Keys that the machine does not reveal are null.
 [[nodiscard]] nlohmann::ordered_json provenance(const std::vector<std::string>& argv);
 
 }  // namespace loch::measure

@@ -30,13 +30,14 @@ ordered_json latency_json(const Histogram& h) {
   out["p99_9"] = us(h.percentile(99.9));
   out["max"] = us(h.max());
   out["count"] = h.count();
-  ordered_json buckets = ordered_json::array();  // [upper bound in us, count], under 1 % wide
+  // pairs [upper bound in us, count]; each bucket is less than 1 % wide
+  ordered_json buckets = ordered_json::array();
   for (const auto& [value, n] : h.coarse_buckets()) buckets.push_back({us(value), n});
   out["histogram"] = std::move(buckets);
   return out;
 }
 
-// [[value, share of operations with at most that many], …]
+// Pairs [value, share of operations with at most that many].
 ordered_json cdf_json(const CountDistribution& d) {
   const auto counts = d.counts();
   std::uint64_t total = 0, seen = 0;
@@ -72,7 +73,7 @@ ordered_json per_operation(const KindTally& kind) {
   return out;
 }
 
-// The kinds that a result has: GET, PUT and DELETE always, INSERT where there were any.
+// The kinds of operation that a result lists: GET, PUT and DELETE always, INSERT if there were any.
 std::vector<OpKind> kinds_of(const Tally& t) {
   std::vector<OpKind> kinds = {OpKind::get, OpKind::put, OpKind::remove};
   if (t.of(OpKind::insert_if_absent).total() > 0) kinds.push_back(OpKind::insert_if_absent);
@@ -154,7 +155,7 @@ ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
 }
 
 ordered_json cpu_json(const std::vector<NodePart>& nodes) {
-  // Of a role: the mean of the nodes that have it, which is not all where some nodes only serve.
+  // Mean over the nodes that have workers of the role; with --server-nodes some nodes have only servers.
   double busy = 0, client = 0, server = 0;
   std::size_t with_clients = 0, with_servers = 0;
   for (const NodePart& node : nodes) {
@@ -181,7 +182,8 @@ ordered_json power_json(const std::vector<NodePart>& nodes) {
           {"per_node", std::move(each)}};
 }
 
-// The measurement window by the wall clock, by which samples of other instruments are assigned.
+// The measurement window in wall-clock time, to which samples of other instruments (power meters) are
+// assigned.
 ordered_json window_json(const PointResult& point) {
   if (!point.window_began_unix_ns) return nullptr;
   const auto span = static_cast<std::int64_t>(point.duration_s * 1e9);

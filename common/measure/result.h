@@ -1,5 +1,5 @@
-// The result of one point: JSON, schema 1 (docs/formats.md; README of the commands). Every key is
-// always present; what nobody measured is null or empty, never left out.
+// The result of one point: JSON, schema 1 (docs/formats.md). Every key is always present; a value that was
+// not measured is null or empty.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace loch::measure {
 
 constexpr int schema_version = 1;
 
-// One node's share, as its process saw it.
+// The counts of one node, as reported by its process.
 struct NodePart {
   std::uint32_t node = 0;
   Tally tally;
@@ -28,13 +28,14 @@ struct PointResult {
   std::string protocol, fabric, hardware;
   std::uint64_t seed = 0;
   std::uint32_t repeat = 0;
-  nlohmann::ordered_json config;  // everything, defaults included
+  nlohmann::ordered_json config;  // every flag and option, defaults included
   fabric::Capabilities capabilities;
   std::string transport;  // the transport of the protocol's requests; empty: the fabric's verbs
   double duration_s = 0;  // of the measurement window
-  std::optional<std::int64_t> window_began_unix_ns;  // real time only
-  std::uint32_t value_size = 0;                      // bytes: goodput is operations times this
-  std::vector<NodePart> nodes;                       // by node; a lost node has what it told before
+  // of a run in real time: when the measurement window began
+  std::optional<std::int64_t> window_began_unix_ns;
+  std::uint32_t value_size = 0;  // bytes; goodput is the number of operations times this
+  std::vector<NodePart> nodes;   // by node; a lost node has the counts that it reported before
   std::optional<fabric::SimReport> sim;
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::string run_end = "finished";  // finished, deadlock, deadline or interrupted
@@ -42,15 +43,19 @@ struct PointResult {
   std::vector<std::uint32_t> planned_losses;  // nodes whose processes a faults file kills
   std::vector<std::uint32_t> declared_lost;   // nodes declared lost: keys that they stored may be absent
   std::optional<Timeline> timeline;           // if requested
-  std::uint32_t probed_keys = 0;  // the prober's sample, of which the timeline counts unwritable ones
-  nlohmann::ordered_json sizes = nullptr;         // where sizes differ: how much of the largest records take
+  // number of keys that the prober writes; the timeline counts those that could not be written
+  std::uint32_t probed_keys = 0;
+  // if sizes differ: how much of the space for the largest records is used
+  nlohmann::ordered_json sizes = nullptr;
   std::uint32_t multi_get = 1;                    // keys that one GET operation asks for
-  nlohmann::ordered_json trace_replay = nullptr;  // of a trace that was replayed: docs/formats.md
-  nlohmann::ordered_json scrub = nullptr;         // what the dead had held, when asked for
-  nlohmann::ordered_json check = nullptr;         // a verdict on the history, when one was taken in memory
+  nlohmann::ordered_json trace_replay = nullptr;  // statistics of a trace replay (docs/formats.md)
+  nlohmann::ordered_json scrub = nullptr;         // what was repaired that dead clients had left half-done
+  nlohmann::ordered_json check = nullptr;         // the verdict on the history, if it was checked in memory
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
-  nlohmann::ordered_json search = nullptr;  // of --search: the goal, whether it was met, what was tried
-  // Why the rates are not the design's own in a steady state: it waited for room, or was not steady.
+  // of --search: the goal, whether it was met, and the loads that were tried
+  nlohmann::ordered_json search = nullptr;
+  // Reasons why the rates are not those of the design in a steady state, for instance that it waited for free
+  // entries.
   std::vector<std::string> caveats;
   std::vector<std::string> notes;  // remarks for the user (ignored workload keys, …)
   std::vector<std::string> argv;
@@ -61,7 +66,7 @@ struct PointResult {
 [[nodiscard]] nlohmann::json to_json(const NodePart& part);
 [[nodiscard]] Result<NodePart> node_part_from_json(const nlohmann::json& json);
 
-// A few lines for a person: throughput, latencies, work requests.
+// A summary of a few lines for the terminal: throughput, latencies, work requests.
 [[nodiscard]] std::string summary(const nlohmann::ordered_json& result);
 
 }  // namespace loch::measure

@@ -1,5 +1,6 @@
-// Any bytes at all, read as the part of a result that one process reports to another: refused, or the same
-// again after it has been written and read; what merges it neither crashes nor grows with the numbers in it.
+// Fuzzer: reads arbitrary bytes as the part of a result that one process reports to another. They are
+// refused, or are the same after being written and read again; merging them neither crashes nor needs memory
+// in proportion to the numbers in them.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>

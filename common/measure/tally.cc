@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Every plain counter of RequestTotals with its name, for merging and for JSON alike.
+// Calls `f` with every plain counter of RequestTotals and its name, for merging and for JSON.
 template <typename Totals, typename F>
 void each_counter(Totals& t, F visit) {
   visit("read", t.read);

@@ -1,5 +1,5 @@
-// What one worker counts while it drives load, and what is merged over workers, nodes and
-// processes: operations by kind and outcome, their latencies, their work requests and bytes.
+// The counts of one worker that drives load, which are merged over workers, nodes and processes: operations
+// by kind and outcome, their latencies, work requests and bytes.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 
 namespace loch::measure {
 
-// Which number of work requests, index reads, … an operation used, and how often.
+// A distribution of counts, such as the number of work requests of an operation.
 class CountDistribution {
  public:
   void record(std::uint64_t value) { ++count_of(value); }
   void merge(const CountDistribution& other);
-  // value -> how many operations, ascending.
+  // Number of operations for each count, in ascending order of the counts.
   [[nodiscard]] std::map<std::uint64_t, std::uint64_t> counts() const;
   void add(std::uint64_t value, std::uint64_t times) { count_of(value) += times; }
 
@@ -38,17 +38,18 @@ class CountDistribution {
   }
 
   std::array<std::uint64_t, 32> small_{};
-  std::vector<Count> large_;  // by value: a protocol's operations have a few sizes
+  // the larger counts in ascending order; operations of a protocol have few different ones
+  std::vector<Count> large_;
 };
 
-// The work requests and bytes of many operations of one kind.
+// Work requests and bytes, summed over many operations of one kind.
 struct RequestTotals {
   std::uint64_t read = 0, write = 0, cas = 0, faa = 0, send = 0, recv = 0;
   std::uint64_t payload_bytes = 0, wire_bytes = 0;
   std::uint64_t index_read = 0, index_cas = 0, cache_hits = 0, local_accesses = 0;
-  CountDistribution requests;  // READ + WRITE + CAS + FAA + SEND of one operation
+  CountDistribution requests;  // number of READs, WRITEs, CASes, FAAs and SENDs of one operation
   CountDistribution reads, index_reads, swaps;
-  CountDistribution payload;  // bytes of one operation
+  CountDistribution payload;  // payload bytes of one operation
 
   void record(const fabric::OpStats& stats);
   void merge(const RequestTotals& other);
@@ -57,33 +58,34 @@ struct RequestTotals {
 struct KindTally {
   Histogram latency_ns;  // of operations that completed
   std::array<std::uint64_t, op_statuses> by_status{};
-  RequestTotals requests;  // of every operation that is counted
+  RequestTotals requests;  // of all counted operations, completed or not
   [[nodiscard]] std::uint64_t total() const;
-  [[nodiscard]] std::uint64_t completed() const;  // ok, not_found or exists
+  [[nodiscard]] std::uint64_t completed() const;  // number of operations that ended ok, not_found or exists
 };
 
-// Of operations inside the window, where sizes differ: keys of all of them; values of GETs, PUTs and
-// INSERTs that ended ok.
+// Sizes of keys and values inside the measurement window, if sizes differ: keys of all operations; values of
+// GETs, PUTs and INSERTs that ended ok.
 struct SizeTally {
   Histogram key_bytes, value_bytes;
 };
 
-// Multi-gets inside the window: each from its beginning (or when it was due) to its last answer.
+// Multi-gets inside the measurement window. The latency of one is the time from its start (or from when it
+// was due) to its last answer.
 struct BatchTally {
   std::uint64_t total = 0;
-  Histogram latency_ns;  // of those whose GETs all ended ok or not_found
+  Histogram latency_ns;  // of multi-gets whose GETs all ended ok or not_found
 };
 
 struct Tally {
   std::array<KindTally, op_kinds> kinds;
   std::uint64_t retries = 0;
-  std::uint64_t verified = 0;                      // GETs whose value was checked and right
-  std::uint64_t corrupt = 0;                       // GETs whose value was wrong
+  std::uint64_t verified = 0;                      // GETs whose value was verified and right
+  std::uint64_t corrupt = 0;                       // GETs whose value was verified and wrong
   std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
-  std::int64_t first_ns = INT64_MAX, last_ns = 0;  // completions inside the window
-  Histogram lag_ns;    // of a trace that is replayed: how long after its arrival time an operation began
-  BatchTally batches;  // empty where a GET asks for one key
-  SizeTally sizes;     // empty where all have one size
+  std::int64_t first_ns = INT64_MAX, last_ns = 0;  // time of the first and last completion inside the window
+  Histogram lag_ns;              // trace replay: ns by which operations began after their arrival times
+  BatchTally batches;            // empty unless GETs ask for several keys
+  SizeTally sizes;               // empty if all records have one size
   std::uint64_t first_half = 0;  // completed operations that ended before the middle of the window
 
   [[nodiscard]] const KindTally& of(OpKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
@@ -93,7 +95,7 @@ struct Tally {
   void merge(const Tally& other);
 };
 
-// For gathering from other processes.
+// The counts as JSON, to be collected from other processes.
 [[nodiscard]] nlohmann::json to_json(const Tally& tally);
 [[nodiscard]] Result<Tally> tally_from_json(const nlohmann::json& json);
 

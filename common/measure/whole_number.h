@@ -1,5 +1,6 @@
-// Whole numbers out of JSON that somebody else wrote: one of another type, or beyond what the field holds, is
-// refused. (nlohmann::json converts silently: a fraction is cut, and 1e300 into an integer is undefined.)
+// Reads integers from JSON of unknown origin: a value of another type, or one that the field cannot hold, is
+// refused. (nlohmann::json converts silently: it truncates a fraction, and converting 1e300 to an integer is
+// undefined.)
 #pragma once
 
 #include <fmt/format.h>

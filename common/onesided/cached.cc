@@ -1,4 +1,4 @@
-// Compares keys with registered memory, and looks entries up in a node's cache.
+// Compares keys with keys in registered memory, and looks entries up in a node's cache.
 #include "common/onesided/cached.h"
 
 #include <array>

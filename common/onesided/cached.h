@@ -1,4 +1,4 @@
-// Entries as a GET compares, copies and caches them.
+// How a GET compares, copies and caches entries.
 #pragma once
 
 #include <optional>
@@ -8,23 +8,23 @@
 
 namespace loch::onesided {
 
-// Do the bytes in registered memory, which others may write meanwhile, equal the key? `shared` is 8-byte
-// aligned.
+// Whether the bytes at `shared` in registered memory, which other nodes may be writing, equal the key.
+// `shared` is 8-byte aligned.
 [[nodiscard]] bool is_key(const std::byte* shared, kv::Key key);
 
-// A node's cache of remote entries, as one GET uses it (2017, 4.1.3). A null cache answers nothing and takes
-// nothing.
+// A node's cache of remote entries, and the entry that one GET looks for (2017, 4.1.3). The cache pointer may
+// be null: then look-ups find nothing and nothing is cached.
 struct CachedEntry {
   kv::WordCache* cache = nullptr;
-  std::uint64_t word = 0;  // which names the entry
-  Nanos expiry = 0;        // the entry lives until then: E after the index word was read
+  std::uint64_t word = 0;  // the index word that names the entry
+  Nanos expiry = 0;        // how long a cached entry is valid: until E after its index word was read
 };
-// The cache's answer: none, other_key, or the value, `size` bytes of which `kept` are there; they are pinned
-// by `pin`.
+// Looks the entry up in the cache: none, other_key, or the value of `size` bytes, of which `kept` are present
+// and stay so while `pin` exists.
 [[nodiscard]] std::optional<Looked> look_in_cache(const CachedEntry& entry, Nanos now, kv::Key key,
                                                   std::uint32_t size, std::uint32_t kept,
                                                   fabric::OpStats* stats, kv::WordCache::Pin* pin);
-// Puts key and value, which lies in registered memory, into the cache, if it has a place for them.
+// Copies key and value from registered memory into the cache, if the cache has room.
 void fill_cache(const CachedEntry& entry, Nanos now, kv::Key key, const kv::ValueView& value);
 
 }  // namespace loch::onesided

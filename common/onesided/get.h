@@ -1,6 +1,6 @@
 // A GET by READs of a cuckoo index and of the entries that its words name (Nessie, 2017, 4.2.1): a forward
-// pass over the key's candidate slots in rank order, and, if the key is in none of them, a reverse pass that
-// confirms it. What the tables are made of is the protocol's.
+// pass over the key's candidate slots in rank order, and, if none holds the key, a reverse pass that confirms
+// it. The protocol supplies the tables.
 #pragma once
 
 #include <array>
@@ -14,23 +14,23 @@
 
 namespace loch::onesided {
 
-// A slot's word, read.
+// The result of reading a slot's word.
 struct WordRead {
-  bool ok = false;  // false: nobody can say what the slot holds
+  bool ok = false;  // false: the READ failed, and the slot's content is unknown
   std::uint64_t word = 0;
 };
 
-// The words of a key's candidate slots, by rank, as an operation saw or left them.
+// The words of a key's candidate slots by rank, as an operation last read or wrote them.
 using SeenWords = std::array<std::uint64_t, cuckoo::max_functions>;
 constexpr std::uint32_t no_rank = ~std::uint32_t{0};
 
-// What the entry that a slot's word names says about a key.
+// What is known about a key after looking at the entry that a slot's word names.
 enum class Look : std::uint8_t {
   other_key,
-  value,     // committed, and here is its value
-  pending,   // an insert that is under way: there is no version before it
+  value,     // the entry is committed and has the key; its value was read
+  pending,   // an insert of the key that is not committed; there is no earlier version
   conflict,  // a concurrent operation on the key
-  expired,   // too old: what was read may be another entry's
+  expired,   // too much time has passed, and the entry that was read may have been reused
   failed,    // the entry cannot be read
 };
 struct Looked {
@@ -38,41 +38,43 @@ struct Looked {
   kv::ValueView value;
 };
 
-// How one attempt ended; the value, if ok, lies where the protocol put it, until its lane's next operation.
+// The result of one attempt. If ok, the value is where the protocol put it until the lane's next operation.
 enum class Outcome : std::uint8_t { ok, not_found, conflict, expired, link_error };
 struct Got {
   Outcome ended = Outcome::not_found;
   kv::ValueView value;
 };
 
-// A protocol's tables, as one attempt of an operation sees them; a few words, taken by value.
+// The interface of a protocol's tables for one attempt of an operation; small, and passed by value.
 template <typename T>
 concept ReadTables =
     std::copy_constructible<T> && requires(const T tables, kv::Key key, cuckoo::KeyHash& hash,
                                            cuckoo::Place place, std::uint64_t word, Nanos read_at) {
       { tables.worker() } -> std::same_as<fabric::Worker&>;
-      // Candidate slots of a key, and where they are.
+      // Number of candidate slots of a key.
       { tables.functions() } -> std::same_as<std::uint32_t>;
       { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
-      // The next READ may well go to this slot.
+      // A hint that the next READ may go to this slot.
       { tables.expect(place) } -> std::same_as<void>;
       { tables.read_word(place) } -> std::same_as<coro::Task<WordRead>>;
-      // The slot is occupied, and its filter is the key's.
+      // Whether the slot is occupied and the filter in its word matches the key's hash.
       { tables.may_hold(word, hash) } -> std::same_as<bool>;
-      // What the entry says that the slot's word names; `read_at` is now() of before the word was read.
+      // Looks at the entry that the slot's word names; `read_at` is now() from before the word was read.
       { tables.look_up(place, word, read_at, key) } -> std::same_as<coro::Task<Looked>>;
-      // A committed entry at a later rank wins over an insert that is under way.
+      // Whether a committed entry at a later rank takes precedence over an uncommitted insert.
       { tables.goes_on_past_pending() } -> std::same_as<bool>;
-      // A miss takes the reverse pass.
+      // Whether a miss is confirmed by a reverse pass.
       { tables.confirms_misses() } -> std::same_as<bool>;
-      // So much time has passed that words which this attempt has read may have come back (4.3.1).
+      // Whether so much time has passed that words which this attempt has read may have been used again
+      // (4.3.1).
       { tables.is_over_age() } -> std::same_as<bool>;
-      // The reverse pass met another word than the forward pass.
+      // Called if the reverse pass reads another word than the forward pass did.
       { tables.count_mismatch() } -> std::same_as<void>;
     };
 
-// READs the slots of ranks from-1 … 0 again, but `except`; each must hold what was seen. Exact comparison: to
-// let changes pass that do not concern the key is not safe beside MIGRATE (H13).
+// READs the slots of ranks from-1 … 0 except `except` again; each must still hold the word that was seen.
+// Words are compared exactly, because ignoring changes that do not concern the key would not be safe with
+// concurrent MIGRATEs (H13).
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> verify_slots(Tables tables, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except) {
@@ -90,15 +92,16 @@ template <ReadTables Tables>
   co_return tables.is_over_age() ? Outcome::expired : Outcome::ok;
 }
 
-// All slots were read and none holds the key: the N-1 first once more (H10c). As words are unique, those that
-// are the same now have been so all the time, and when the last slot was read, the key was in none.
+// Confirms a miss after all slots were read: reads the N-1 first ones again (H10c). Since words are unique, a
+// slot with the same word has not changed in between, so that none held the key at the time when the last
+// slot was read.
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> confirm_absent(Tables tables, cuckoo::KeyHash* hash, SeenWords seen) {
   const Outcome verified = co_await verify_slots(tables, hash, seen, tables.functions() - 1, no_rank);
   co_return verified == Outcome::ok ? Outcome::not_found : verified;
 }
 
-// One attempt.
+// Makes one attempt of a GET.
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Got> get_once(Tables tables, kv::Key key) {
   fabric::Worker& worker = tables.worker();

@@ -1,4 +1,4 @@
-// Posts a READ whose last word is watched, and finds out what became of one that did not land in time.
+// Posts a READ whose last word is polled, and determines the status of one whose mark did not come in time.
 #include "common/onesided/landing.h"
 
 #include "common/fabric/memory.h"
@@ -22,8 +22,8 @@ fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkReques
 coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                     fabric::WorkRequest flush) {
   if (outcome == fabric::WatchOutcome::link_down) co_return fabric::WcStatus::retry_exceeded;
-  // Slow, or the run is ending: a signaled READ behind the request on its queue pair settles whether
-  // it has completed; until then the landing buffer is the NIC's.
+  // The request is late, or the run is ending: a signaled READ after it on its queue pair tells whether it
+  // has completed. Until then the landing buffer belongs to the NIC.
   const fabric::Completion flushed = co_await worker->execute(flush);
   co_return flushed.status;
 }

@@ -1,6 +1,6 @@
-// Awaiting a READ (or CAS) by what it places: the landing buffer's last word is zeroed, and polled until
-// its mark is set (Nessie, 2017, 4.1.1). Of more than one cache line only where the fabric places them in
-// address order (fabric.h, rule 1).
+// Waits for a READ (or CAS) by polling the memory that it writes: the last word of the landing buffer is
+// zeroed, and polled until its mark is set (Nessie, 2017, 4.1.1). READs of more than one cache line can be
+// awaited thus only where the fabric places bytes in address order (fabric.h, rule 1).
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ namespace loch::onesided {
 struct Landing {
   fabric::Region* region = nullptr;
   std::uint64_t word_at = 0;  // offset in `region` of the last word that the request places
-  std::uint64_t mark = 0;     // bits that the placed word has set, and the zeroed one has not
-  Nanos until = 0;            // after this instant a READ behind the request asks what has become of it
+  // bits that are set in the word that the request places, and not in the zeroed word
+  std::uint64_t mark = 0;
+  Nanos until = 0;  // time after which the request counts as late, and a READ after it determines its status
 };
 
-// Posts the request unsignaled; what comes back waits for the mark, and is awaited at once.
+// Posts the request unsignaled, and returns the wait for its mark, which has to be awaited at once.
 [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
                                                     const Landing& landing);
-// The status of a request whose watch did not end in `ready`, established by `flush`, a READ behind it on its
-// queue pair; afterwards the buffer is the caller's again.
+// Determines the status of a request whose watch did not end in `ready`, by `flush`, a READ after it on its
+// queue pair. Afterwards the buffer belongs to the caller again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                                   fabric::WorkRequest flush);
 

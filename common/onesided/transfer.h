@@ -1,5 +1,5 @@
-// READs and CASes of tables on other nodes: awaited by watermark or by completion (Nessie, 2017, 4.1.1), and
-// tried again once over a new connection.
+// READs and CASes of tables on other nodes, awaited by watermark or by completion (Nessie, 2017, 4.1.1), and
+// repeated once over a new connection if they fail.
 #pragma once
 
 #include <concepts>
@@ -10,16 +10,17 @@
 
 namespace loch::onesided {
 
-// How a request ended, or that its watch ended before the request is known to have.
+// The result of a transfer: the request's status, or that its watch ended while the status is still unknown.
 struct Ended {
-  fabric::WcStatus status = fabric::WcStatus::success;         // valid if the request was settled
-  fabric::WatchOutcome outcome = fabric::WatchOutcome::ready;  // of the watch, by watermark
+  fabric::WcStatus status = fabric::WcStatus::success;  // valid if the request was settled
+  // of the watch, if the request was awaited by watermark
+  fabric::WatchOutcome outcome = fabric::WatchOutcome::ready;
   [[nodiscard]] bool is_settled() const { return outcome == fabric::WatchOutcome::ready; }
   [[nodiscard]] bool ok() const { return is_settled() && status == fabric::WcStatus::success; }
 };
 
-// Posts a request and waits for its end: by the watermark of the landing, or, without one, by its completion.
-// An awaitable and no coroutine, for every operation awaits several.
+// Posts a request and waits for its end: by the watermark in its landing buffer, or by its completion. An
+// awaitable rather than a coroutine, because every operation awaits several.
 class Transfer {
  public:
   Transfer(fabric::Worker& worker, fabric::WorkRequest request, const std::optional<Landing>& landing) {
@@ -56,25 +57,25 @@ class Transfer {
   std::variant<std::monostate, Watched, Completed> wait_;
 };
 
-// A READ that may be tried again: where a protocol's tables lie, and how it reaches their nodes.
+// The interface of a READ that may be repeated: a protocol says where its tables are and how it reconnects.
 template <typename T>
 concept RepeatableRead = std::copy_constructible<T> && requires(T read) {
-  { read.worker() } -> std::same_as<fabric::Worker&>;  // who reads
-  // The request of the next try, to the node that is then the last try's; none: there is nowhere to read
-  // from.
+  { read.worker() } -> std::same_as<fabric::Worker&>;  // the worker that issues the READ
+  // The request for the next try; nullopt: the table cannot be read now. The try's node is the one that
+  // flush() and reconnect() refer to.
   { read.request() } -> std::same_as<std::optional<fabric::WorkRequest>>;
-  // Where its watermark lands; none: it is awaited by completion.
+  // Where the watermark is placed; nullopt: the READ is awaited by its completion.
   { read.landing() } -> std::same_as<std::optional<Landing>>;
-  // A READ of 8 bytes behind the last try, on its queue pair.
+  // A READ of 8 bytes to be posted after the last try on the same queue pair.
   { read.flush() } -> std::same_as<fabric::WorkRequest>;
-  // The watermark did not come in time, over a connection that stands.
+  // Called if the watermark did not come in time although the connection is up.
   { read.count_late() } -> std::same_as<void>;
-  // A connection to the last try's node; false: it cannot be reached.
+  // Connects anew to the node of the last try; false: it cannot be reached.
   { read.reconnect() } -> std::same_as<coro::Task<bool>>;
 };
 
-// What follows a first try that did not end well: what has become of it, a new connection and a second try.
-// True: the bytes are where the landing says.
+// Handles a first try that did not end well: determines its status, connects anew, and tries once more.
+// Returns true if the bytes are in the landing buffer.
 template <RepeatableRead Reading>
 [[nodiscard]] coro::Task<bool> try_again(Reading reading, Ended ended) {
   fabric::Worker& worker = reading.worker();

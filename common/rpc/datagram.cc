@@ -1,4 +1,5 @@
-// Sends replies as datagrams behind shared doorbells, and receives them for all slots of a client worker.
+// Sends replies as datagrams in posting lists with one doorbell each, and receives them for all slots of a
+// client worker.
 #include "common/rpc/datagram.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
     : worker_(worker), shape_(shape) {
   const fabric::Capabilities& can = worker.capabilities();
   LOCH_CHECK(shape.lanes > 0 && shape.list_most > 0 && shape.signal_every > 0, "a sender of nothing");
-  // Where each lane is a queue pair it has a send queue of its own; else they share one.
+  // If the device has as many UD queue pairs as there are lanes, each lane has its own send queue; otherwise
+  // lanes share send queues.
   const std::uint32_t queue_pairs = std::min<std::uint32_t>(shape.lanes, can.datagram_queue_pairs);
   depth_ = std::min(shape.queue_depth, queue_pairs * can.send_queue_depth) / shape.lanes;
   LOCH_CHECK_GE(depth_, 2U);
@@ -101,7 +103,7 @@ void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest
   if (sender.waiter_ && sender.has_room()) sender.worker_.run_queue().push(std::exchange(sender.waiter_, {}));
 }
 
-// Suspends until somebody says why to go on.
+// Suspends a coroutine until another one resumes it with the reason.
 class ReplyDesk::Park {
  public:
   explicit Park(Waiter& waiter) : waiter_(waiter) {}
@@ -150,7 +152,7 @@ void ReplyDesk::wake_expired() {
   }
 }
 
-// The next of those who wait receives for the others.
+// The coroutine that received for all stops; the next waiting one takes over.
 void ReplyDesk::resign() {
   is_led_ = false;
   for (Waiter& waiter : waiters_) {

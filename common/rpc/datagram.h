@@ -27,19 +27,21 @@
 namespace loch::rpc {
 
 struct DatagramShape {
-  std::uint32_t message_bytes = 64;  // the largest payload
-  std::uint32_t list_most = 1;       // SENDs behind one doorbell
-  std::uint32_t signal_every = 64;   // no more than half of a lane's share of the send queue
-  std::uint8_t lanes = 1;            // queue pairs
+  std::uint32_t message_bytes = 64;  // bytes of the largest payload
+  std::uint32_t list_most = 1;       // SENDs that are posted with one doorbell
+  // one SEND in so many is signaled; at most half of a lane's share of the send queue
+  std::uint32_t signal_every = 64;
+  std::uint8_t lanes = 1;            // number of UD queue pairs, which posting lists use in turn
   std::uint32_t inline_below = 144;  // payloads below this many bytes are inlined, if the device supports it
-  std::uint32_t queue_depth = 128;   // SENDs that are not retired, over all lanes; send queues cap it
+  // SENDs that may be outstanding over all lanes; the send queues' depth limits it too
+  std::uint32_t queue_depth = 128;
 
   [[nodiscard]] std::uint32_t stride() const { return (message_bytes + 63) / 64 * 64; }
   // The bytes of memory that a sender needs.
   [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{queue_depth} * stride(); }
 };
 
-// A worker that receives datagrams.
+// The address of a worker that receives datagrams.
 struct DatagramAddress {
   fabric::NodeId node = 0;
   std::uint16_t worker = 0;
@@ -49,10 +51,10 @@ struct DatagramCounts {
   std::uint64_t sent = 0, inlined = 0, signaled = 0, lists = 0, failed = 0;
 };
 
-// Used by its worker's thread alone; outlives the run.
+// Sends datagrams. Used on its worker's thread only; has to outlive the run.
 class DatagramSender {
  public:
-  // Messages are written in `bytes()` of the region, from `at` on (a multiple of 64).
+  // `region` needs `bytes()` bytes from `at` (a multiple of 64) on, in which messages are written.
   DatagramSender(fabric::Worker& worker, const DatagramShape& shape, fabric::Region& region,
                  std::uint64_t at);
   DatagramSender(const DatagramSender&) = delete;
@@ -62,18 +64,19 @@ class DatagramSender {
   [[nodiscard]] bool has_room() const { return lines_[lane_].used < depth_; }
   // Posts the prepared SENDs and waits until one has been retired. At most one coroutine waits.
   [[nodiscard]] Room room();
-  // Where the next message is written: message_bytes, the caller's until send(). Needs room.
+  // The place for the next message, of message_bytes bytes, which the caller may write until send(). Requires
+  // has_room().
   [[nodiscard]] std::byte* buffer();
   // Adds the first `length` bytes of the buffer to the posting list, and posts it when it is full.
   void send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate = std::nullopt);
-  // Posts the list.
+  // Posts the SENDs that are in the list, if any.
   void flush();
 
   [[nodiscard]] const DatagramCounts& counts() const { return counts_; }
   [[nodiscard]] const DatagramShape& shape() const { return shape_; }
 
  private:
-  // One queue pair: a ring of SENDs, the oldest ones not retired.
+  // One queue pair, with a ring of its outstanding SENDs.
   struct Line;
   struct Entry : fabric::CompletionSink {
     fabric::WorkRequest request;
@@ -89,9 +92,9 @@ class DatagramSender {
 
   fabric::Worker& worker_;
   DatagramShape shape_;
-  std::uint32_t depth_;  // send queue entries of a lane
+  std::uint32_t depth_;  // send queue entries that each lane may use
   std::vector<Line> lines_;
-  std::uint8_t lane_ = 0;  // of the list that is being filled
+  std::uint8_t lane_ = 0;  // the lane of the list that is being filled
   Entry* first_ = nullptr;
   Entry* last_ = nullptr;
   std::uint32_t listed_ = 0;
@@ -113,11 +116,11 @@ class DatagramSender::Room {
   DatagramSender& sender_;
 };
 
-// Takes messages on behalf of those who wait for them.
+// Processes messages on behalf of the coroutines that wait for them.
 class DatagramReader {
  public:
-  // Told of every message, as it arrives; says whose wait() it ends, if anybody's. The payload is the
-  // NIC's again when this returns.
+  // Called for every message when it arrives; returns the number of the waiter whose wait() it ends, if any.
+  // The payload belongs to the NIC again after the return.
   [[nodiscard]] virtual std::optional<std::uint32_t> read(const fabric::Received& message,
                                                           const std::byte* payload) = 0;
 
@@ -125,31 +128,32 @@ class DatagramReader {
   ~DatagramReader() = default;
 };
 
-// The receive buffers of one client worker and the slots that wait for messages. One of those that wait
-// receives for all of them. RECVs are posted before the first request and again as soon as a message has
-// been read: a datagram that finds none is lost.
+// The receive buffers of one client worker, and the slots that wait for messages. One of the waiting
+// coroutines receives for all of them. RECVs are posted before the first request, and again as soon as a
+// message was read, because a datagram that finds no RECV is lost.
 class ReplyDesk {
  public:
   struct Shape {
-    std::uint32_t payload_bytes = 64;  // the largest message
+    std::uint32_t payload_bytes = 64;  // bytes of the largest message
     std::uint32_t buffers = 8;
     std::uint32_t waiters = 1;
-    Nanos slice = 1'000'000;  // deadlines are looked at so often, at least
+    Nanos slice = 1'000'000;  // ns; deadlines are checked at least so often
     [[nodiscard]] std::uint32_t stride() const { return (grh_bytes + payload_bytes + 63) / 64 * 64; }
     [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{buffers} * stride(); }
   };
   static constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD buffer
 
-  // Buffers in `bytes()` of the region, from `at` on. The reader outlives the desk.
+  // Buffers take `bytes()` bytes of the region from `at` on. The reader has to outlive the desk.
   ReplyDesk(fabric::Worker& worker, const Shape& shape, fabric::Region& region, std::uint64_t at,
             DatagramReader& reader);
   ReplyDesk(const ReplyDesk&) = delete;
   ReplyDesk& operator=(const ReplyDesk&) = delete;
 
   enum class Outcome : std::uint8_t { answered, timed_out, stopping };
-  // Before its request is posted: an answer that comes from now on is waiter's.
+  // To be called before the waiter's request is posted: a reply that arrives from now on ends its wait.
   void expect(std::uint32_t waiter);
-  // Waits until the reader has named this waiter since expect(). On its worker's thread.
+  // Waits until the reader has returned this waiter's number since expect(). To be called on the worker's
+  // thread.
   [[nodiscard]] coro::Task<Outcome> wait(std::uint32_t waiter, Nanos deadline);
 
  private:

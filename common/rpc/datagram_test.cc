@@ -1,4 +1,4 @@
-// Datagrams on the simulator and on this machine's memory: what is counted, what is lost, who waits.
+// Tests datagrams on sim and shm: counts, losses, and which coroutine waits and which receives.
 #include "common/rpc/datagram.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::unique_ptr<Fabric> open(const std::string& name, double loss = 0) {
 
 constexpr std::uint32_t slots = 4, message_bytes = 200;
 
-// One sender on node 0; a client worker with four slots on node 1. A message says its slot and number.
+// A sender on node 0, and on node 1 a client worker with four slots. A message holds its slot and number.
 struct Pair final : DatagramReader {
   explicit Pair(const std::string& name, const DatagramShape& of, double loss = 0)
       : fabric(open(name, loss)), shape(of), is_lossy(loss > 0) {
@@ -60,7 +60,8 @@ struct Pair final : DatagramReader {
   bool is_lossy = false;
   std::atomic<std::uint32_t> arrived = 0;
   std::uint32_t latest[slots] = {};
-  Nanos read_at[slots] = {}, longest = 0;  // from when an answer was read until its slot goes on
+  // when each answer was read, and the longest time from then until its slot continued
+  Nanos read_at[slots] = {}, longest = 0;
   std::atomic<bool> is_listening = false;
   std::uint32_t answered[slots] = {}, timed_out = 0;
 };
@@ -78,7 +79,8 @@ coro::Task<void> flood(Pair* pair, std::uint32_t count) {
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
   for (std::uint32_t i = 0; i < count; ++i) {
     co_await send_one(pair, i % slots, i);
-    // The receiver reposts its buffers as it reads. Without loss the number of messages read is known.
+    // The receiver posts each buffer again when it has read it, so that without losses the number of messages
+    // read is known.
     if (i % 4 == 3) co_await pair->server->sleep_until(pair->server->now() + 20'000);
     while (!pair->is_lossy && i >= 12 + pair->arrived)
       co_await pair->server->sleep_until(pair->server->now() + 5'000);
@@ -136,7 +138,8 @@ TEST_P(Datagrams, ArriveInlineOrNotOverLanesAndLists) {
   }
 }
 
-// A lane is a queue pair with a send queue of its own, where the fabric has several; else lanes share one.
+// Where the fabric has several UD queue pairs, a lane is one with its own send queue; otherwise lanes share
+// one.
 TEST_P(Datagrams, LanesHaveTheSendQueuesOfTheirQueuePairs) {
   Pair pair(GetParam(), {.signal_every = 64, .lanes = 3, .queue_depth = 3 * 128});
   const fabric::Capabilities& can = pair.fabric->capabilities();
@@ -160,7 +163,8 @@ TEST_P(Datagrams, InliningStopsWhereTheDeviceDoes) {
   EXPECT_EQ(pair.sender->counts().failed, 0u);
 }
 
-// Every slot hears its own, whoever of them receives; who hears nothing gives up at its deadline.
+// Every slot gets its own messages, whichever of them receives; a slot without a message gives up at its
+// deadline.
 TEST_P(Datagrams, TheOneWhoReceivesServesTheOthers) {
   Pair pair(GetParam(), {});
   pair.fabric->start(*pair.server, flood(&pair, 40));
@@ -174,8 +178,8 @@ TEST_P(Datagrams, TheOneWhoReceivesServesTheOthers) {
   }
 }
 
-// Only one slot is answered, and that one does not receive: it hears of its answer when that has been read,
-// not at the end of the slice, and no message waits for it to receive.
+// Only one slot is answered, and it is not the one that receives. It has to continue when its answer was
+// read, not at the end of the slice.
 coro::Task<void> answer_the_last_slot(Pair* pair, std::uint32_t count) {
   pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
@@ -197,8 +201,8 @@ TEST(DatagramsOnSim, AnAnswerEndsTheWaitOfItsSlotAtOnce) {
   EXPECT_LT(pair.longest, 5'000);
 }
 
-// The first completion gives the places of the first half back and no others: the send queue, which has no
-// more places than the sender, never overflows.
+// The first completion frees the entries of the first half and no others, so that the send queue, which has
+// no more entries than the sender uses, never overflows.
 coro::Task<void> send_without_a_pause(Pair* pair, std::uint32_t count) {
   pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);

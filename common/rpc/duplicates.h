@@ -1,8 +1,9 @@
-// What a server remembers of each request slot, so that a request which comes twice is executed once.
+// A server's record of each request slot, so that a request that arrives twice is executed once.
 //
-// A client rewrites its slot only when the reply to what is in it has come; a request whose reply is late
-// is sent again with the same sequence number (and another attempt, so that the polled word differs).
-// Without this a repeated PUT whose reply was lost is executed again, over newer data.
+// A client overwrites its slot only after the reply to the request in it has arrived. A request whose reply
+// is late is sent again with the same sequence number (and another attempt number, so that the polled word
+// differs). Without this record, a PUT that is repeated because its reply was lost would be executed again,
+// and overwrite newer data.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,26 @@ namespace loch::rpc {
 
 enum class Freshness : std::uint8_t {
   fresh,     // a new request, to be executed
-  repeated,  // the request that was executed last, to be answered again
-  stale,     // older: its client has had the answer
+  repeated,  // the request that was executed last; its reply is sent again
+  stale,     // an older request, of which the client has received the reply
 };
 
 class Duplicates {
  public:
-  // `first`: where numbers are extended from that lack their high bits (extend_sequence).
+  // `first`: the number near which numbers are assumed that are sent without their high bits
+  // (extend_sequence).
   explicit Duplicates(std::uint32_t slots, std::uint64_t first = 0) : slots_(slots) {
     for (Slot& slot : slots_) slot.last = first;
   }
 
-  // Whether this trailer word has not been looked at yet.
+  // Whether this trailer word differs from the slot's word that was processed last.
   [[nodiscard]] bool is_news(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && word != slots_[slot].seen;
   }
   void looked_at(std::uint32_t slot, std::uint64_t word) { slots_[slot].seen = word; }
 
-  // Sequence numbers of a slot grow, from any number on: a client that comes back begins at its clock.
+  // Decides by the sequence number. The numbers of a slot increase, from any first number: a client that
+  // restarts begins at its clock.
   [[nodiscard]] Freshness judge(std::uint32_t slot, std::uint64_t sequence) const {
     const Slot& known = slots_[slot];
     if (!known.has_executed || sequence > known.last) return Freshness::fresh;
@@ -47,8 +50,8 @@ class Duplicates {
 
  private:
   struct Slot {
-    std::uint64_t seen = 0;  // the trailer word last looked at
-    std::uint64_t last = 0;  // the sequence last executed
+    std::uint64_t seen = 0;  // the trailer word that was processed last
+    std::uint64_t last = 0;  // the sequence number that was executed last
     std::uint32_t reply_bytes = 0;
     bool has_executed = false;
   };

@@ -12,7 +12,7 @@ namespace loch::rpc {
 
 std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at, std::uint32_t body_bytes,
                           std::uint16_t sequence, std::uint8_t code, std::uint64_t turns) {
-  // Out of memory that a NIC may be writing, word by word, into a buffer that nobody else knows.
+  // Copies word by word from memory that a NIC may be writing into a private buffer.
   std::array<std::byte, 1024> piece;
   std::uint64_t sum = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns}.pack();
   const std::uint64_t end = at + body_bytes;

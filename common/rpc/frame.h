@@ -27,10 +27,11 @@ enum class Arrival : std::uint8_t { by_trailer, by_check };
 }
 
 struct Trailer {
-  std::uint16_t sequence = 0;  // low bits of the sender's count
-  std::uint8_t attempt = 0;    // modulo 16: makes the word of a repeated request differ
-  std::uint8_t code = 0;       // operation of the request, or status of the reply: 1 … 15
-  std::uint64_t check = 0;     // 40 bits; by trailer: a reply's turns, 0 in a request
+  std::uint16_t sequence = 0;  // low bits of the sender's request number
+  // number of the attempt, modulo 16, so that the word of a repeated request differs
+  std::uint8_t attempt = 0;
+  std::uint8_t code = 0;    // operation of a request, or status of a reply: 1 … 15
+  std::uint64_t check = 0;  // 40 bits; by_trailer: the turns of a reply's number, 0 in a request
 
   static constexpr std::uint64_t check_mask = (std::uint64_t{1} << 40) - 1;
   [[nodiscard]] constexpr std::uint64_t pack() const {
@@ -46,27 +47,28 @@ struct Trailer {
 static_assert(Trailer{0x1234, 5, 6, 0xABCDEF}.pack() == 0x00'00AB'CDEF'651'234);
 constexpr std::uint32_t trailer_bytes = 8;
 
-// The bits of a number that a trailer's sequence does not have, as far as a check has room for them.
+// The bits of a number above those in a trailer's sequence, as many as fit into `check`.
 [[nodiscard]] constexpr std::uint64_t turns_of(std::uint64_t number) {
   return (number >> 16) & Trailer::check_mask;
 }
 
-// The check of the frame whose body is [at, at + body_bytes) of the region: of what is kept of it.
+// The check over the stored bytes of the frame whose body is [at, at + body_bytes) of the region.
 [[nodiscard]] std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at,
                                         std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code,
                                         std::uint64_t turns);
 
-// The trailer of a frame of `bytes` at `at`, whose body is written; the caller stores it last. `turns`: of a
-// reply's number.
+// The trailer of the frame of `bytes` bytes at `at`, whose body has been written; the caller stores the
+// trailer last. `turns`: those of a reply's number.
 [[nodiscard]] Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                            std::uint16_t sequence, std::uint8_t code, Arrival arrival,
                            std::uint64_t turns = 0);
 
-// Is the frame of `bytes` at `at`, whose last word was just loaded, here in whole, and of those turns?
+// Whether the frame of `bytes` bytes at `at`, whose last word was just loaded, has arrived whole and belongs
+// to the number with these turns.
 [[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                             std::uint64_t word, Arrival arrival, std::uint64_t turns = 0);
 
-// The sequence number that has these low bits and lies nearest to `near`.
+// The number with these low bits that is nearest to `near`.
 [[nodiscard]] constexpr std::uint64_t extend_sequence(std::uint64_t near, std::uint16_t low) {
   const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(low - near));
   return near + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));

@@ -12,7 +12,7 @@
 namespace loch::rpc {
 namespace {
 
-// A region of one slot, with what it keeps.
+// A region of one slot, of which some bytes may be elided.
 class Memory {
  public:
   explicit Memory(const SlotShape& shape)
@@ -43,7 +43,7 @@ TEST(Frame, ATrailerAloneSaysThatAnOrderedFrameIsHere) {
   memory.fill(1);
   const Trailer trailer = seal(memory.region(), shape.start(200), 200, 7, 3, Arrival::by_trailer);
   EXPECT_EQ(trailer.check, 0u);
-  memory.fill(2);  // whatever the body is by now
+  memory.fill(2);  // overwrites the body
   EXPECT_TRUE(is_whole(memory.region(), shape.start(200), 200, trailer.pack(), Arrival::by_trailer));
   EXPECT_FALSE(is_whole(memory.region(), shape.start(200), 200, 0, Arrival::by_trailer));
 }

@@ -10,7 +10,8 @@
 namespace loch::rpc {
 
 std::uint32_t MessageShape::server_receives() const {
-  // Two receives for each lane: its request, and the same request sent again before it was served.
+  // Two RECVs for each lane: one for its request, and one for a repetition that arrives before the request
+  // was served.
   const std::uint64_t wanted = std::uint64_t{nodes} * lanes() * 2 + 16;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, most_receives));
 }

@@ -1,7 +1,7 @@
-// Requests and replies by SEND and RECV, on RC, UC or UD: what a client worker and a server worker need
-// to talk. Posted receive pools on both sides, one request at a time a lane (a window slot of a client
-// worker), numbers that pair a reply with its request, retries after a time-out or a broken connection,
-// and a table of what each lane asked last, so that a request that comes twice is executed once.
+// Requests and replies by SEND and RECV, on RC, UC or UD, between a client worker and a server worker.
+// Provides posted RECVs on both sides, one outstanding request for each lane (a window slot of a client
+// worker), numbers that pair a reply with its request, retries after a time-out or a broken connection, and a
+// table of each lane's last request, so that a request that arrives twice is executed once.
 //
 //   client:  std::byte* out = client.request(lane);  …write…
 //            const Reply reply = co_await client.call(lane, to, op, length, stats);
@@ -9,19 +9,19 @@
 //            std::byte* out = co_await server.reply_buffer();  …write…
 //            server.reply(in, length, is_repeatable);
 //
-// What identifies a request (operation, lane, number) goes in the immediate, so that the payload is the
-// protocol's alone:
+// Operation, lane and number of a request are in the immediate, so that the payload is the protocol's alone:
 //
 //   | 31 … 29 op | 28 server's incarnation | 27 … 20 lane | 19 client's incarnation | 18 … 0 number |
 //
-// A node's incarnation is the low bit of how often it has come back with fresh memory. A server executes no
-// request that was meant for its former incarnation, whose server may have executed it: it says so, and the
-// caller does not know what became of it. A client's new incarnation numbers its requests anew.
+// A node's incarnation is the low bit of the number of times that it has restarted with fresh memory. A
+// server executes no request that was addressed to its earlier incarnation, because that incarnation may have
+// executed it: it refuses the request, and the caller does not know its outcome. A restarted client numbers
+// its requests anew.
 //
-// A lane numbers its requests to each server by themselves, one after the other. A server that keeps the
-// table answers a number that it has seen with the reply that it gave, executes a newer one, and drops an
-// older one, which a network may have held back; one that is far behind comes from a client that started
-// anew. Replies over most_kept bytes are not kept: their requests must bear being executed again.
+// A lane numbers its requests to each server consecutively. A server with the table answers a number that it
+// has executed with the reply that it gave, executes a newer one, and drops an older one, which the network
+// may have delayed; a number far behind belongs to a client that was started anew. Replies over most_kept
+// bytes are not kept: executing such a request twice has to be harmless.
 #pragma once
 
 #include <coroutine>
@@ -38,41 +38,44 @@
 
 namespace loch::rpc {
 
-// Ways to break it, for mutants: each must be found.
+// Known-bad variants of the channel, for mutants that the tests have to find.
 struct MessageFlaws {
   bool ignores_server_incarnation =
-      false;  // a server executes what was meant for its node's former incarnation
-  bool ignores_client_incarnation = false;  // a client that came back is taken for the one before it
-  bool takes_any_number = false;            // a late reply counts for the lane's next request
-  bool refused_is_unsent = false;  // what a former incarnation may have executed counts as never sent
+      false;  // a server executes requests that were addressed to its node's earlier incarnation
+  bool ignores_client_incarnation = false;  // a restarted client is mistaken for its earlier incarnation
+  bool takes_any_number = false;            // a late reply is taken for the reply to the lane's next request
+  // a request that an earlier incarnation may have executed counts as not sent
+  bool refused_is_unsent = false;
 };
 
 struct MessageShape {
-  std::string name;  // of the protocol: its regions are called name.send and name.receive
+  std::string name;  // the protocol's name: the regions are called NAME.send and NAME.receive
   fabric::Transport transport = fabric::Transport::rc;
   std::uint32_t nodes = 1, client_workers = 1, window = 1, server_workers = 0;
-  std::uint32_t server_nodes = 0;  // kv::DeployConfig's: the first so many nodes have no clients; 0: all have
-  std::uint32_t request_bytes = 8, reply_bytes = 8;  // the largest
+  // as in kv::DeployConfig: nodes below this have no clients; 0: all nodes have clients
+  std::uint32_t server_nodes = 0;
+  std::uint32_t request_bytes = 8, reply_bytes = 8;  // largest sizes in bytes
   std::uint32_t kept_bytes = ~0U;                    // bytes of each message that the simulator stores
   bool is_inline = true;                             // messages that fit are inlined
-  bool signals_every = true;                         // false: SENDs are unsignaled where they are inlined
+  bool signals_every = true;                         // false: inlined SENDs are unsignaled
   bool drops_duplicates = true;                      // false: a repeated request is executed again
-  Nanos reply_timeout = 20'000'000;                  // until a request is sent again
-  Nanos patience = 1'000'000'000;                    // until the caller is told that no reply came
+  Nanos reply_timeout = 20'000'000;                  // ns without a reply after which a request is sent again
+  Nanos patience = 1'000'000'000;  // ns without a reply after which the caller is told that there is none
   Nanos reconnect_timeout = 20'000'000;
-  std::uint32_t first_number = 0;    // where each lane's numbers begin
-  std::uint32_t reply_buffers = 64;  // a server worker
+  std::uint32_t first_number = 0;    // first number of each lane's requests
+  std::uint32_t reply_buffers = 64;  // reply buffers of a server worker
   MessageFlaws flaws = {};
-  std::uint32_t most_receives = 512;  // of a server worker's pool; the device's depth caps it too
+  // most RECVs of a server worker's pool; the device's depth limits it too
+  std::uint32_t most_receives = 512;
 
-  [[nodiscard]] std::uint32_t lanes() const { return client_workers * window; }  // a node
-  // The fabric's index of a server worker of a node, behind its clients if it has any.
+  [[nodiscard]] std::uint32_t lanes() const { return client_workers * window; }  // lanes of a node
+  // The fabric's worker index of server worker `i` of a node: it follows the node's client workers, if any.
   [[nodiscard]] std::uint32_t server_worker(std::uint32_t i) const {
     return (server_nodes == 0 ? client_workers : 0) + i;
   }
-  [[nodiscard]] std::uint32_t client_receives() const { return 2 * window + 4; }  // a client worker
-  [[nodiscard]] std::uint32_t server_receives() const;                            // a server worker
-  // A message begins `head` bytes into its buffer, on both sides: room for UD's GRH, and aligned.
+  [[nodiscard]] std::uint32_t client_receives() const { return 2 * window + 4; }  // RECVs of a client worker
+  [[nodiscard]] std::uint32_t server_receives() const;                            // RECVs of a server worker
+  // Offset of a message in its buffer, on both sides: leaves room for UD's GRH, and is aligned.
   static constexpr std::uint32_t head = 64;
   [[nodiscard]] std::uint32_t most_bytes() const {
     return request_bytes > reply_bytes ? request_bytes : reply_bytes;
@@ -81,20 +84,22 @@ struct MessageShape {
   [[nodiscard]] fabric::Elision elision() const;
 };
 
-// The buffers of one node.
+// The regions of one node that hold its message buffers.
 struct MessageRegions {
-  fabric::Region* send = nullptr;     // a lane each, then reply_buffers a server worker
-  fabric::Region* receive = nullptr;  // client_receives a client worker, then server_receives a server worker
-  bool incarnation = false;           // the node's, as above
+  fabric::Region* send = nullptr;  // a buffer for each lane, then reply_buffers for each server worker
+  // client_receives for each client worker, then server_receives for each server worker
+  fabric::Region* receive = nullptr;
+  bool incarnation = false;  // the incarnation bit of the node
 };
-// Before Fabric::exchange. Refuses what the device cannot carry, in one line.
+// Registers a node's regions; called before Fabric::exchange. Refuses messages that the device cannot carry,
+// in one line.
 [[nodiscard]] Result<MessageRegions> register_messages(fabric::Fabric& fabric, fabric::NodeId node,
                                                        const MessageShape& shape);
 
-// Operation, lane and number in one immediate.
+// Operation, lane and number, as encoded in an immediate.
 struct MessageTag {
   static constexpr std::uint32_t number_bits = 19, number_mask = (1U << number_bits) - 1;
-  // Of a reply: 0, or that the request was meant for the server's former incarnation.
+  // Value of `op` in a reply: the request was addressed to the server's earlier incarnation.
   static constexpr std::uint8_t refusal = 1;
   std::uint8_t op = 0;  // 0 … 7
   std::uint8_t lane = 0;
@@ -110,17 +115,18 @@ struct MessageTag {
   }
 };
 
-// A server worker, as clients name it.
+// The address of a server worker.
 struct ServerAddress {
   fabric::NodeId node = 0;
-  std::uint16_t index = 0;  // of the server among its node's servers
+  std::uint16_t index = 0;  // number of the server worker among those of its node
 };
 
 struct Reply {
   enum class Outcome : std::uint8_t {
     answered,
-    no_answer,  // patience is over; the request may have been executed, or may yet be
-    not_sent,   // the server cannot be reached and nothing was ever sent
+    // no reply came within `patience`; the request may have been executed, or may be executed later
+    no_answer,
+    not_sent,  // the server cannot be reached, and the request was never sent
   };
   Outcome outcome = Outcome::answered;
   const std::byte* data = nullptr;  // valid until the lane's next call
@@ -130,42 +136,43 @@ struct Reply {
 };
 
 struct MessageCounters {
-  std::uint64_t retries = 0, reconnects = 0, strays = 0;                  // clients
-  std::uint64_t duplicates = 0, stale = 0, replies_lost = 0, served = 0;  // servers
+  std::uint64_t retries = 0, reconnects = 0, strays = 0;                  // counters of clients
+  std::uint64_t duplicates = 0, stale = 0, replies_lost = 0, served = 0;  // counters of servers
 };
 
-// What one client worker keeps; shared by its lanes, used on its thread alone.
+// The channel of one client worker: shared by its lanes, used on its thread only.
 class MessageClient {
  public:
   MessageClient(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker);
   MessageClient(const MessageClient&) = delete;
 
-  // Where the lane's next request goes; its request_bytes are the caller's until call(). Gives the last
-  // reply's bytes back.
+  // The buffer for the lane's next request, of request_bytes bytes, which the caller may write until call().
+  // Releases the buffer of the last reply.
   [[nodiscard]] std::byte* request(std::uint32_t lane);
-  // Sends the first `length` bytes of the lane's request and waits for the reply. Sends the same again
-  // when none comes.
+  // Sends the first `length` bytes of the lane's request and waits for the reply. Repeats the request if none
+  // comes.
   [[nodiscard]] coro::Task<Reply> call(std::uint32_t lane, ServerAddress to, std::uint8_t op,
                                        std::uint32_t length, fabric::OpStats* stats);
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 
  private:
   struct Lane : fabric::CompletionSink {
-    fabric::WorkRequest request;  // belongs to the NIC, like its buffer, while is_sending
+    fabric::WorkRequest request;  // while is_sending, the request and its buffer belong to the NIC
     bool is_sending = false;
     std::coroutine_handle<> sender;
     MessageClient* client = nullptr;
     std::uint32_t index = 0;
-    // The reply that is waited for.
+    // State of the wait for a reply.
     bool is_waiting = false, is_answered = false, is_refused = false;
     ServerAddress to;
     std::uint32_t number = 0;
     Nanos deadline = 0;
     std::coroutine_handle<> parked;
-    // The reply's buffer, held until the next call.
+    // whether the buffer of the reply is held, until the next call
     bool holds = false;
     fabric::Received held;
-    std::map<std::uint32_t, std::uint32_t> last_number;  // by the server's index
+    // number of the last request to each server, by the server's index
+    std::map<std::uint32_t, std::uint32_t> last_number;
   };
   class Sent;
   class Park;
@@ -185,7 +192,7 @@ class MessageClient {
   fabric::Worker& worker_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
-  bool is_led_ = false;  // some lane receives for all
+  bool is_led_ = false;  // whether a coroutine of some lane receives for all lanes
   std::map<std::uint32_t, bool>
       incarnations_;  // incarnation bit of each server's node, as last seen in a reply
   MessageCounters counters_;
@@ -201,29 +208,29 @@ struct Incoming {
   MessageTag tag;
 };
 
-// What one server worker keeps.
+// The channel of one server worker.
 class MessageServer {
  public:
   static constexpr std::uint32_t most_kept = 16;
 
-  // `index` among its node's servers.
+  // `index`: number of the server worker among those of its node.
   MessageServer(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker,
                 std::uint32_t index);
 
-  // The next request to execute. Repeated ones are answered here.
+  // Waits for the next request that has to be executed. Repeated requests are answered without returning.
   [[nodiscard]] coro::Task<Incoming> next(Nanos deadline = fabric::forever);
   // The buffer of the next reply.
   [[nodiscard]] coro::Task<std::byte*> reply_buffer();
-  // Sends the first `length` bytes of the reply buffer. The request's buffer goes back to the pool.
+  // Sends the first `length` bytes of the reply buffer. The request's buffer is posted again.
   void reply(const Incoming& to, std::uint32_t length);
-  // No reply: as if its connection had broken before.
+  // Gives no reply, as if the connection had broken before.
   void drop(const Incoming& request);
-  // Waits for what runs alongside; before the worker's main ends.
+  // Waits for the coroutines that the server started; to be called before the worker's main coroutine ends.
   [[nodiscard]] coro::Task<void> close();
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 
  private:
-  // The last request of a lane, and the reply to it if it is small.
+  // The last request of a lane, and the reply to it if it is small enough to be kept.
   struct Last {
     bool is_known = false, is_kept = false, client_incarnation = false;
     std::uint32_t number = 0, length = 0;

@@ -1,4 +1,4 @@
-// Requests and replies over the simulator and this machine's memory: pairing, lanes, losses, repetition.
+// Tests requests and replies on sim and shm: pairing, lanes, losses, repeated requests.
 #include "common/rpc/message_channel.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::unique_ptr<fabric::Fabric> make_fabric(const Setting& setting) {
       {.nodes = setting.shape.nodes, .seed = 3, .faults = setting.faults, .hardware = "connectx3-56g-ib"});
 }
 
-// Servers add up what they are told and answer with the request's word plus one.
+// Servers that add up the words of requests, and reply with the request's word plus one.
 class Office {
  public:
   explicit Office(const Setting& setting) : shape(setting.shape), fabric(make_fabric(setting)) {
@@ -104,7 +104,7 @@ struct Answers {
   fabric::OpStats stats;
 };
 
-// One lane's requests, to every server in turn; each of another word.
+// Sends one lane's requests to every server in turn, each with a different word.
 coro::Task<void> ask(Office* office, MessageClient* client, std::uint32_t lane, std::uint64_t first,
                      std::uint64_t count, Answers* out) {
   const std::uint32_t length = office->shape.request_bytes;
@@ -214,7 +214,7 @@ TEST_P(OnFabric, EveryLaneGetsItsOwnReplies) {
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::Values("sim", "shm"),
                          [](const auto& info) { return std::string(info.param); });
 
-// A tenth of the messages is lost either way: each request is executed once all the same.
+// A tenth of the messages is lost in either direction, and each request is still executed once.
 TEST(Losses, ARequestIsSentAgainAndExecutedOnce) {
   for (const Transport transport : {Transport::uc, Transport::ud}) {
     Setting setting{.shape = shape_of(transport)};
@@ -232,7 +232,7 @@ TEST(Losses, ARequestIsSentAgainAndExecutedOnce) {
   }
 }
 
-// Without the table, or where a reply is too large to be kept, a request that comes twice is executed twice.
+// Without the table, or if a reply is too large to be kept, a request that arrives twice is executed twice.
 TEST(Losses, WhatIsNotKeptIsExecutedAgain) {
   for (const bool is_large : {true, false}) {
     Setting setting{.shape = shape_of(Transport::ud)};
@@ -257,7 +257,7 @@ TEST(Losses, ADroppedRequestIsExecutedWhenItComesAgain) {
   EXPECT_GT(answers.retries, 50u);
 }
 
-// A connection that breaks, both ways, is made anew.
+// A broken connection is made anew in both directions.
 TEST(Losses, ConnectionsComeBack) {
   Setting setting{.shape = shape_of(Transport::rc)};
   for (Nanos at = millisecond / 10; at < 1'000 * millisecond; at += 100 * millisecond) {
@@ -291,7 +291,7 @@ TEST(Losses, NobodyAnswersForADeadServer) {
   EXPECT_EQ(answers.none, 4u);
 }
 
-// One request as a client would send it to worker 0 of node 1, but for one thing.
+// Sends a request as a client would to worker 0 of node 1, with one field changed by the caller.
 coro::Task<void> send_as_is(Office* office, fabric::WorkRequest request) {
   fabric::Worker& worker = *office->clients[0];
   request.verb = fabric::Verb::send;
@@ -335,7 +335,7 @@ TEST(Strays, AreNotExecuted) {
   }
 }
 
-// Payload alone, both ways; nothing for a request to the own node.
+// A request counts its payload and its reply's; a request to the node itself counts no bytes.
 TEST(Counts, ARequestIsItsBytesAndItsReplys) {
   Setting setting{.shape = shape_of(Transport::rc, 2)};
   setting.shape.client_workers = setting.shape.server_workers = setting.shape.window = 1;

@@ -9,7 +9,7 @@ namespace loch::rpc {
 
 using fabric::Transport;
 
-// Waits until the NIC has given the lane's request back.
+// Waits until the NIC has completed the lane's SEND.
 class MessageClient::Sent {
  public:
   explicit Sent(Lane* lane) : lane_(lane) {}
@@ -21,7 +21,7 @@ class MessageClient::Sent {
   Lane* lane_;
 };
 
-// Waits while another lane receives for all.
+// Waits while another lane receives for all lanes.
 class MessageClient::Park {
  public:
   explicit Park(Lane* lane) : lane_(lane) {}
@@ -75,7 +75,7 @@ coro::Task<bool> MessageClient::connect(fabric::NodeId peer, Nanos deadline) {
   co_return is_back;
 }
 
-// False: it failed, or may have.
+// Sends a request; false: it failed or may have failed.
 coro::Task<bool> MessageClient::send(Lane* lane, MessageTag tag, std::uint32_t length,
                                      fabric::OpStats* stats) {
   const std::uint64_t slot = std::uint64_t{worker_.index()} * shape_.window + lane->index;
@@ -148,7 +148,7 @@ coro::Task<Reply> MessageClient::call(std::uint32_t lane, ServerAddress to, std:
   co_return reply;
 }
 
-// One of the lanes that wait receives for all of them; the others are parked.
+// One of the waiting lanes receives for all of them, while the others are suspended.
 coro::Task<void> MessageClient::await_reply(Lane* lane, Nanos deadline) {
   lane->deadline = deadline;
   while (!lane->is_answered && worker_.now() < deadline && !worker_.stopping()) {

@@ -10,7 +10,7 @@ namespace loch::rpc {
 
 using fabric::Transport;
 
-// Waits until the NIC has given the next reply buffer back.
+// Waits until the NIC has completed the SEND of the next reply buffer.
 class MessageServer::BufferFree {
  public:
   explicit BufferFree(MessageServer* server) : server_(server) {}
@@ -71,7 +71,8 @@ MessageServer::Last& MessageServer::last_of(const fabric::Received& message, std
 }
 
 MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) const {
-  constexpr std::uint32_t held_back = 64;  // further behind is a client that started anew
+  // a number further behind than this belongs to a client that was started anew
+  constexpr std::uint32_t held_back = 64;
   const bool is_its =
       last.client_incarnation == tag.client_incarnation || shape_.flaws.ignores_client_incarnation;
   if (!last.is_known || !is_its) return Verdict::execute;
@@ -124,7 +125,7 @@ coro::Task<Incoming> MessageServer::next(Nanos deadline) {
   }
 }
 
-// An incarnation ago it may have been executed.
+// Refuses a request that was addressed to this node's earlier incarnation, which may have executed it.
 coro::Task<void> MessageServer::refuse(Incoming request) {
   std::byte* const out = co_await reply_buffer();
   static_cast<void>(out);
@@ -170,7 +171,7 @@ void MessageServer::drop(const Incoming& request) {
   repost(request.message);
 }
 
-// Sends what is in the next reply buffer, if its client can be reached; else the client asks again.
+// Sends the next reply buffer if the client can be reached; otherwise the client will repeat its request.
 void MessageServer::transmit(const fabric::Received& to, MessageTag tag, std::uint32_t length) {
   if (shape_.transport == Transport::rc && !worker_.connected(to.from)) {
     LOCH_PROBE("rpc.message.reply-unsent");

@@ -1,4 +1,5 @@
-// Collects what a worker's slots post in a turn, and sends it as lists with one doorbell each.
+// Collects the requests that a worker's slots post in one turn, and posts them in lists with one doorbell
+// each.
 #include "common/rpc/posting.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ PostingLists::Entry* PostingLists::Queue::pop() {
   return entry;
 }
 
-// Suspends until the entry is retired.
+// Suspends until the entry's request has ended.
 class PostingLists::Retired {
  public:
   explicit Retired(Entry& entry) : entry_(entry) {}
@@ -154,8 +155,8 @@ void PostingLists::finish(Entry& entry) {
     worker_.run_queue().push(std::exchange(entry.waiter, {}));
 }
 
-// Everything in front of a completed request is retired with it; but not what is in front of a signaled
-// one that is still to complete: a request that failed at once overtakes those.
+// When a signaled request completes, all requests before it on its queue pair have ended, except those before
+// another signaled request whose completion is still missing: a request that failed at once overtakes those.
 void PostingLists::completed(fabric::CompletionSink* sink, fabric::WorkRequest& /*done*/) {
   Entry& done = *static_cast<Entry*>(sink);
   PostingLists& lists = *done.lists;
@@ -172,7 +173,7 @@ void PostingLists::completed(fabric::CompletionSink* sink, fabric::WorkRequest& 
       lists.finish(*retired);
     } while (retired != signaled);
   }
-  // Posts requests that found the send queue full before.
+  // Posts requests that did not fit into the send queue before.
   if (lists.waiting_ > 0 && !lists.is_flush_coming_) lists.flush();
 }
 

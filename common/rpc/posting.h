@@ -23,9 +23,9 @@
 namespace loch::rpc {
 
 struct PostingShape {
-  std::uint32_t list_most = 32;     // work requests behind one doorbell; 1: a doorbell each
-  std::uint32_t signal_every = 32;  // at most a quarter of the send queue is ever unsignaled in a row
-  std::uint8_t lanes = 1;           // queue pairs to each peer
+  std::uint32_t list_most = 32;     // work requests that are posted with one doorbell
+  std::uint32_t signal_every = 32;  // one request in so many is signaled; at most a quarter of the send queue
+  std::uint8_t lanes = 1;           // number of queue pairs to each peer
 };
 
 struct PostingCounts {
@@ -42,8 +42,8 @@ class PostingLists {
   // turn and waits until it has completed: by its own completion or, as an unsignaled request does, by a
   // later one on its queue pair. An atomic's old word is in the result.
   [[nodiscard]] coro::Task<fabric::Completion> execute(fabric::WorkRequest request);
-  // Posts the request at the end of this turn and does not wait for it: UC and UD, with data that is
-  // inline or none. Nobody hears what became of it.
+  // Posts the request at the end of this turn without waiting for it: for UC and UD, with inlined data or
+  // none. Nothing tells whether it was executed.
   [[nodiscard]] coro::Task<void> send(fabric::WorkRequest request);
 
   [[nodiscard]] const PostingCounts& counts() const { return counts_; }
@@ -56,7 +56,7 @@ class PostingLists {
     Entry* next = nullptr;
     PostingLists* lists = nullptr;
     Line* line = nullptr;
-    bool is_pooled = false;  // made by send(): returns to the pool when its completion came
+    bool is_pooled = false;  // made by send(), and returned to the pool when its request has ended
     bool is_done = false;
   };
   struct Queue {
@@ -65,13 +65,13 @@ class PostingLists {
     void push(Entry* entry);
     [[nodiscard]] Entry* pop();
   };
-  // One queue pair: what was posted on it and is not retired.
+  // One queue pair, with its requests that have not ended.
   struct Line {
     Queue posted;
     std::uint32_t outstanding = 0;
     std::uint32_t since_signaled = 0;
   };
-  // The lanes to one peer; datagrams share theirs.
+  // The lanes to one peer; lanes of datagrams are common to all peers.
   struct Peer {
     fabric::Transport transport = fabric::Transport::rc;
     fabric::NodeId node = 0;
@@ -82,10 +82,11 @@ class PostingLists {
   };
   class Retired;
 
-  // Adds the entry to its peer's list. True for the first one of a turn: it flushes at the turn's end.
+  // Adds the entry to its peer's list. Returns true for the first entry of a turn, which has to flush at the
+  // end of the turn.
   [[nodiscard]] bool add(Entry& entry);
   void flush();
-  // One doorbell's worth; false where no lane has room.
+  // Posts one list; false if no lane has room.
   bool post_list(Peer& peer);
   void finish(Entry& entry);
   static void completed(fabric::CompletionSink* sink, fabric::WorkRequest& done);
@@ -94,7 +95,7 @@ class PostingLists {
 
   fabric::Worker& worker_;
   PostingShape shape_;
-  std::uint32_t room_;  // requests that one queue pair may hold
+  std::uint32_t room_;  // requests that may be outstanding on one queue pair
   std::deque<Peer> peers_;
   std::deque<Entry> pool_;
   Queue free_;

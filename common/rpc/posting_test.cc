@@ -1,4 +1,4 @@
-// Tests that slots share doorbells and completions, and what a failed request takes with it.
+// Tests that slots share doorbells and completions, and which requests end with a failed one.
 #include "common/rpc/posting.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::unique_ptr<fabric::Fabric> open(const std::string& name, double rc_error = 
   return support::make_fabric(name, options);
 }
 
-// One worker on node 0 with many slots, and a region on node 1.
+// One worker with many slots on node 0, and a region on node 1.
 struct Bench {
   Bench(const std::string& name, const PostingShape& with, double rc_error = 0)
       : fabric(open(name, rc_error)), shape(with) {
@@ -92,7 +92,7 @@ TEST_P(Posting, SlotsShareDoorbellsAndCompletions) {
   const auto end = bench.fabric->run();
   ASSERT_TRUE(end.has_value());
   ASSERT_EQ(*end, fabric::RunEnd::finished);
-  // Every addition returned its own old word.
+  // Every addition has to return an old word of its own.
   std::vector<bool> seen(1'600);
   ASSERT_EQ(bench.numbers.size(), 1'600u);
   for (const std::uint64_t number : bench.numbers) {
@@ -103,8 +103,8 @@ TEST_P(Posting, SlotsShareDoorbellsAndCompletions) {
   EXPECT_EQ(fabric::load_word(bench.memory[1]->at(64)), 1'600u);
   const PostingCounts& counts = bench.lists->counts();
   EXPECT_EQ(counts.requests, 1'600u);
-  EXPECT_EQ(counts.lists, 200u);     // always 8 together: they went together and came back together
-  EXPECT_EQ(counts.signaled, 200u);  // the last of each
+  EXPECT_EQ(counts.lists, 200u);     // eight requests are posted together, and complete together
+  EXPECT_EQ(counts.signaled, 200u);  // the last request of each list
 }
 
 TEST_P(Posting, MoreSlotsThanAQueuePairHolds) {

@@ -30,11 +30,11 @@ namespace loch::rpc {
   return (bytes + to - 1) / to * to;
 }
 
-// The slots of one direction.
+// The layout of the slots of one direction.
 class SlotShape {
  public:
-  // For messages of up to `message_bytes` (a multiple of 8). The largest begins with `value_bytes` of
-  // value (a multiple of 8; 0: none), of which memory keeps `kept_value_bytes`.
+  // For messages of up to `message_bytes` (a multiple of 8). The largest message begins with a value of
+  // `value_bytes` (a multiple of 8; 0: none), of which memory stores `kept_value_bytes`.
   SlotShape(std::uint32_t message_bytes, std::uint32_t value_bytes, std::uint32_t kept_value_bytes)
       : message_bytes_(message_bytes), slot_bytes_(round_up(message_bytes, 64)) {
     LOCH_CHECK(message_bytes % 8 == 0 && value_bytes % 8 == 0 && value_bytes < message_bytes,
@@ -58,7 +58,7 @@ class SlotShape {
   fabric::Elision elision_;
 };
 
-// Rows of slots in one region, from its first byte on.
+// Rows of slots in one region, beginning with its first byte.
 class SlotGrid {
  public:
   SlotGrid(const SlotShape& shape, std::uint32_t rows, std::uint32_t columns)
@@ -78,7 +78,7 @@ class SlotGrid {
   [[nodiscard]] std::uint64_t slot(std::uint32_t row, std::uint32_t column) const {
     return (std::uint64_t{row} * columns_ + column) * shape_.slot_bytes();
   }
-  // The offset at which a message of `bytes` bytes begins, and that of the polled word.
+  // The offset of the first byte of a message of `bytes` bytes, and that of the polled word.
   [[nodiscard]] std::uint64_t message(std::uint32_t row, std::uint32_t column, std::uint32_t bytes) const {
     return slot(row, column) + shape_.start(bytes);
   }
@@ -86,7 +86,7 @@ class SlotGrid {
     return slot(row, column) + shape_.word_at();
   }
 
-  // All slots of a row, by column.
+  // The polled words of all slots of a row, by column.
   [[nodiscard]] fabric::WatchSet watch(const fabric::Region& region, std::uint32_t row,
                                        bool (*ready)(void* context, std::uint32_t column, std::uint64_t word),
                                        void* context) const {
@@ -104,8 +104,8 @@ class SlotGrid {
   std::uint32_t columns_;
 };
 
-// The participating nodes: all nodes both serve and ask, or the first `server_nodes` serve and the others
-// ask.
+// The nodes that take part: all nodes are servers and clients, or the first `server_nodes` are servers and
+// the others clients.
 struct Parties {
   std::uint32_t nodes = 1;
   std::uint32_t servers = 1;  // server workers per node
@@ -117,11 +117,11 @@ struct Parties {
   [[nodiscard]] bool serves(fabric::NodeId node) const { return node < serving_nodes(); }
   [[nodiscard]] bool asks(fabric::NodeId node) const { return node >= server_nodes; }
 
-  [[nodiscard]] std::uint32_t lanes() const { return clients * window; }  // a node
+  [[nodiscard]] std::uint32_t lanes() const { return clients * window; }  // lanes of a node
   [[nodiscard]] std::uint32_t lane(std::uint32_t client, std::uint32_t window_slot) const {
     return client * window + window_slot;
   }
-  // Columns of a request region: the lanes of the whole cluster.
+  // Columns of a request region: one for each lane of the whole cluster.
   [[nodiscard]] std::uint32_t columns() const { return (nodes - server_nodes) * lanes(); }
   [[nodiscard]] std::uint32_t column(fabric::NodeId node, std::uint32_t lane) const {
     return (node - server_nodes) * lanes() + lane;
@@ -130,7 +130,7 @@ struct Parties {
     return static_cast<fabric::NodeId>(server_nodes + column / lanes());
   }
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t column) const { return column % lanes(); }
-  // Rows of a reply region: the server workers of the whole cluster.
+  // Rows of a reply region: one for each server worker of the whole cluster.
   [[nodiscard]] std::uint32_t rows() const { return serving_nodes() * servers; }
   [[nodiscard]] std::uint32_t row(fabric::NodeId node, std::uint32_t server) const {
     return node * servers + server;

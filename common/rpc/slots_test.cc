@@ -18,7 +18,7 @@ TEST(SlotShape, RightAlignsMessagesInWholeCacheLines) {
   EXPECT_FALSE(shape.elision().on()) << "every byte of the value is kept";
 }
 
-// The value's stamp, and all that is not value, is kept of the largest message.
+// Of the largest message, memory stores the value's stamp and every byte behind the value.
 TEST(SlotShape, KeepsTheStampAndEverythingBehindTheValue) {
   const std::uint32_t value = 16384, message = value + 152;
   const SlotShape shape(message, value, 32);

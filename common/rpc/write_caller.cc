@@ -1,4 +1,4 @@
-// Sends a client's request by WRITE, waits for the reply, and repeats the request where none comes.
+// Sends a client's request by WRITE, waits for the reply, and repeats the request if none comes.
 #include "common/rpc/write_caller.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 namespace loch::rpc {
 namespace {
 
-// Between two looks at a frame whose trailer came before its body.
+// ns between two checks of a frame whose trailer arrived before its body
 constexpr Nanos look_again_after = 100;
 
-// A clock may be behind zero, by less than this.
+// a clock may show less than 0, by less than this
 constexpr Nanos behind_zero = Nanos{1} << 40;
 
 }  // namespace

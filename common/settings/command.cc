@@ -76,7 +76,8 @@ class Reader {
     return found == command_.flags.end() ? nullptr : &*found;
   }
 
-  // The word that follows, unless it is a flag. A boolean takes it where it cannot be an operand.
+  // The next word, if it can be this flag's value: it does not begin with a dash, and for a boolean flag the
+  // command has no operands that it could be instead.
   std::optional<std::string> next_value(const Flag& flag) {
     const bool is_boolean = flag.setting.type == Type::boolean;
     if (is_boolean && !command_.operands.empty()) return std::nullopt;
@@ -134,13 +135,13 @@ class Reader {
 
 constexpr std::size_t line_width = 100, widest_head = 34;
 
-// In columns of a terminal: bytes that go on with a character of UTF-8 take none.
+// Number of terminal columns: the continuation bytes of a UTF-8 character take none.
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// Words, in lines that begin at `column`; the first one where `used` columns are taken.
+// Breaks text into lines that begin at `column`; `used` columns of the first line are occupied already.
 std::string wrapped(std::string_view text, std::size_t column, std::size_t used) {
   std::string out;
   std::size_t at = used;
@@ -178,7 +179,7 @@ std::string head_of(const Flag& flag) {
   return out;
 }
 
-// In brackets, where the placeholder and the type do not say it: " [1…8 cores]".
+// The range in brackets, such as " [1…8 cores]", unless placeholder and type tell it already.
 std::string bracketed(const Setting& setting) {
   std::string range = range_text(setting);
   if (const auto gap = range.find(" … "); gap != std::string::npos) range.replace(gap, 5, "…");
@@ -187,7 +188,7 @@ std::string bracketed(const Setting& setting) {
   return fmt::format(" [{}{}{}]", range, setting.unit.empty() ? "" : " ", setting.unit);
 }
 
-// "how many seeds [≥ 1] (1000)".
+// Help text with range and default: "how many seeds [≥ 1] (1000)".
 std::string explained(const Flag& flag) {
   const Setting& setting = flag.setting;
   std::string out = meaning(setting);
@@ -197,7 +198,8 @@ std::string explained(const Flag& flag) {
   return out;
 }
 
-// One line, and those that it goes on in.
+// The entry of one flag in --help: its name and the text that explains it, continued on further lines at
+// `column`.
 std::string help_line(const std::string& head, const std::string& text, std::size_t column) {
   const std::size_t width = width_of(head);
   const std::string gap =

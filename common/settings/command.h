@@ -1,5 +1,5 @@
-// A command's flags and operands as one table: its parser, --help, error messages, `loch-bench describe`,
-// docs/settings.md and the completion of bash come from it.
+// A command's flags and operands as one table, from which its parser, --help, error messages, `loch-bench
+// describe`, docs/settings.md and shell completion are made.
 #pragma once
 
 #include <map>
@@ -14,68 +14,72 @@
 namespace loch::settings {
 
 struct Flag {
-  Setting setting;  // `key` is the name without --; `aliases` are taken as well
+  Setting setting;  // `key` is the flag's name without --; `aliases` are further names
   Place place = {};
-  bool is_list = false;            // each time that it is given counts; else the last one does
-  bool is_value_optional = false;  // --suite or --suite FILE; without a value its place is left alone
-  // It means something beside one of these flags alone.
+  bool is_list = false;  // every value that is given counts, in order; otherwise only the last one
+  // the flag may be given without a value (--suite, --suite FILE); its variable then stays as it is
+  bool is_value_optional = false;
+  // Keys of flags of which at least one has to be given as well; empty: none.
   std::vector<std::string> goes_with = {};
-  char letter = '\0';  // a short form
+  char letter = '\0';  // the short form, such as 'j' of -j; '\0': none
 };
 
-// A word that belongs to no flag. Its setting's key stands for it in the usage ("PROTOCOL").
+// An argument that belongs to no flag. The usage line names it by its setting's key ("PROTOCOL").
 struct Operand {
   Setting setting;
   bool is_required = true;
-  bool is_repeated = false;  // the last one: takes all that follow as well
+  bool is_repeated = false;  // allowed for the last operand: it takes all remaining arguments
 };
 
 struct Command {
   std::string name;                // "fuzz"
-  std::vector<std::string> usage;  // what follows "loch fuzz ", one form a line
+  std::vector<std::string> usage;  // the forms of the command line, each without "loch fuzz "
   std::string about;               // what it does, in whole sentences; --help breaks its lines
   std::vector<Operand> operands = {};
   std::vector<Flag> flags = {};
-  std::string rest = {};   // what stands behind --: "COMMAND"; empty: nothing does
-  std::string notes = {};  // said behind the flags
-  std::vector<std::pair<std::string, std::string>> statuses = {};  // exit status, when
-  std::string example = {};                                        // after "loch "
-  std::string program = "loch";                                    // "loch-bench" where ./loch has it not
+  // name of the arguments behind a bare --, such as "COMMAND"; empty: the command takes none
+  std::string rest = {};
+  std::string notes = {};  // paragraph that --help prints after the flags
+  std::vector<std::pair<std::string, std::string>> statuses = {};  // exit status, and when it is returned
+  std::string example = {};                                        // an example command line without "loch "
+  // the program's name in messages: "loch-bench" for commands that ./loch does not offer
+  std::string program = "loch";
 };
 
-// What was on the command line.
+// The arguments that a command line gave.
 struct Given {
-  std::map<std::string, std::vector<std::string>> texts;  // by key, in their order; empty: without a value
+  // values by the flag's or operand's key, in their order; an empty text: given without a value
+  std::map<std::string, std::vector<std::string>> texts;
   std::vector<std::string> words;
-  std::vector<std::string> rest;  // behind --
+  std::vector<std::string> rest;  // the arguments behind a bare --
   [[nodiscard]] bool has(const std::string& key) const { return texts.contains(key); }
 };
 
-// The flag of this key or alias, or nullptr.
+// The flag with this key or alias; nullptr if there is none.
 [[nodiscard]] const Flag* find_flag(const Command& command, std::string_view key);
-// "--sed: no such flag; did you mean --seeds?"; `word` with its dashes.
+// The error for an unknown flag `word` (dashes included): "--sed: no such flag; did you mean --seeds?".
 [[nodiscard]] std::string unknown_flag(const Command& command, const std::string& word);
 
-// Stores every default in its place, and then what the arguments say. Takes --key VALUE and --key=VALUE; of
+// Stores every default in its variable, and then the given values. Takes --key VALUE and --key=VALUE; for
 // booleans --key and --key=BOOL, and --key BOOL where the command has no operands. The error is one line that
 // names the flag and what was expected.
 [[nodiscard]] Result<Given> parse(const Command& command, const std::vector<std::string>& arguments);
 
-// The table without the places of its flags, which may be gone.
+// A copy of the table without pointers to variables, which may not exist any more.
 [[nodiscard]] Command without_places(Command command);
 
-// Do they hold --help or -h, before --?
+// Whether the arguments before a bare -- include --help or -h.
 [[nodiscard]] bool asks_for_help(const std::vector<std::string>& arguments);
 
-// Usage, flags with ranges and defaults, exit statuses, an example.
+// The text of --help: usage, flags with ranges and defaults, exit statuses, an example.
 [[nodiscard]] std::string help(const Command& command);
 
 // Prints what is wrong as "loch fuzz: …" to standard error. Returns 2, the exit status of bad input.
 [[nodiscard]] int refuse(const Command& command, const std::string& message);
 
-// "--a, --b or --c".
+// Joins names of flags for a message: "--a, --b or --c".
 [[nodiscard]] std::string list_of_flags(const std::vector<std::string>& keys);
-// A setting's help as a page or a line of --help has it: with where its values are listed.
+// A setting's help text, with the `loch list` command that names its values, if there is one.
 [[nodiscard]] std::string meaning(const Setting& setting);
 
 }  // namespace loch::settings

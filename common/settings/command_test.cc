@@ -1,4 +1,5 @@
-// A command's table: what is parsed where, what is refused in which words, and what --help makes of it.
+// Tests tables of commands: what is parsed into which variable, what is refused with which message, and the
+// --help text.
 #include "common/settings/command.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Writes a setting's value to its place and reads it from there.
+// Writes a setting's value to its variable, and reads it from there.
 #include "common/settings/place.h"
 
 #include <type_traits>
@@ -6,7 +6,7 @@
 namespace loch::settings {
 namespace {
 
-// What of a Value a variable of type T is kept as.
+// The alternative of Value that holds a variable of type T.
 template <typename T>
 using Kept = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::int64_t, T>;
 

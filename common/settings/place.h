@@ -1,4 +1,4 @@
-// Where a setting's value goes: a variable of one of the types that options are kept in.
+// Pointers to the variables that hold settings' values.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 
 namespace loch::settings {
 
-// A boolean that its flag switches off: --no-reduction.
+// A boolean variable that its flag sets to false, such as --no-reduction.
 struct Off {
   bool* place;
 };
 
-// monostate: nowhere; the value is checked all the same. A list takes one text more each time.
+// Where a value is stored. monostate: nowhere; the value is checked all the same. A list gets one more text
+// for each value.
 using Place = std::variant<std::monostate, bool*, std::uint32_t*, std::int32_t*, std::uint64_t*, Nanos*,
                            double*, std::string*, std::optional<bool>*, std::optional<std::uint32_t>*,
                            std::optional<Nanos>*, std::optional<double>*, Off, std::vector<std::string>*>;
 
-// `value` is what parse() made of a setting whose type fits the place.
+// Writes a value to its variable. `value` is a result of parse() for a setting whose type fits the variable.
 void store(const Place& place, const Value& value);
-// nullopt: nothing is there, or it is a list.
+// Reads the variable back; nullopt if there is none, or if it is a list.
 [[nodiscard]] std::optional<Value> stored(const Place& place);
 
 }  // namespace loch::settings

@@ -1,4 +1,4 @@
-// Parses the text of a setting by its type, and says what it takes.
+// Parses the text of a setting by its type, and describes the accepted values.
 #include "common/settings/setting.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace loch::settings {
 namespace {
 
-constexpr double unbounded = 1e18;  // beyond it a maximum says only that the type has one
+constexpr double unbounded = 1e18;  // a maximum from here on stands for "no maximum"
 
 std::optional<double> real_of(std::string_view text) {
   double value = 0;
@@ -24,7 +24,7 @@ std::optional<double> real_of(std::string_view text) {
   return value;
 }
 
-// "1000", "-3", and counts as people write them: "1M".
+// Parses an integer such as "1000" or "-3", or one with a suffix, such as "1M".
 std::optional<std::int64_t> whole_of(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -34,7 +34,7 @@ std::optional<std::int64_t> whole_of(std::string_view text) {
   return static_cast<std::int64_t>(*size);
 }
 
-// The value without its range.
+// Parses the text by the setting's type, without checking its range.
 std::optional<Value> read(const Setting& setting, std::string_view text) {
   switch (setting.type) {
     case Type::boolean:
@@ -85,7 +85,7 @@ bool is_number(Type type) {
   return type == Type::integer || type == Type::real || type == Type::size || type == Type::duration;
 }
 
-// As the end of an error message.
+// Describes the accepted values for the end of an error message.
 std::string expected_range(const Setting& setting) {
   const std::string least = bound_text(setting, setting.minimum);
   if (setting.maximum >= unbounded) return fmt::format("of at least {}", least);

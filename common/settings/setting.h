@@ -13,81 +13,84 @@
 
 namespace loch::settings {
 
-// text: any text, such as a path; may be empty. file: the path of a file that is read. output: of one that is
-// written.
+// text: any text, such as a path; may be empty. file: path of a file that the program reads. output: path of
+// a file that it writes.
 enum class Type : std::uint8_t { boolean, integer, real, size, duration, choice, text, file, output };
 [[nodiscard]] std::string_view name(Type type);
 
 // What a setting is for, so that a fuzzer can set it without knowing its name.
 enum class Role : std::uint8_t {
-  none,               // only its `fuzz_values` count
-  load_factor,        // share of a table's slots that its largest number of keys fills
-  hash_functions,     // slots that a key can be in
-  initial_slots,      // size at which a table that grows begins
-  spare_entries,      // entries beyond the keys, at least
-  expiry,             // age at which operations end and entries may be used again
-  clock_margin,       // skew of clocks that reuse allows for
-  background_period,  // how often the background looks
+  none,               // no role: the fuzzer draws from `fuzz_values` only
+  load_factor,        // share of the table's slots that are in use when it holds its largest number of keys
+  hash_functions,     // number of slots that a key can be in
+  initial_slots,      // size that a growing table starts with
+  spare_entries,      // least number of entries beyond one for each key
+  expiry,             // age at which operations are given up and entries may be reused
+  clock_margin,       // largest skew between clocks that reuse of entries allows for
+  background_period,  // interval between two runs of the background work
   cache,              // a client-side cache, on or off
   cache_share,        // the cache's capacity as a share of the keys
   backoff_cap,        // longest wait between attempts
   reconnect_timeout,  // how long reconnecting is tried
-  attempts,           // attempts per operation before it gives up
-  first_number,       // where a counter that wraps begins
-  reply_timeout,      // how long a reply is waited for before its request is sent again
-  give_up,            // how long before an unanswered request is given up
-  search_depth,       // keys that one insertion may move to make room
+  attempts,           // attempts of one operation before it reports a conflict
+  first_number,       // first number of a counter that wraps around
+  reply_timeout,      // time without a reply after which a request is sent again
+  give_up,            // time without a reply after which an operation is given up
+  search_depth,       // most keys that one insertion may move to make room
   file,               // a file that the protocol writes; empty: none
 };
 [[nodiscard]] std::string_view name(Role role);
 
 struct Setting {
-  std::string key;  // "value-size", "nessie.filter-bits"
+  std::string key;  // the name, such as "value-size" or "nessie.filter-bits"
   Type type = Type::integer;
-  std::string initial;  // the default, as people write it ("7", "2us", "true", "hardened"); empty: none
-  std::string help;     // one line, with unit and paper section
-  std::vector<std::string> choices;    // Type::choice
-  double minimum = 0, maximum = 9e18;  // integer, real, size (bytes), duration (ns)
-  // The default where all nodes are one real machine's, with one clock and no network between (shm);
-  // empty: `initial`.
+  std::string initial;  // the default as text, such as "7", "2us", "true", "hardened"; empty: none
+  std::string help;     // one line of explanation, with unit and section of the paper
+  std::vector<std::string> choices;    // the accepted values of a Type::choice
+  double minimum = 0, maximum = 9e18;  // range of an integer, real, size (bytes) or duration (ns)
+  // The default on shm, where all nodes share one real machine and its clock and no network lies between
+  // them; empty: `initial`.
   std::string initial_on_one_machine = {};
   Role role = Role::none;
-  // Roles none and search_depth: values that a fuzz run may draw, one as likely as another, the default with
-  // half of the chances. Only what the protocol claims to stay correct under.
+  // For roles none and search_depth: values that the fuzzer may draw, all equally likely; it keeps the
+  // default in half of the cases. Only values under which the protocol claims to be correct.
   std::vector<std::string> fuzz_values = {};
-  std::string placeholder = {};           // of its value in --help ("BYTES"); empty: by its type
-  std::string unit = {};                  // of a number, where the type does not say: "ns/B", "W"
-  std::string source = {};                // where a number comes from
-  std::vector<std::string> aliases = {};  // other and former names, which are accepted
-  std::string named_by = {};              // what `loch list` calls its values: "protocols"
+  std::string placeholder = {};  // name of the value in --help, such as "BYTES"; empty: derived from the type
+  std::string unit = {};         // unit of a number where the type does not imply it: "ns/B", "W"
+  std::string source = {};       // the publication or measurement that a number comes from
+  std::vector<std::string> aliases = {};  // other or former names that are also accepted
+  std::string named_by = {};  // the list that `loch list` prints of the values, such as "protocols"
 };
 
-// A setting of a type that has no choices.
+// Makes a setting of any type but choice.
 [[nodiscard]] Setting of(Type type, std::string key, std::string initial, std::string help,
                          double minimum = 0, double maximum = 9e18);
-// One of these, of which the first is the default.
+// Makes a setting of type choice; the first of `choices` is the default.
 [[nodiscard]] Setting choice(std::string key, std::vector<std::string> choices, std::string help,
                              std::string placeholder = {});
-// The same with a text of its own for its value in --help.
+// A copy of the setting with this placeholder for its value in --help.
 [[nodiscard]] Setting shown(Setting setting, std::string placeholder);
-// The same, also accepted under this name.
+// A copy of the setting that is also accepted under the name `alias`.
 [[nodiscard]] Setting also(std::string alias, Setting setting);
-// The same, counted in this unit.
+// A copy of the setting whose number is counted in `unit`.
 [[nodiscard]] Setting in_unit(Setting setting, std::string unit);
-// The same, whose values `loch list` names under this name.
+// A copy of the setting whose values `loch list` prints under the name `named_by`.
 [[nodiscard]] Setting listed(Setting setting, std::string named_by);
 
-using Value = std::variant<bool, std::int64_t, double, std::string>;  // sizes are bytes, durations ns
+// a parsed value; sizes are in bytes, durations in ns
+using Value = std::variant<bool, std::int64_t, double, std::string>;
 
-// The value, or one line that names the key and says what was expected: `key: "text" is not …`.
+// Parses and checks a value. The error is one line that names the key and what was expected: `key: "text" is
+// not …`.
 [[nodiscard]] Result<Value> parse(const Setting& setting, std::string_view text);
-// What parse() takes, as the end of such a line: "a whole number from 1 to 1024".
+// Describes the values that parse() accepts, for the end of an error message: "a whole number from 1 to
+// 1024".
 [[nodiscard]] std::string expected(const Setting& setting);
-// "BYTES", "a|b|c": what stands for the value in --help.
+// The name of the value in --help: "BYTES", "a|b|c".
 [[nodiscard]] std::string placeholder(const Setting& setting);
-// What a number may be, or the choices: "1 … 1G", "≥ 1", "near, far"; empty of other types.
+// The range or the choices as text: "1 … 1G", "≥ 1", "near, far"; empty for other types.
 [[nodiscard]] std::string range_text(const Setting& setting);
-// A number of the setting's range, in its unit: 4096 bytes are "4K".
+// Formats one bound of the setting's range in its unit: 4096 bytes as "4K".
 [[nodiscard]] std::string bound_text(const Setting& setting, double bound);
 
 }  // namespace loch::settings

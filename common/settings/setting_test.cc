@@ -1,4 +1,4 @@
-// Settings: what each type takes, refuses and says.
+// Tests what each type of setting accepts and refuses, and with which messages.
 #include "common/settings/setting.h"
 
 #include <gtest/gtest.h>

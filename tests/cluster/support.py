@@ -1,4 +1,5 @@
-"""Shared by the tests of the machine: ./loch, a folder for each test, and a computer made of files."""
+"""Support for the tests of doctor and softroce: calls of ./loch in a folder per test, and a fake machine made of
+files."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ LOCH = str(ROOT / "loch")
 
 
 class InAFolder(unittest.TestCase):
-    """Each test has a folder of its own and is in it."""
+    """A test case whose tests run in a temporary folder of their own."""
 
     def setUp(self) -> None:
         holder = tempfile.TemporaryDirectory(prefix="loch-cluster-")
@@ -35,7 +36,8 @@ class InAFolder(unittest.TestCase):
         )
 
     def assert_refused(self, done: subprocess.CompletedProcess[bytes], *names: str) -> None:
-        """Bad input: status 2, nothing on standard output, one line that holds each of `names`."""
+        """Asserts a refusal of bad input: status 2, nothing on standard output, one line that contains each of
+        `names`."""
         said = done.stderr.decode()
         self.assertEqual((done.returncode, done.stdout), (2, b""), said)
         self.assertEqual(len(said.strip().splitlines()), 1, said)
@@ -44,7 +46,7 @@ class InAFolder(unittest.TestCase):
 
 
 class FakeMachine:
-    """A computer as probe.py sees one: files below a folder."""
+    """A fake machine for probe.py: a folder with files below sys, proc and dev, and with the output of programs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -65,7 +67,7 @@ class FakeMachine:
     def device(
         self, name: str, node_type: str = "1: CA", atomic: str = "ATOMIC_HCA (0)", reads: int = 16, **ports: Any
     ) -> None:
-        """An RDMA device; `p1=dict(…)` describes port 1, see port()."""
+        """Adds an RDMA device to the fake machine; `p1=dict(…)` describes its port 1, see port()."""
         number = len(self.said)
         self.file(f"sys/class/infiniband/{name}/node_type", node_type + "\n")
         self.file(f"sys/class/infiniband_verbs/uverbs{number}/ibdev", name + "\n")

@@ -1,4 +1,4 @@
-"""./loch doctor on computers made of files."""
+"""Tests of ./loch doctor on fake machines made of files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unittest
 from support import FakeMachine, InAFolder
 
 IPV4, ULA, LINK_LOCAL = "0000:0000:0000:0000:0000:ffff:0a00:0001", "fd00::7", "fe80::21a:4aff:fe16:151"
-# As a ConnectX lists them: each address first as RoCE v1, then as RoCE v2.
+# GIDs in the order in which a ConnectX NIC lists them: each address first as RoCE v1, then as RoCE v2.
 CONNECTX = ((LINK_LOCAL, "IB/RoCE v1"), (LINK_LOCAL, "RoCE v2"), (IPV4, "IB/RoCE v1"), (IPV4, "RoCE v2"))
 
 
@@ -182,7 +182,8 @@ class Hostfile(InAFolder):
         self.assert_refused(self.loch("doctor", "--jsn"), "--jsn")
 
     def stand_in_for_ssh(self, body: str) -> str:
-        """A PATH whose ssh runs `body`, with the host in $host and the remote command in $remote."""
+        """Makes a fake ssh that runs `body`, with the host in $host and the remote command in $remote; returns a PATH
+        with it."""
         (self.folder / "bin").mkdir()
         script = self.folder / "bin/ssh"
         script.write_text(f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nhost=$2 remote=$3\n{body}\n')

@@ -1,4 +1,4 @@
-"""./loch softroce as far as it goes without starting a machine, and the Ethernet between machines."""
+"""Tests of ./loch softroce that start no machine: its flags, ./loch inside a machine, and the Ethernet switch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Flags(InAFolder):
 
 
 class Inside(InAFolder):
-    """./loch in such a machine, which it knows by LOCH_MACHINES: nothing is installed or built there."""
+    """./loch inside a Soft-RoCE machine, which it recognizes by LOCH_MACHINES, neither installs nor builds anything."""
 
     def test_nothing_is_built_or_installed(self) -> None:
         inside: dict[str, Any] = {"LOCH_MACHINES": "/dev/null", "LOCH_BUILD": str(self.folder / "build")}
@@ -49,7 +49,7 @@ class Inside(InAFolder):
         program.chmod(0o755)
         done = self.loch("list", "fabrics", LOCH_MACHINES="/dev/null", LOCH_BUILD=str(self.folder / "build"))
         self.assertEqual((done.returncode, done.stdout), (0, b"as it was: list fabrics\n"), done.stderr.decode())
-        self.assertEqual(len(list(self.folder.rglob("*"))), 4)  # the program and its folders
+        self.assertEqual(len(list(self.folder.rglob("*"))), 4)  # loch-bench and the three folders above it
 
 
 class Ethernet(unittest.TestCase):

@@ -1,4 +1,5 @@
-"""Three machines on one network: a launcher over them, RDMA between two, and one that crashes."""
+"""Tests with three Soft-RoCE machines on one network: mpirun over them, RDMA between two of them, and a machine that
+crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A load on three machines of which one loses its process, and then itself: the others end, and say who is gone."""
+"""Tests with three Soft-RoCE machines under load, of which one first loses its process and then crashes: the other two
+finish and name the lost node."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ from support import ROOT, InAFolder
 
 BENCH = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 LOST_AFTER_S = 20
-# Long enough that the loss, also of a silent machine, is noticed while the load goes on: scrub follows the load.
+# Seconds of load: long enough that the loss, even of a machine that falls silent, is noticed before the load ends.
+# The scrub runs after the load.
 LOAD_S = {"child": 20, "machine": 45}
-# From the death to the result: at most the load and this, for fence, scrub, declaration, the scrub after it, and gathering:
-# an emulated request to a node that is gone takes seconds to fail.
+# Seconds between the death and the result, beyond the load: for fencing, scrub, declaration of the loss, a second
+# scrub, and collecting the result. A request to a dead node takes seconds to fail in an emulated machine.
 MARGIN_S = 90
-# The line of tools/loch/runner/launch.py, under which no rank ends with another.
+# The mpirun command line of tools/loch/runner/launch.py, with which no rank is ended because another rank died.
 SCRIPT = r"""
 say() { echo "$1 $EPOCHREALTIME" >>times; }
 launch() {
@@ -43,7 +45,7 @@ lose() {
   say "$1-dead"
   "$2"
   await "$1.json" && say "$1-result"
-  # Where a machine is lost mpirun never ends (docs/cluster.md); the runner ends it too.
+  # After the loss of a machine mpirun never ends (docs/cluster.md), so it is killed here, as the runner does.
   for ((tries = 0; tries < 100; tries++)); do
     kill -0 $mpirun 2>/dev/null || break
     read -r -t 0.2 -u 9
@@ -54,8 +56,8 @@ lose() {
 }
 kill_child() { echo now >"$TMPDIR/kill-child"; }
 kill_machine() { echo kill 3 >"$LOCH_MACHINES"; }
-# Waits there, since a new connection takes an emulated machine seconds. The newest of a rank's two is its child.
-# Both ends of the pipe are open, or ssh would not begin before there is something to read.
+# Connects to machine 2 now, since an emulated machine takes seconds to connect, and kills there when told to. Of a rank's
+# two processes the newer one is its child. The pipe is open for writing as well, so that ssh does not wait for a writer.
 ssh loch2 'read -r; pkill -9 -n -x loch-bench' <&8 &
 lose child kill_child "$CHILD_LOAD"
 lose machine kill_machine "$MACHINE_LOAD"
@@ -106,8 +108,9 @@ class Losses(InAFolder):
         got = json.loads(self.read(f"{case}.json"))
         self.assertEqual(got["lost_nodes"], [victim], said)
         self.assertEqual((got["run_end"], got["operations"]["corrupt"]), ("finished", 0), said)
-        # Its memory went with its process, or its machine: it was fenced, a scrub could not reach all, it was declared
-        # lost, every survivor was told, and what it had held elsewhere was scrubbed after that. Nothing was left over.
+        # The victim's memory is lost with its process or machine: the victim is fenced, a scrub cannot reach all
+        # copies, the victim is declared lost, every survivor is notified, and its remaining entries on other nodes are
+        # scrubbed. No entry is left unrepaired.
         self.assertEqual(got["declared_lost"], [victim], said)
         self.assertTrue(any(f"node {victim} was declared lost" in note for note in got["notes"]), said)
         self.assertFalse([note for note in got["notes"] if "not repaired" in note or "not be fenced" in note], said)

@@ -1,4 +1,4 @@
-"""One machine with a Soft-RoCE NIC: what a command sees there, and how it is ended."""
+"""Tests with one Soft-RoCE machine: the environment of the command in it, and the ways in which it ends."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ exit 43
 
 class OneMachine(InAFolder):
     def left_over(self) -> list[str]:
-        """Files of this test's runs; other people's may be under way."""
+        """Leftover files of runs that this test started; files of other tests' runs are ignored."""
         here, found = str(self.folder.resolve()), []
         for path in glob.glob("/tmp/loch-softroce-*/folder"):
             try:
                 found += [path] if Path(path).read_text() == here else []
             except OSError:
-                continue  # another run's, over by now
+                continue  # another run removed its folder in the meantime
         return found
 
     def children(self, running: subprocess.Popen[bytes]) -> list[str]:

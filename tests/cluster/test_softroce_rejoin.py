@@ -1,4 +1,4 @@
-"""A node of three, on one Soft-RoCE device, is killed in the midst of its requests and comes back with new memory."""
+"""Test of three nodes on one Soft-RoCE device: one is killed with requests outstanding, and rejoins with new memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What other fabrics are asked, asked of libibverbs, in one machine with a Soft-RoCE NIC: the fabric suites (conformance,
-litmus, messages lost on the way), protocols over them, and whole runs whose histories are checked.
+"""Runs the test suites of the fabrics over libibverbs, in one machine with a Soft-RoCE NIC: the fabric suites
+(conformance, litmus, lost messages), protocols, and whole runs whose histories are checked.
 
-LOCH_SOFTROCE=short (./loch test sets it where CI is set) asks each thing once; otherwise everything is asked.
+With LOCH_SOFTROCE=short (set by ./loch test where CI is set) each suite runs once in a short form.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from support import LOCH, ROOT
 RELEASE = Path(os.environ.get("LOCH_RELEASE") or ROOT / "build/release")
 BENCH = str(RELEASE / "bin/loch-bench")
 IS_SHORT = os.environ.get("LOCH_SOFTROCE") == "short"
-# The test gives up after ten minutes; without KVM and with others at work, 230 a second have been seen.
+# The stress test has a limit of ten minutes; without KVM on a busy host, 230 operations a second have been measured.
 STRESS_OPERATIONS = os.environ.get("LOCH_STRESS_OPERATIONS") or ("20000" if IS_SHORT else "100000")
-# Prints a line for each thing that ran: its name, its exit status, the seconds that it took.
+# Shell script for the machine; prints a line for each step: its name, its exit status, and the seconds that it took.
 SCRIPT = r"""
 export LOCH_TEST_VERBS=1 LOCH_HOME="$ROOT"
 step() {
@@ -49,7 +49,8 @@ done
 
 
 def storing_protocols() -> dict[str, str]:
-    """What each claims, in the checker's words. Emulations store nothing; baselines bring a network of their own."""
+    """The storing protocols with the consistency that each claims; emulations store nothing, and baselines do not use
+    the NIC."""
     listed = subprocess.run([BENCH, "list", "protocols", "--json"], capture_output=True, check=True)
     return {
         each["name"]: each["consistency"]
@@ -59,7 +60,7 @@ def storing_protocols() -> dict[str, str]:
 
 
 def runs_of(protocol: str) -> list[str]:
-    """The steps that run a protocol: alone, with UD replies on several queue pairs, in two processes."""
+    """The names of the steps that run a protocol: alone, for HERD with several UD queue pairs, and in two processes."""
     return [
         f"{protocol}-1",
         *(["herd-lanes"] if protocol == "herd" else []),
@@ -73,7 +74,7 @@ def protocols_in_two() -> list[str]:
 
 
 class OverVerbs(unittest.TestCase):
-    """One machine runs everything; each test looks at a part of what came of it."""
+    """All steps run in one machine; each test checks the output of some of them."""
 
     folder: Path
     said: Any

@@ -1,4 +1,5 @@
-// Every kept input of one fuzzer, in every build; linked with that fuzzer's source (loch_corpus_test).
+// Runs a fuzzer on every input of its corpus, in every build; linked with that fuzzer's source
+// (loch_corpus_test).
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""What the tests reached: coverage.py SOURCE BUILD prints lines and branches by folder and writes pages to BUILD/html.
+"""Test coverage: coverage.py SOURCE BUILD prints covered lines and branches by folder and writes pages to BUILD/html.
 
-BUILD is a build of the coverage preset after its tests, with their counts in BUILD/profiles. Tests and what only tests
-link are left out, and so is code that a killed process ran: it never writes its counts.
+BUILD is a build of the coverage preset in which the tests have run, with their counters in BUILD/profiles. Tests and
+code that only tests link are left out. Code that ran in a killed process is not counted, as the process wrote no
+counters.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ COUNTS = ("lines", "branches")
 
 
 def programs(build: Path) -> list[Path]:
-    """The executables of the build; the program itself first."""
+    """The executables of the build, loch-bench first."""
     found = [
         path
         for path in build.rglob("*")
@@ -39,7 +40,7 @@ def run(*command: str) -> bytes:
 
 
 def by_module(summary: dict, source: Path) -> dict[str, dict[str, list[int]]]:
-    """For each folder of sources: what llvm-cov counted as covered, and of how many."""
+    """For each folder of sources, by llvm-cov's counters: [covered, total] lines and branches."""
     modules: dict[str, dict[str, list[int]]] = defaultdict(lambda: {count: [0, 0] for count in COUNTS})
     for file in summary["data"][0]["files"]:
         if re.search(LEFT_OUT, file["filename"]):

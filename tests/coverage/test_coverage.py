@@ -1,4 +1,5 @@
-"""Coverage is summed by folder, without tests, from what llvm-cov exports; and a build without counts is said to be one."""
+"""Tests of coverage.py: totals by folder without tests, from llvm-cov's export; a build without counters is reported as
+one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The table of docs/simulator.md: what each stage of a request costs, by the comments of the functions that compute it.
+"""The table of docs/simulator.md: what each stage of a request costs, from the comments of the functions that compute
+it.
 
-    tests/docs/stages.py --draw    writes it into the page (tools/regenerate)
+  tests/docs/stages.py --draw    writes the table into the page (tools/regenerate)
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Function(NamedTuple):
 
 
 def functions(text: str) -> Iterator[Function]:
-    """The free functions of a header. Of a comment, what is indented is the formula, what follows "Source:" the source."""
+    """The free functions of a header. In a function's comment, indented lines are the formula; text after "Source:" is
+    the source."""
     stage, comment = "", list[str]()
     for line in text.splitlines():
         if heading := HEADING.match(line):
@@ -53,7 +55,7 @@ def all_functions() -> list[Function]:
 
 
 def incomplete(found: list[Function]) -> list[str]:
-    """What a function does not say of itself."""
+    """Which parts (stage, description, formula, source) the comments of functions lack."""
     parts = ("stage", "what", "formula", "source")
     return [f"{each.name} has no {part}" for each in found for part in parts if not getattr(each, part)]
 
@@ -71,7 +73,7 @@ def table(found: list[Function]) -> str:
 
 
 def drawn(page: str, found: list[Function]) -> str:
-    """The page with the table of these functions."""
+    """The page with its table replaced by the table of these functions."""
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

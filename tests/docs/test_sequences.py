@@ -1,4 +1,5 @@
-"""docs/protocols: every protocol has a page with a sequence diagram, and the diagram is that of today's trace."""
+"""Tests of docs/protocols: every protocol has a page with a sequence diagram that agrees with the trace of a run
+today."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ DRAW = "./loch sequence --all --out docs/protocols/figures"
 
 
 def own_protocols() -> list[str]:
-    """The protocols of the tree: a build may have others in it (LOCH_PROTOCOLS), and their pages are in their folders."""
+    """The protocols of this tree, without those that LOCH_PROTOCOLS adds: they have their pages in their own
+    folders."""
     index = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[`([\w-]+)`\]", index, re.M)
     outside = os.environ.get("LOCH_PROTOCOLS")
@@ -50,7 +52,7 @@ class Pages(unittest.TestCase):
 
 
 class Diagrams(unittest.TestCase):
-    """That the drawing says what the trace says, and that a change of the protocol changes it."""
+    """The diagrams show the requests of the trace, and differ if the protocol's requests differ."""
 
     def test_another_protocol_is_drawn_otherwise(self) -> None:
         shown = (PAGES / "figures/nessie.svg").read_text(encoding="utf-8")
@@ -58,7 +60,8 @@ class Diagrams(unittest.TestCase):
         self.assertNotEqual(shown, sequence.diagram("nessie", ["--value-size", "1025"], PROGRAM))
 
     def test_arrows_are_the_counted_work_requests(self) -> None:
-        """Of NessieSD each operation is a WRITE and a WRITE back, and the result counts the same."""
+        """Each operation of NessieSD is drawn as a request WRITE and a reply WRITE, as many as the result of the run
+        counts."""
         with tempfile.TemporaryDirectory() as folder:
             words = [
                 PROGRAM,

@@ -1,4 +1,5 @@
-"""docs/simulator.md: the table of what stages cost is that of the functions that compute it, each of which is used."""
+"""Tests of the table in docs/simulator.md: it agrees with the functions that compute stages' costs, and each is
+called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A tree that holds ./loch and its package alone, with stand-ins for what it starts: nothing real is installed or built."""
+"""A source tree with only ./loch and its package, and fake programs for all that it starts, so nothing is built or
+installed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any
 from support import ROOT, EndToEnd
 
 PROGRAM = r"""#!/bin/sh
-# What `cmake --build` leaves: says with which words and surroundings it was started.
+# The fake loch-bench that the fake `cmake --build` makes: prints its arguments and parts of its environment.
 echo "built: $*"
 echo "home: $LOCH_HOME"
 echo "tunables: $GLIBC_TUNABLES"
@@ -60,7 +61,7 @@ printf '\n100%% tests passed, 0 tests failed out of 1\n\nTotal Test time (real) 
 
 
 class SmallTree(EndToEnd):
-    """Each test has such a tree, and stand-ins before everything else in PATH."""
+    """A test case whose tests have a small tree of their own, with the fake programs first in PATH."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -111,7 +112,8 @@ class SmallTree(EndToEnd):
         )
 
     def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
-        """In a session of its own, Ctrl-C as a terminal would have it."""
+        """Starts ./loch in a new session, with SIGINT enabled, so that a test can send it Ctrl-C as a terminal
+        would."""
         return subprocess.Popen(
             [str(self.tree / "loch"), *words],
             cwd=self.folder,
@@ -125,7 +127,7 @@ class SmallTree(EndToEnd):
         )
 
     def calls(self, what: str) -> list[str]:
-        """Process numbers of the stand-ins that were started with that in their line."""
+        """Process numbers of the started fake programs whose command line contains `what`."""
         lines = (self.folder / "calls").read_text(encoding="utf-8").splitlines()
         return [line.partition(" ")[0] for line in lines if what in line]
 

@@ -1,4 +1,5 @@
-"""Shared by the end-to-end tests: the binary under test, a folder for each test, and how bad input must end."""
+"""Support for the end-to-end tests: calls of loch-bench in a folder per test, and assertions on results and
+refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
-# Small enough for a second, large enough for every path of a GET and a PUT.
+# Flags of a run that takes a second and covers every path of a GET and a PUT.
 SIM = [
     "bench",
     "--protocol",
@@ -56,7 +57,7 @@ SHM = [
 
 
 class EndToEnd(unittest.TestCase):
-    """Each test has a folder of its own and is in it."""
+    """A test case whose tests run in a temporary folder of their own."""
 
     def setUp(self) -> None:
         holder = tempfile.TemporaryDirectory(prefix="loch-e2e-")
@@ -78,13 +79,14 @@ class EndToEnd(unittest.TestCase):
         return self.call([BINARY, *arguments], timeout)
 
     def result(self, *arguments: str, timeout: float = 120) -> dict:
-        """The result of a run that must succeed."""
+        """The JSON result of a loch-bench run that must succeed."""
         done = self.loch(*arguments, timeout=timeout)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
     def assert_refused(self, done: subprocess.CompletedProcess[str], *names: str) -> None:
-        """Bad input: status 2, nothing on standard output, one line that holds each of `names`."""
+        """Asserts a refusal of bad input: status 2, nothing on standard output, one line that contains each of
+        `names`."""
         shown = f"{done.args}: status {done.returncode}\n{done.stdout[:500]}{done.stderr[:2000]}"
         self.assertEqual(done.returncode, 2, shown)
         self.assertEqual(done.stdout, "", shown)
@@ -98,7 +100,7 @@ class EndToEnd(unittest.TestCase):
 
 
 def without(arguments: list[str], flag: str) -> list[str]:
-    """The arguments less one flag and its value."""
+    """The arguments without one flag and its value."""
     if flag not in arguments:
         return arguments
     at = arguments.index(flag)

@@ -1,4 +1,4 @@
-"""Background CPU workers: by themselves, alongside a command, and beside points in real time and simulated."""
+"""Tests of background CPU workers: alone, next to a command, and next to real-time and simulated points."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CpuLoad(EndToEnd):
         self.assertGreater(load["hashes"], 0)
         self.assertGreater(load["cpu_share"], 0)
         self.assertLessEqual(load["cpu_share"], 1.05)
-        # The background workers' window is the point's but for how long a busy machine takes to read both ends.
+        # The workers' rate is over their own window, which differs from the point's by delays of a busy machine.
         hashes_per_s = load["hashes"] / point["duration_s"]
         self.assertTrue(hashes_per_s / 2 < load["hashes_per_s"] < hashes_per_s * 2)
         self.assertAlmostEqual(load["cores_used"], 2 * load["cpu_share"])
@@ -88,7 +88,7 @@ class CpuLoad(EndToEnd):
         separate = self.loch(*SHM, "--hogs", "1", "--hog-pin", "separate", "--pin")
         if cores == 1:
             self.assert_refused(separate, "--hog-pin separate")
-        else:  # one client worker a node, all nodes' on core 0
+        else:  # the client workers of all nodes are pinned to core 0
             self.assertEqual(separate.returncode, 0, separate.stderr)
             self.assertNotIn("0", json.loads(separate.stdout)["hogs"]["cores"].replace("-", ",").split(","))
         everywhere = [str(cores) if SHM[i - 1] == "--clients" else word for i, word in enumerate(SHM)]
@@ -97,10 +97,11 @@ class CpuLoad(EndToEnd):
         )
 
     def test_simulated_background_workers_are_told_alike(self) -> None:
-        longer = without(without(SIM, "--warmup"), "--duration")  # one starts within a period of the scheduler, 24 ms
+        # a simulated background worker may start one scheduling period (24 ms) late
+        longer = without(without(SIM, "--warmup"), "--duration")
         point = self.result(*longer, "--warmup", "30ms", "--duration", "2ms", "--hogs", "1")
         self.assertEqual((point["hogs"]["workers"], point["hogs"]["machines"], point["window"]), (1, 3, None))
-        self.assertAlmostEqual(point["hogs"]["cpu_share"], 1.0, places=2)  # cores enough for all
+        self.assertAlmostEqual(point["hogs"]["cpu_share"], 1.0, places=2)  # each machine has more cores than workers
         self.assertAlmostEqual(point["hogs"]["cores_used"], 3.0, places=1)
         self.assertGreater(point["hogs"]["hashes"], 0)
         self.assertEqual(self.result(*SIM)["hogs"]["workers"], 0)

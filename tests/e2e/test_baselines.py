@@ -1,4 +1,4 @@
-"""memcached and Redis under `loch bench`: clean runs, several processes, and nothing left behind, however it ends."""
+"""Tests of memcached and Redis under `loch bench`: clean runs, several processes, and no process left after any end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def flags(system: str, *more: str) -> list[str]:
 
 
 def missing(system: str) -> str | None:
-    """Why this machine does not run the system; None when it does."""
+    """Why the server of `system` cannot run on this machine; None if it can."""
     done = subprocess.run([BINARY, *flags(system, "--operations", "10")], capture_output=True, text=True, check=False)
     return done.stderr.strip() if "is not on this machine" in done.stderr else None
 
@@ -48,7 +48,7 @@ WHY_NOT = {system: missing(system) for system in SYSTEMS}
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes started by this one, and by those."""
+    """The processes that process `pid` has started, and their descendants."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
             below = [int(word) for word in listed.read().split()]
@@ -67,7 +67,7 @@ def is_running(pid: int) -> bool:
 
 class Baselines(EndToEnd):
     def each(self) -> list[str]:
-        """The systems of this machine; says why another is left out."""
+        """The systems whose servers run on this machine; prints why others are skipped."""
         for system, why in WHY_NOT.items():
             if why:
                 print(f"without {system}: {why}")
@@ -146,7 +146,7 @@ class Baselines(EndToEnd):
                 time.sleep(0.3)
                 started = descendants(run.pid)
                 self.assertEqual(len(started), 2)
-                os.killpg(run.pid, how)  # as Ctrl-C does
+                os.killpg(run.pid, how)  # Ctrl-C on a terminal also signals the whole process group
                 run.communicate(timeout=20)
                 while any(is_running(pid) for pid in started) and time.monotonic() < deadline:
                     time.sleep(0.02)
@@ -175,7 +175,7 @@ class Baselines(EndToEnd):
         for system in SYSTEMS:
             done = self.call([BINARY, *flags(system)], PATH="/nowhere")
             if done.returncode == 0:
-                continue  # ./loch brought one
+                continue  # ./loch has unpacked this server into the build folder, where loch-bench finds it
             self.assert_refused(done, f"--{system}.binary", "is not on this machine")
 
     def test_the_model_says_that_it_is_one(self) -> None:

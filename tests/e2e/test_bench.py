@@ -1,4 +1,4 @@
-"""One point on each fabric: what the result says, and that a seed decides a simulation."""
+"""Tests of `loch bench` on each fabric: the contents of the result, and that a seed determines a simulation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Bench(EndToEnd):
         self.assertNotEqual(first["sim"]["trace_hash"], other["sim"]["trace_hash"])
 
     def test_a_put_costs_what_the_paper_says(self) -> None:
-        # 2017, section 6: with three hash functions at least 5 READs and 1 CAS of index entries.
+        # Nessie (2017, section 6): with three hash functions a PUT takes at least 5 READs and 1 CAS of index entries.
         put = self.result(*SIM, "--get", "0")["verbs"]["per_put"]
         self.assertGreaterEqual(put["index_read"], 5)
         self.assertGreaterEqual(put["index_cas"], 1)
@@ -31,17 +31,18 @@ class Bench(EndToEnd):
     def test_the_value_of_a_put_stays_at_home(self) -> None:
         small = self.result(*SIM, "--get", "0", "--set", "value-size=256")["wire_bytes"]["payload_per_put"]
         large = self.result(*SIM, "--get", "0", "--set", "value-size=16K")["wire_bytes"]["payload_per_put"]
-        # Header READs of old entries do not grow with the value; the value itself would add 16 KB.
+        # A PUT reads headers of old entries, whose size does not depend on the value; moving the value would add 16 KB.
         self.assertLess(large, small + 1000)
 
     def test_a_get_moves_its_value(self) -> None:
         got = self.result(*SIM, "--get", "1", "--set", "value-size=4K", "--nessie.cache", "false")
-        # Two of three entries are remote, and a filter collision may move one more.
+        # On 3 nodes two of three entries are remote, and a filter collision may fetch one more entry.
         self.assertGreater(got["wire_bytes"]["payload_per_get"], 4096 * 2 / 3 * 0.9)
         self.assertLess(got["wire_bytes"]["payload_per_get"], 4096 * 1.2)
 
     def test_a_rate_that_waiting_decides_says_so(self) -> None:
-        # Entries that were replaced rest for an expiry period; a long run uses all spare ones up.
+        # Replaced entries are reused only after an expiry period, so a long run with few spare entries uses all of them
+        # up.
         crowd = [
             "bench",
             "--protocol",
@@ -69,7 +70,7 @@ class Bench(EndToEnd):
             self.assertEqual(got["protocol_counters"]["back_pressure"] > 0.01 * got["operations"]["total"], waits)
 
     def test_the_length_of_a_run_is_no_setting(self) -> None:
-        """With defaults a store has the spare entries that its run needs."""
+        """With default options the number of spare entries suffices for runs of any length."""
         for protocol, clients, servers in (("nessie", 12, 0), ("nessie-hy", 10, 2), ("nessie-sd", 10, 2)):
             rates = []
             for span in ("2ms", "20ms"):
@@ -127,7 +128,7 @@ class Bench(EndToEnd):
             while True:
                 try:
                     more = os.read(ours, 4096)
-                except OSError:  # the other end is closed
+                except OSError:  # reading the terminal fails once the process has closed its end
                     break
                 if not more:
                     break
@@ -197,7 +198,7 @@ class Bench(EndToEnd):
         self.assertAlmostEqual(operations["get"] / operations["total"], 0.9, delta=0.05)
 
     def accesses(self, *flags: str) -> dict[int, Counter[str]]:
-        """Of a run of 8,000 GETs of 100 records by 4 clients: how often each client asked for which key."""
+        """Runs 8,000 GETs of 100 records by 4 clients; returns how often each client asked for each key."""
         self.result(
             "bench",
             "--protocol",
@@ -237,7 +238,8 @@ class Bench(EndToEnd):
         total = sum(asked.values())
         hot = sum(count for _, count in asked.most_common(10))
         self.assertAlmostEqual(hot / total, 0.7, delta=0.03)
-        # Within both parts keys are alike: the tenth hot one has as much as a tenth of the hot share, or nearly.
+        # Keys of the hot part are equally likely, as are those of the cold part: the tenth hot key has about a tenth of
+        # the hot share (7 %), the eleventh key is cold.
         self.assertGreater(asked.most_common(10)[-1][1], 0.05 * total)
         self.assertLess(asked.most_common(11)[-1][1], 0.01 * total)
 
@@ -250,7 +252,8 @@ class Bench(EndToEnd):
         most = self.accesses("--distribution", "locality", "--locality", "0.6")
         for client, asked in most.items():
             mine = sum(asked[key] for key in own[client]) / sum(asked.values())
-            self.assertAlmostEqual(mine, 0.6 + 0.4 / 4, delta=0.05)  # 0 is uniform access (2015, 6)
+            # the other 40 % are uniform, so a quarter of them is local; locality 0 is uniform access (2015, section 6)
+            self.assertAlmostEqual(mine, 0.6 + 0.4 / 4, delta=0.05)
 
     def test_verified_gets_are_counted_and_none_is_corrupt(self) -> None:
         for fabric in (SIM, SHM):
@@ -265,7 +268,7 @@ class Bench(EndToEnd):
         self.assertEqual((many["keys"], got["config"]["multi_get"]), (4, 4))
         self.assertEqual(got["operations"]["corrupt"], 0)
         self.assertGreater(got["operations"]["verified"], 0)
-        # GETs of the last batches may end outside the window, or inside it while their batch does not.
+        # At the edges of the measured time, some GETs of a batch may be counted while the batch is not, or the reverse.
         self.assertAlmostEqual(4 * many["batches"], got["operations"]["get"], delta=0.02 * got["operations"]["get"])
         self.assertAlmostEqual(4 * many["batches_per_s"], got["throughput_ops_s"], delta=0.02 * got["throughput_ops_s"])
         self.assertGreater(many["latency_us"]["mean"], got["latency_us"]["get"]["mean"])
@@ -287,7 +290,7 @@ class Bench(EndToEnd):
         operations, mix = got["operations"], got["config"]["mix"]
         self.assertEqual((mix["insert_if_absent"], mix["put"]), (0.5, 0))
         self.assertEqual(operations["put"], 0)
-        # All keys are there at first, and come and go from then on.
+        # All keys are present at first; deletes and inserts then change which are.
         self.assertGreater(operations["exists"], 0.1 * operations["insert_if_absent"])
         self.assertLess(operations["exists"], 0.95 * operations["insert_if_absent"])
         told = ("ok", "not_found", "exists", "conflict", "timeout", "error")
@@ -328,7 +331,8 @@ class Bench(EndToEnd):
         self.assertEqual([one["seed"] for one in many], [5, 6, 7])
 
     def test_a_small_table_takes_the_puts_of_a_real_machine(self) -> None:
-        puts = without(SHM, "--duration") + ["--get", "0", "--duration", "1500ms"]  # beyond the paper's expiry period
+        # 1500 ms is longer than the paper's expiry period, so replaced entries are reused
+        puts = without(SHM, "--duration") + ["--get", "0", "--duration", "1500ms"]
         got = self.result(*puts)
         self.assertEqual(got["operations"]["table_full"], 0)
         self.assertEqual(

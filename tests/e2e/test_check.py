@@ -1,4 +1,4 @@
-"""Histories: recorded ones hold, a wrong one is found, an unreadable one is refused."""
+"""Tests of `loch check`: recorded histories pass, a wrong history is found, an unreadable one is refused."""
 
 from __future__ import annotations
 

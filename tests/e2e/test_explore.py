@@ -1,4 +1,5 @@
-"""Exploring from the command line: complete where the protocol holds, a trace where it does not, one line for bad input."""
+"""Tests of `loch explore`: it completes if the protocol is correct, prints a trace of a violation, and refuses bad
+input."""
 
 from __future__ import annotations
 

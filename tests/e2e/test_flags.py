@@ -1,4 +1,4 @@
-"""Bad input to the binary: one line that names flag or file and what was expected, status 2, nothing half-written."""
+"""Tests of bad input to loch-bench: one line with flag or file and what was expected, status 2, no output file left."""
 
 from __future__ import annotations
 

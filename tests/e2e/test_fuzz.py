@@ -1,4 +1,4 @@
-"""Fuzzing from the command line: quiet where the protocol holds, and a finding's line reruns it."""
+"""Tests of `loch fuzz`: no finding for a correct protocol, and the printed command line reproduces a finding."""
 
 from __future__ import annotations
 

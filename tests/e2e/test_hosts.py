@@ -1,6 +1,6 @@
-"""The control plane over several hosts, which are network namespaces: a host that vanishes, and mpirun itself.
+"""Tests of the control plane over several hosts, emulated by network namespaces: mpirun, and a host that disconnects.
 
-Needs root, `ip` and `unshare`; the ranks are launched by the line that the runner composes.
+Needs root, `ip` and `unshare`; the ranks are started with the runner's mpirun command line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from loch.runner import launch
 from loch.runner.grid import Point
 
 RANK = str(Path(BINARY).resolve().parents[1] / "common/cluster/control_rank")
-# What ssh would do: run a command on the named host.
+# Replaces ssh: runs a command in the network namespace of the named host.
 AGENT = """#!/bin/bash
 host=$1; shift
 exec ip netns exec "$host" unshare -u sh -c "hostname $host; exec $*"
@@ -29,7 +29,7 @@ exec ip netns exec "$host" unshare -u sh -c "hostname $host; exec $*"
 
 
 def missing() -> str | None:
-    """Why this cannot be run here; None when it can."""
+    """Why the tests cannot run on this machine; None if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for tool in ("mpirun", "ip", "unshare"):
@@ -80,7 +80,7 @@ class Hosts(EndToEnd):
         subprocess.run(["ip", *words], check=True, capture_output=True)
 
     def start(self, seconds: int) -> subprocess.Popen:
-        """The three ranks; returns when all of them have met."""
+        """Starts three ranks; returns once all of them have connected."""
         hostfile = self.folder / self.write("hosts", "".join(f"{name}\n" for name in self.hosts))
         where = launch.from_flags(str(hostfile), "10.77.0.0/24", {})
         assert where is not None
@@ -118,7 +118,7 @@ class Hosts(EndToEnd):
         return self.output.read_text(encoding="utf-8", errors="replace")
 
     def until(self, condition, seconds: float) -> float:
-        """Waits for the condition; returns how long that took."""
+        """Waits until the condition holds; returns the seconds that this took."""
         began = time.monotonic()
         while not condition():
             self.assertLess(time.monotonic() - began, seconds, self.text())
@@ -126,7 +126,7 @@ class Hosts(EndToEnd):
         return time.monotonic() - began
 
     def ranks(self) -> list[int]:
-        """Processes of this test's ranks that still live, workers and launchers."""
+        """The ranks of this test that still live, both worker processes and launchers."""
         named = [int(pid) for pair in re.findall(r"^rank \d pid (\d+) of (\d+)", self.text(), re.M) for pid in pair]
         return [pid for pid in named if self.is_rank(pid)]
 
@@ -137,7 +137,8 @@ class Hosts(EndToEnd):
             return False
 
     def end_all(self) -> None:
-        """Ranks and daemons: that of a vanished host would stay for long."""
+        """Kills the ranks and mpirun's daemons on all hosts; those of a disconnected host would otherwise stay for
+        long."""
         for name in self.hosts:
             done = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)
             for pid in done.stdout.split():
@@ -151,7 +152,7 @@ class Hosts(EndToEnd):
         self.assertGreater(noticed, 1.0)
         self.until(lambda: "end: [0,,2]" in self.text(), 30)
         self.assertIn(f"node 1 ({self.hosts[1]}) is lost: nothing was heard of it for 2s", self.text())
-        self.until(lambda: not self.ranks(), 20)  # the one that was cut off too
+        self.until(lambda: not self.ranks(), 20)  # the ranks end, including the one on the disconnected host
 
     def test_no_rank_outlives_mpirun(self) -> None:
         process = self.start(100)

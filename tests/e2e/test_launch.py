@@ -1,4 +1,4 @@
-"""Several processes over shared memory, as mpirun starts them."""
+"""Tests of runs over shared memory in several processes that mpirun starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ figure: {kind: bars, x: value_size, y: [latency_us.get.mean]}
 
 HAS_MPIRUN = shutil.which("mpirun") is not None
 ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-# A small table and many PUTs: room for the versions that wait for their expiry.
+# A small table and many PUTs, with enough spare entries for the versions that wait for their expiry.
 LOAD = [
     "bench",
     "--fabric",
@@ -57,12 +57,12 @@ LOAD = [
 
 
 def shared_memory() -> set[str]:
-    """The names of our objects in shared memory."""
+    """The names of Loch's shared memory objects in /dev/shm."""
     return {path.name for path in Path("/dev/shm").glob("loch.*")}
 
 
 class Started:
-    """A launch that goes on while the test looks at it."""
+    """A run under mpirun in the background, for a test that acts on its processes."""
 
     def __init__(self, folder: Path, ranks: int, *arguments: str) -> None:
         self.ranks = ranks
@@ -76,7 +76,7 @@ class Started:
         )
 
     def processes(self) -> dict[int, list[int]]:
-        """By rank: its supervisor and, once it runs, its child."""
+        """By rank: the process numbers of its supervisor and, once started, of the supervisor's child."""
         found: dict[int, list[int]] = {}
         for supervisor in children(self.mpirun.pid):
             try:
@@ -89,7 +89,8 @@ class Started:
         return found
 
     def wait_for_load(self, test: EndToEnd) -> dict[int, list[int]]:
-        """Returns once every client has written some of its history: the load is going on."""
+        """Waits until every rank has written part of its history, so that the load is running; returns the ranks'
+        processes."""
         folder = test.folder
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.mpirun.poll() is None:
@@ -106,7 +107,7 @@ class Started:
         test.fail(f"the load did not start: {self.end()}")
 
     def wait_for_thread(self, test: EndToEnd, rank: int) -> int:
-        """Where no history is written: the process of a rank, once its worker's thread runs."""
+        """Waits until a rank's worker thread runs, for runs without a history; returns the process number."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.mpirun.poll() is None:
             child = (self.processes().get(rank, []) + [0, 0])[1]
@@ -116,7 +117,7 @@ class Started:
         test.fail(f"the load did not start: {self.end()}")
 
     def end(self) -> tuple[int, str, str]:
-        """Waits; status and output."""
+        """Waits for mpirun to end; returns its status, standard output and standard error."""
         out, err = self.mpirun.communicate(timeout=120)
         return self.mpirun.returncode, out, err
 
@@ -129,14 +130,14 @@ def children(pid: int) -> list[int]:
 
 
 def assert_no_shared_memory(test: EndToEnd, before: set[str]) -> None:
-    deadline = time.monotonic() + 10  # a killed process may take a moment to end
+    deadline = time.monotonic() + 10  # a killed process may take a moment to end and to release its memory
     while shared_memory() - before and time.monotonic() < deadline:
         time.sleep(0.05)
     test.assertEqual(shared_memory() - before, set())
 
 
 def kill_client(test: EndToEnd, victim: int) -> None:
-    """One node's client process dies in the middle: the others go on, and one of them reports."""
+    """Kills one node's client process during the load; the other nodes finish, and one of them writes the result."""
     before = shared_memory()
     started = Started(
         test.folder,
@@ -173,7 +174,10 @@ def kill_client(test: EndToEnd, victim: int) -> None:
 
 
 def assert_repaired(test: EndToEnd, got: dict, victim: int) -> None:
-    """The dead one's entries were repaired while the load went on; its memory lives on, so that nothing is given up."""
+    """Asserts that the dead client's entries were repaired during the load, and that no node was declared lost.
+
+    The victim's memory survives its client process, so no data is lost.
+    """
     test.assertEqual(got["declared_lost"], [])
     test.assertFalse([note for note in got["notes"] if "repaired" in note or "fenced" in note], got["notes"])
     at = {event["event"]: event["t_s"] for event in got["events"] if event["node"] == victim}
@@ -181,11 +185,12 @@ def assert_repaired(test: EndToEnd, got: dict, victim: int) -> None:
     test.assertGreaterEqual(at["fence"] - at["kill"], 0.2)
     test.assertLessEqual(at["fence"], at["scrub"])
     test.assertLess(at["scrub"], at["scrub_end"])
-    # Every key of the sample can be written again; and the killed process's operations, which it told nobody, are there.
+    # At the end every probed key can be written; and the timeline includes operations of the killed process, which the
+    # totals lack.
     test.assertEqual(got["timeline"][-1]["unwritable_keys"], 0, got["timeline"])
     in_bins = sum(round(entry["ops_s"] * 0.1) for entry in got["timeline"])
     test.assertGreater(in_bins, got["operations"]["ok"] + got["operations"]["not_found"])
-    # Scrub counts the entries that it examined, so it did look for unfinished work of the dead client.
+    # The scrub examined entries, so it did look for unfinished operations of the dead client.
     test.assertGreater(got["scrub"]["entries_examined"] + got["scrub"].get("leaks_suspected", 0), 0, got["scrub"])
 
 

@@ -1,4 +1,4 @@
-"""./loch itself, as far as it goes without a real build: a stand-in for cmake takes a while and leaves a program."""
+"""Tests of ./loch with a fake cmake, which takes a while and leaves a fake loch-bench."""
 
 from __future__ import annotations
 
@@ -66,10 +66,11 @@ class Script(EndToEnd):
         self.assertEqual(self.call(["./linked", "--help"]).returncode, 0)
 
     def start(self, seconds: float) -> subprocess.Popen[str]:
-        """./loch list protocols in a fresh build folder, its build taking so long."""
+        """Starts `./loch list protocols` in a new build folder; the fake build takes `seconds`."""
         folder = self.folder / "bin"
         folder.mkdir(exist_ok=True)
-        for name, text in (("cmake", CMAKE), ("memcached", "#!/bin/sh\n")):  # no package is fetched inside the test
+        # the fake memcached keeps ./loch from downloading the package
+        for name, text in (("cmake", CMAKE), ("memcached", "#!/bin/sh\n")):
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         more = {
@@ -86,7 +87,7 @@ class Script(EndToEnd):
             stderr=subprocess.PIPE,
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )  # of a background job: ignored
+        )  # SIGINT is ignored in background jobs, so it is enabled again
 
     def builds(self) -> int:
         calls = self.folder / "calls"
@@ -101,7 +102,7 @@ class Script(EndToEnd):
     def test_an_interrupted_build_goes_on_next_time(self) -> None:
         first = self.start(60)
         self.wait_for_build()
-        os.killpg(first.pid, signal.SIGINT)  # as Ctrl-C does
+        os.killpg(first.pid, signal.SIGINT)  # sends SIGINT to the process group, as Ctrl-C on a terminal does
         out, err = first.communicate(timeout=20)
         self.assertEqual((first.returncode, out), (130, ""), err)
         self.assertIn("loch: interrupted; the next ./loch goes on", err)

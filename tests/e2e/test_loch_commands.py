@@ -1,4 +1,4 @@
-"""./loch by its commands: what each --help holds, what bash completes, and a machine that has no Python."""
+"""Tests of ./loch's commands: the contents of each --help, completion in bash, and a machine without Python."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Help(SmallTree):
 
 class Completion(EndToEnd):
     def complete(self, *words: str) -> list[str]:
-        """What bash offers in the place of the last word."""
+        """The words that bash offers as completions of the last of `words`."""
         asked = (
             'eval "$("$1" completion bash)"; shift; COMP_CWORD=$(($# - 1)); COMP_WORDS=("$@"); _loch; '
             'for each in "${COMPREPLY[@]}"; do printf "%s\\n" "$each"; done'
@@ -102,7 +102,7 @@ exec "$@"
 
 
 class WithoutPython(SmallTree):
-    """/usr/bin/python3 is hidden in a mount namespace of its own."""
+    """/usr/bin/python3 is hidden, in a mount namespace of the test's own."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -124,7 +124,7 @@ class WithoutPython(SmallTree):
         )
 
     def loch_without(self, *programs: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        """./loch --help, with these programs and no others in PATH."""
+        """Runs `./loch --help` with only these programs in PATH."""
         shutil.rmtree(self.stand_ins)
         for name in ("readlink", "id", "mktemp", "tail", "rm", "env", "umount", "sh"):
             found = shutil.which(name)

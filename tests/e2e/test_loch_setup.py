@@ -1,4 +1,4 @@
-"""What ./loch does before a command: packages, builds, the lock, and how each of them fails or is interrupted."""
+"""Tests of what ./loch does before a command: packages, builds, the lock, and their failures and interruptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Building(SmallTree):
         self.assertIn("built: list protocols\n", first.stdout)
         began = len(self.calls(""))
         with (self.folder / "build/lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # it does not wait for a build in progress either
+            # with an unchanged tree, ./loch does not even wait for another ./loch's build
+            fcntl.flock(lock, fcntl.LOCK_EX)
             again = self.small("list", "fabrics")
         self.assertEqual((again.returncode, again.stderr), (0, ""))
         self.assertIn("built: list fabrics\n", again.stdout)
@@ -84,7 +85,7 @@ class Building(SmallTree):
         said = done.stderr.splitlines()
         log = self.folder / "build/release.build.log"
         self.assertEqual(said[-2:], ["x.cc:1:1: error: no such thing", f"loch: the build failed ({log})"])
-        self.assertEqual(said[0], "line 22")  # 40 lines of what the compiler said, and none of ninja's own
+        self.assertEqual(said[0], "line 22")  # the compiler's last 40 lines are printed, without ninja's progress lines
         self.assertIn("[1/2] Building", log.read_text(encoding="utf-8"))
         self.assertIn("built: list", self.small("list", "protocols").stdout, "it is built anew")
 
@@ -100,7 +101,8 @@ class Building(SmallTree):
 
     def test_a_build_that_takes_longer_says_how_far_it_is(self) -> None:
         done = self.small("list", "protocols", BUILD_S="2.5")
-        self.assertEqual(done.stderr, "loch: building (release) [1/2] Building CXX object\n")  # once in 15 s
+        # progress is printed at most once in 15 s
+        self.assertEqual(done.stderr, "loch: building (release) [1/2] Building CXX object\n")
         self.assertEqual(self.small("list", "protocols").stderr, "")
 
     def test_on_a_terminal_the_line_is_rewritten_and_gone_at_the_end(self) -> None:
@@ -162,7 +164,7 @@ class Packages(SmallTree):
     def test_with_root_they_are_installed_and_only_they(self) -> None:
         done = self.small("list", "protocols", MISSING="ninja-build libfmt-dev")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(len(self.calls("apt-get -y")), 2)  # update, install
+        self.assertEqual(len(self.calls("apt-get -y")), 2)  # apt-get update and apt-get install
         self.assertEqual(len(self.calls("install ninja-build libfmt-dev")), 1)
 
     def test_what_apt_get_says_of_its_failure_is_shown(self) -> None:
@@ -221,7 +223,8 @@ class Interrupted(SmallTree):
         return started.returncode, out, err
 
     def test_a_build(self) -> None:
-        for everybody in (True, False):  # as a terminal does, and as `kill -INT` of ./loch alone
+        # SIGINT to the whole process group, as from a terminal, and to ./loch alone, as by `kill -INT`
+        for everybody in (True, False):
             with self.subTest(everybody=everybody):
                 status, out, err = self.interrupt(["list", "protocols"], "--build", everybody, BUILD_S="60")
                 self.assertEqual((status, out), (130, ""), err)

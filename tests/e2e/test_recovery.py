@@ -1,4 +1,5 @@
-"""A run through a death, a loss and a return, over time: which keys cannot be written when, and what is done about it."""
+"""Tests of recovery over time: after clients die and a node is lost and returns, which keys cannot be written, and
+when."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import unittest
 
 from support import EndToEnd
 
-# Clients of node 1 die; node 2 is lost with its memory, and comes back without it.
+# Both clients of node 1 are killed; node 2 crashes with its memory, and returns with empty memory.
 FAULTS = """\
 schedule:
   - {kind: kill, node: 1, worker: 0, at: 150ms}
@@ -70,9 +71,11 @@ class Recovery(EndToEnd):
         done = sum(entry["ops_s"] * 0.02 for entry in got["timeline"])
         self.assertAlmostEqual(done, got["operations"]["ok"] + got["operations"]["not_found"], delta=0.01)
         self.assertEqual(self.unwritable(got, 0, 0.1), [0] * 5)
-        # Eight clients' throughput, then six: the dead do nothing. After the crash less, whoever waits for it.
+        # After two of eight clients die, throughput falls by theirs. After the crash it falls further, as operations on
+        # the lost node wait.
         before, after = self.rate(got, 0, 0.1), self.rate(got, 0.14, 0.24)
-        self.assertAlmostEqual(after / before, 5 / 7, delta=0.06)  # one is the prober
+        # one of the clients is the prober, which is not counted
+        self.assertAlmostEqual(after / before, 5 / 7, delta=0.06)
         self.assertLess(self.rate(got, 0.26, 0.34), 0.7 * after)
         return got
 
@@ -105,7 +108,8 @@ class Recovery(EndToEnd):
 
     def assert_out_of_service_until_its_return(self, protocol: list[str]) -> None:
         got = self.over_time(protocol)
-        self.assertEqual(self.at(got, "scrub", 1), [])  # a dead client leaves nothing behind
+        # for this protocol a dead client leaves nothing to repair, so no scrub runs
+        self.assertEqual(self.at(got, "scrub", 1), [])
         self.assertEqual(self.at(got, "declare", 2), [BACK_S + DELAY_S])
         self.assertEqual(max(self.unwritable(got, 0, CRASH_S)), 0)
         self.assertEqual(len(set(self.unwritable(got, 0.5, 0.64))), 1)

@@ -1,4 +1,4 @@
-"""The runner over the real binary: files, resuming, interruption, bad experiments."""
+"""Tests of `loch run` with the real loch-bench: output files, resuming, interruption, bad experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The binary of a sanitizer's build: no report, the same simulation as the release build's, real races over shm."""
+"""Tests of loch-bench built with a sanitizer: no report, the same simulation as the release build, real threads over
+shm."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from support import SIM, EndToEnd
 RELEASE = support.BINARY
 SANITIZED = os.environ.get("LOCH_SANITIZED", "")
 if SANITIZED:
-    support.BINARY = SANITIZED  # before the tests of launches take it
+    support.BINARY = SANITIZED  # set before test_launch is imported, which reads it
 
 import test_launch  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""--trace: what Perfetto's importer asks of Chrome trace JSON, and that all of a GET, a PUT and a MIGRATE is in it."""
+"""Tests of --trace: the file follows the rules of Perfetto's importer and has every step of GETs, PUTs and MIGRATEs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from support import EndToEnd
 
-# Three candidate slots a key and a table that is nearly full: a PUT of a key that was deleted finds its slots taken.
+# Three candidate slots for each key and a nearly full table: a PUT of a deleted key finds its slots taken and migrates.
 TIGHT = [
     "bench",
     "--protocol",
@@ -37,7 +37,7 @@ TIGHT = [
 
 
 class Trace:
-    """The events of a trace file, in nanoseconds; refuses what Perfetto would drop or misplace."""
+    """Reads a trace file, times in ns; fails the test on events that Perfetto would drop or misplace."""
 
     def __init__(self, test: unittest.TestCase, text: str) -> None:
         self.test = test
@@ -55,7 +55,7 @@ class Trace:
         self.check_overlaps()
 
     def take(self, event: dict) -> None:
-        """One event: its phase, and the fields that the phase needs, of the right kinds."""
+        """Checks one event: its phase, and the fields and types that the phase requires."""
         test = self.test
         test.assertIn(event["ph"], ("M", "X", "i"), event)
         test.assertTrue(all(isinstance(event[key], int) and event[key] >= 0 for key in ("pid", "tid")), event)
@@ -71,7 +71,7 @@ class Trace:
                 self.tracks[event["pid"], event["tid"]] = name
             return
         test.assertGreaterEqual(event["ts"], 0, event)
-        event["start"] = round(event["ts"] * 1000)  # microseconds with three digits: whole nanoseconds
+        event["start"] = round(event["ts"] * 1000)  # microseconds with three decimals are whole nanoseconds
         test.assertAlmostEqual(event["start"] / 1000, event["ts"], places=6)
         if event["ph"] == "i":
             test.assertEqual(event["s"], "t", event)
@@ -82,7 +82,7 @@ class Trace:
         self.boxes.append(event)
 
     def check_overlaps(self) -> None:
-        """Boxes of one track follow each other or lie inside each other: Perfetto drops those that do neither."""
+        """Checks that spans of one track are disjoint or nested, since Perfetto drops others."""
         by_track: dict[tuple[int, int], list[dict]] = defaultdict(list)
         for box in self.boxes:
             by_track[box["pid"], box["tid"]].append(box)
@@ -97,7 +97,7 @@ class Trace:
                 around.append(box)
 
     def on(self, track: str) -> list[dict]:
-        """The boxes of a track, all its lanes."""
+        """The spans of a track, on all its lanes."""
         wanted = {place for place, name in self.tracks.items() if name == track or name.startswith(track + " (")}
         return [box for box in self.boxes if (box["pid"], box["tid"]) in wanted]
 
@@ -122,7 +122,7 @@ class Traces(EndToEnd):
         self.assertEqual(names["MIGRATE"], result["protocol_counters"]["migrations"])
         stages: dict[Any, dict[Any, list[Any]]] = defaultdict(
             lambda: defaultdict(list)
-        )  # by sender, receiver and request: track -> (node, box)
+        )  # by sender, receiver, lane and request: track -> spans
         for box in trace.boxes:
             if "request" not in box.get("args", {}):
                 continue
@@ -134,7 +134,8 @@ class Traces(EndToEnd):
             self.check_request(int(sender.rsplit(" ", 1)[1]), to, found)
 
     def check_request(self, source: int, to: int, found: dict[str, list[dict]]) -> None:
-        """From the sender's NIC over both links to the receiver's and back, each on its own node, in order."""
+        """Checks a request's spans: through the sender's NIC, both links and the receiver's NIC, and back, each on its
+        node, in order."""
         path = [("NIC: work requests", source)]
         path += [("link: out", source), ("link: in", to)] if source != to else []
         path += [("NIC: incoming requests, memory", to)]
@@ -144,7 +145,7 @@ class Traces(EndToEnd):
         last = -1
         for track, node in path:
             if track not in seen or not seen[track]:
-                # The measurement ended while the request was on its way.
+                # The measured time ended before the request had completed, so the remaining spans are missing.
                 self.assertFalse(any(seen.values()), found)
                 return
             box = seen[track].pop(0)

@@ -1,4 +1,5 @@
-"""--trace-replay: what a trace says itself is what a run of it counts, on every store; and bad traces are one line."""
+"""Tests of --trace-replay: a run counts the operations that the trace has, on every store; bad traces are refused in a
+line."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ LINE = "0,some:key:of:text,20,100,1,get,0\n"
 
 
 class Expected:
-    """What becomes of the sample in Twitter's format, computed here: each key is there or not, by its order alone."""
+    """Expected counts for the sample trace in Twitter's format, from the order of operations on each key."""
 
     def __init__(self, preload: str = "found") -> None:
         self.kinds: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.found = self.missed = self.exists = self.got = self.key_bytes = self.value_bytes = self.moved = 0
-        there: dict[str, int] = {}  # bytes of each key's value; 0: none
+        there: dict[str, int] = {}  # bytes of each key's current value; 0: the key is absent
         rows = list(csv.reader((TRACES / "twitter.csv").read_text(encoding="ascii").splitlines()))
         for _, key, key_size, value_size, _, name, _ in rows:
             if name not in AS:
@@ -101,7 +102,8 @@ class TraceReplay(EndToEnd):
     def test_a_real_fabric_answers_as_a_simulated_one(self) -> None:
         got = self.replay("--fabric", "shm", *TWITTER, "--trace-speed", "40", "--verify", protocol="pilaf")
         self.assert_is(got, Expected())
-        self.assertGreater(got["duration_s"], 0.0999)  # 4 s, forty times as fast, but for the last gap
+        # the trace's 4 s, replayed 40 times as fast, minus the time after its last operation
+        self.assertGreater(got["duration_s"], 0.0999)
         self.assertEqual(got["trace_replay"]["lag_us"]["count"], got["operations"]["total"])
 
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun (Debian: openmpi-bin) is not here")
@@ -121,7 +123,7 @@ class TraceReplay(EndToEnd):
     def test_arrival_times_and_their_scale(self) -> None:
         own = self.replay(*TWITTER)
         self.assertEqual(own["trace_replay"]["speed"], 1)
-        # 1,000 a second for 4 seconds: the last begins a thousandth of a second before the end.
+        # 1,000 operations a second for 4 seconds: the last one is issued 1 ms before the end.
         self.assertAlmostEqual(own["duration_s"], 3.999, delta=0.0005)
         fast = self.replay(*TWITTER, "--trace-speed", "10")
         self.assertAlmostEqual(fast["duration_s"], 0.3999, delta=0.0005)
@@ -139,7 +141,7 @@ class TraceReplay(EndToEnd):
         self.assertGreater(lag["p99"], 1000)
         self.assertLessEqual(lag["p50"], lag["p99"])
         self.assertGreater(late["latency_us"]["get"]["mean"], 0.9 * lag["mean"])
-        # Enough clients that seldom wait, with a core that wakes at once, are not late.
+        # With enough clients, and a core that wakes at once, no operation is issued late.
         spread = self.replay(*TWITTER, "--trace-speed", "0", "--window", "4")
         self.assertFalse([line for line in spread["caveats"] if line.startswith("late")])
 
@@ -156,7 +158,7 @@ class TraceReplay(EndToEnd):
         self.assertEqual(set(simplified), {"cas", "gets"})
         said = ", ".join(f"{count} {name}" for name, count in sorted(simplified.items()))
         self.assertIn(f"operations of the trace were replayed without their condition or lease: {said}", got["caveats"])
-        # The published PUT of Nessie does not know whether the key is there.
+        # The published PUT of Nessie does not tell the client whether the key was present.
         without = self.replay(*TWITTER, "--trace-speed", "0", "--nessie.variant", "published")
         self.assertEqual(set(without["trace_replay"]["simplified"]), {"add", "cas", "gets"})
         self.assertNotIn("insert_if_absent", without["operations"])

@@ -1,4 +1,5 @@
-"""A BMC for tests: OpenIPMI's ipmi_sim on a UDP port of the loopback, with a power sensor that reads a file, and DCMI."""
+"""A BMC for tests: OpenIPMI's ipmi_sim on a UDP port of the loopback, with a power sensor that reads a file, and
+DCMI."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 USER, PASSWORD = "admin", "correct-horse"
-STEP_W = 2  # of the 8-bit sensor
+STEP_W = 2  # watts for each step of the 8-bit sensor
 SENSOR = "PW Consumption"
 CONFIG = """\
 name "loch"
@@ -33,13 +34,13 @@ set_working_mc 0x20
 
 
 def ipmi_sim() -> str | None:
-    """The simulator's path: installed, or unpacked beside the builds by ./loch."""
+    """The path of ipmi_sim: installed, or unpacked into the build folder by ./loch; None if it is missing."""
     unpacked = Path(os.environ.get("LOCH_BUILD", ROOT / "build")) / "servers/usr/bin/ipmi_sim"
     return shutil.which("ipmi_sim") or (str(unpacked) if unpacked.is_file() else None)
 
 
 def missing() -> str | None:
-    """The missing prerequisite of the BMC tests; None if all are there."""
+    """The missing prerequisite of the BMC tests; None if all are present."""
     if ipmi_sim() is None:
         return "ipmi_sim (Debian: openipmi)"
     if shutil.which("ipmitool") is None:
@@ -50,7 +51,8 @@ def missing() -> str | None:
 
 
 def full_sensor_record(number: int, name: str, step: int, unit: int = 6) -> list[int]:
-    """An SDR of type 01h: a threshold sensor of `step` units a count, watts by default, readable, without thresholds."""
+    """An SDR of type 01h: a threshold sensor of `step` units per count, in watts by default, readable, without
+    thresholds."""
     text = name.encode("ascii")
     body = [
         0x20,
@@ -102,7 +104,8 @@ def full_sensor_record(number: int, name: str, step: int, unit: int = 6) -> list
 
 
 class Bmc:
-    """One BMC. `watts` and `dcmi_watts` are the files that its sensor and its DCMI read."""
+    """One simulated BMC; `watts` and `dcmi_watts` are the files from which its sensor and its DCMI reading take their
+    values."""
 
     def __init__(self, has_dcmi: bool, sensors: tuple[str, ...] = (SENSOR,)) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="loch-bmc-")
@@ -167,7 +170,7 @@ class Bmc:
         return module
 
     def _await(self) -> None:
-        """Waits until the BMC answers a ping (RMCP presence)."""
+        """Waits until the BMC answers an RMCP presence ping."""
         ping = bytes([6, 0, 0xFF, 6, 0, 0, 0x11, 0xBE, 0x80, 0, 0, 0])
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.settimeout(0.1)
@@ -183,7 +186,7 @@ class Bmc:
         raise RuntimeError("ipmi_sim does not answer")
 
     def draw(self, watts: int | str) -> None:
-        """Sets the power that the BMC reports from now on, in watts. "off": DCMI's reading is inactive."""
+        """Sets the power that the BMC reports, in watts; "off" deactivates its DCMI power reading."""
         for path in (self.watts, self.dcmi_watts):
             beside = path.with_suffix(".new")
             beside.write_text(
@@ -193,7 +196,7 @@ class Bmc:
 
     @property
     def flags(self) -> list[str]:
-        """How `loch power` reaches it."""
+        """The flags with which `loch power` reads this BMC."""
         return ["--source", "ipmi", "--bmc", "127.0.0.1", "--port", str(self.port), "--user", USER]
 
     @property

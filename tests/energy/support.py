@@ -1,4 +1,4 @@
-"""Shared by the tests of the energy harness."""
+"""Support for the tests of `loch power`: calls in a folder per test, trace files and results to read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = 1_000_000_000
 
 
 class Power(unittest.TestCase):
-    """Each test has a folder of its own, and runs `loch power` in it."""
+    """A test case whose tests run `loch power` in a temporary folder of their own."""
 
     def setUp(self) -> None:
         holder = tempfile.TemporaryDirectory(prefix="loch-power-test-")
@@ -38,13 +38,13 @@ class Power(unittest.TestCase):
         )
 
     def report(self, *arguments: str, **env: Any) -> dict:
-        """The JSON of a call that must succeed."""
+        """The JSON report of a call of `loch power` that must succeed."""
         done = self.call(*arguments, **env)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
     def assert_refused(self, done: subprocess.CompletedProcess[str], *names: str, status: int = 2) -> None:
-        """One line that holds each of `names`, and nothing on standard output."""
+        """Asserts a refusal: nothing on standard output, and one line that contains each of `names`."""
         self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         for name in names:
@@ -53,7 +53,7 @@ class Power(unittest.TestCase):
     def trace(
         self, rows: Sequence[tuple[float, float]], name: str = "watts.csv", host: str = "a", first_ns: int = 0
     ) -> str:
-        """A trace file of (seconds, watts)."""
+        """Writes a trace file of (seconds, watts) rows; returns its name."""
         lines = ["t_ns,host,source,watts", *(f"{first_ns + round(t * S)},{host},test,{w:g}" for t, w in rows)]
         (self.folder / name).write_text("\n".join(lines) + "\n", encoding="ascii")
         return name
@@ -61,7 +61,7 @@ class Power(unittest.TestCase):
     def result(
         self, window: tuple[float, float] | None, ok: int = 900, not_found: int = 100, fabric: str = "shm"
     ) -> str:
-        """A result of `loch bench`, as far as the harness reads it."""
+        """Writes a result of `loch bench` with the keys that `loch power` reads."""
         document = {
             "schema": 1,
             "fabric": fabric,

@@ -1,4 +1,4 @@
-"""An experiment whose points are measured in watts: experiments/energy.yaml with a simulated BMC, and what is refused."""
+"""Tests of experiments with measured power: experiments/energy.yaml with a simulated BMC, and refused settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`loch power` against a BMC: OpenIPMI's simulator on the loopback, with and without DCMI."""
+"""Tests of `loch power` with a BMC: OpenIPMI's simulator on the loopback, with and without DCMI."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ipmi(Power):
 
     def test_dcmi_where_the_bmc_has_it(self) -> None:
         started = self.start(True)
-        started.draw(143)  # an odd number, which the sensor's steps of 2 W do not have
+        started.draw(143)  # an odd number, which the sensor with its steps of 2 W cannot report
         report = self.report(*started.flags, "--rate", "10", "--duration", "600ms", IPMI_PASSWORD=PASSWORD)
         self.assertAlmostEqual(report["mean"], 143.0)
         self.assertEqual(report["per_node"], [report["mean"]])
@@ -47,7 +47,7 @@ class Ipmi(Power):
     def test_a_sensor_where_it_has_none(self) -> None:
         started = self.start(False)
         started.draw(142)
-        time.sleep(0.2)  # until the BMC has polled its file
+        time.sleep(0.2)  # the simulated BMC reads its file at intervals
         report = self.report(*started.flags, "--rate", "10", "--duration", "600ms", IPMI_PASSWORD=PASSWORD)
         self.assertAlmostEqual(report["mean"], 142.0)
         self.assertEqual((report["source"]["reading"], report["source"]["sensor"]), ("sensor", SENSOR))
@@ -78,14 +78,16 @@ class Ipmi(Power):
         )
 
     def test_a_silent_bmc_is_told_within_seconds(self) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:  # bound and never read
+        # the socket is bound but never read, as a BMC that does not answer
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.bind(("127.0.0.1", 0))
             began = time.monotonic()
             done = self.call(
                 "--bmc", "127.0.0.1", "--port", str(udp.getsockname()[1]), "--user", USER, IPMI_PASSWORD=PASSWORD
             )
             self.assert_refused(done, "127.0.0.1 port", "no BMC answers there")
-            self.assertLess(time.monotonic() - began, 8)  # 2 s of ipmitool's, half a second of ours, and a slow machine
+            # ipmitool waits 2 s and the presence ping half a second; the rest is for a busy machine
+            self.assertLess(time.monotonic() - began, 8)
 
     def test_a_wrong_password_is_told_apart(self) -> None:
         started = self.start(True)
@@ -93,7 +95,7 @@ class Ipmi(Power):
         self.assert_refused(self.call(*started.flags), "IPMI_PASSWORD", "not set")
 
     def test_a_known_trapezoid_of_power(self) -> None:
-        """The machine draws 100 W, and 200 W in the first of the two seconds of a command."""
+        """The machine draws 100 W, except for 200 W in the first of the command's two seconds."""
         started = self.start(True)
         draw = f"echo %d > next && mv next '{started.dcmi_watts}'"
         command = f"{draw % 200}; sleep 1; {draw % 100}; sleep 1"
@@ -118,7 +120,8 @@ class Ipmi(Power):
             told = report["hosts"][0] if name == "run" else report["hosts"][0][name]
             self.assertAlmostEqual(energy.mean_w, told["mean_w"], places=9)
         self.assertAlmostEqual(integrate(raw, Span(*report["marks"]["run"])).joules, report["joules"], places=9)
-        # A second at 200 W, give or take the spacing of the samples and what a busy machine adds to a sleep.
+        # One second at 200 W; the tolerance covers the spacing of samples, and sleeps that last longer on a busy
+        # machine.
         gap = report["hosts"][0]["longest_gap_s"]
         more = report["seconds"] - 2
         self.assertAlmostEqual(report["joules"], 100 * report["seconds"] + 100, delta=100 * (gap + more + 0.1))

@@ -1,4 +1,4 @@
-"""Integration, traces, RAPL and the command line of `loch power`, without a BMC."""
+"""Tests of `loch power` without a BMC: integration, traces, RAPL and the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loch.power import samples as trace
 from loch.power.samples import PowerError, Sample, Span, integrate
 from loch.power.sources import Rapl
 
-# 100 W, up to 200 W within a second, there for two, and back: 100·6 + 100·(2 + ½ + ½) J.
+# Rises from 100 W to 200 W within a second, stays for two, and falls again: 100·6 + 100·(2 + ½ + ½) J.
 TRAPEZOID = [(0, 100), (1, 100), (2, 200), (4, 200), (5, 100), (6, 100)]
 
 
@@ -30,7 +30,8 @@ class Integration(unittest.TestCase):
         self.assertEqual((whole.joules, whole.mean_w, whole.samples, whole.longest_gap_s), (900.0, 150.0, 6, 2.0))
 
     def test_the_ends_of_a_span_lie_on_the_line_between_samples(self) -> None:
-        part = integrate(samples(TRAPEZOID), Span(round(1.5 * S), 3 * S))  # 150 W to 200 W in half a second, then 200 W
+        # from 150 W to 200 W in half a second, then 200 W
+        part = integrate(samples(TRAPEZOID), Span(round(1.5 * S), 3 * S))
         self.assertEqual((part.joules, part.samples), (0.5 * 175 + 200.0, 1))
         self.assertEqual(part.longest_gap_s, 1.0)
         within = integrate(samples(TRAPEZOID), Span(round(2.25 * S), round(2.5 * S)))
@@ -52,7 +53,7 @@ class Integration(unittest.TestCase):
 
 
 class Counters(Power):
-    """RAPL over a tree that looks like the kernel's."""
+    """RAPL with a fake tree of the kernel's counters."""
 
     def zone(self, name: str, label: str, uj: int, wrap: int = 1_000_000_000) -> Path:
         folder = self.folder / "powercap" / name
@@ -74,9 +75,9 @@ class Counters(Power):
     def test_watts_are_the_counters_difference_and_survive_the_wrap(self) -> None:
         energy, clock = self.machine(), iter([0, 2 * S, 4 * S])
         rapl = Rapl(self.folder / "powercap", lambda: next(clock))
-        energy["package"].write_text("49000000\n")  # 1 J to the end of the counter and 49 J after it
-        energy["dram"].write_text("10000100\n")  # 10 J
-        for name in ("core", "psys", "again"):  # in the package, over it, or the package once more
+        energy["package"].write_text("49000000\n")  # 1 J up to the counter's end and 49 J after the wrap
+        energy["dram"].write_text("10000100\n")  # 10 J since the start value of 100 µJ
+        for name in ("core", "psys", "again"):  # zones inside the package, around it, or counting it a second time
             energy[name].write_text("900000000\n")
         first = rapl.sample()
         self.assertEqual((first.watts, first.t_ns), (30.0, S))
@@ -88,7 +89,7 @@ class Counters(Power):
     def test_the_command_reads_it(self) -> None:
         energy, done = self.machine(), threading.Event()
 
-        def draw() -> None:  # 40 W
+        def draw() -> None:  # increases the counter as if the package drew 40 W
             began = time.monotonic()
             while not done.wait(0.002):
                 beside = energy["package"].with_name("next")
@@ -116,7 +117,7 @@ class Counters(Power):
             done.set()
             thread.join()
         self.assertEqual(report["source"]["kind"], "rapl")
-        self.assertGreater(report["mean"], 10)  # 40, by a thread that may be late
+        self.assertGreater(report["mean"], 10)  # 40 W is drawn; the lower bound is for a thread that runs late
         self.assertLess(report["mean"], 160)
         self.assertAlmostEqual(report["above_idle"], report["mean"] - report["hosts"][0]["idle_w"])
         self.assertGreaterEqual(report["hosts"][0]["samples"], 3)
@@ -237,9 +238,10 @@ class Flags(Power):
             self.assertIn(text, done.stdout)
 
     def test_another_host_is_read_by_ssh(self) -> None:
-        """A stand-in for ssh runs the command here; the samples that come back carry the host's name.
+        """The host's samples come through a fake ssh, which runs the remote command on this machine.
 
-        As real ssh does it: its words joined with blanks are what a shell there reads."""
+        As with real ssh, the command's words are joined with blanks and read by a shell.
+        """
         ssh = self.folder / "bin/ssh"
         ssh.parent.mkdir()
         ssh.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n')

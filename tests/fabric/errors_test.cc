@@ -1,5 +1,5 @@
-// Conformance: refused and failed requests, flushing, reconnecting (rules 4 to 6), and the control
-// path's refusals.
+// Conformance tests of fabrics: refused and failed requests, flushing, reconnecting (rules 4 to 6 of
+// fabric.h), and refusals by the control path.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -72,7 +72,7 @@ coro::Task<void> failing_chain(Cluster* cluster) {
   cluster->set_word(0, 0, 7);
   std::array<WorkRequest, 4> chain;
   chain[0] = to_node_1(cluster, Verb::write, 0, 8);
-  chain[1] = to_node_1(cluster, Verb::write, memory_bytes, 8);  // refused
+  chain[1] = to_node_1(cluster, Verb::write, memory_bytes, 8);  // exceeds the region, so it is refused
   chain[2] = to_node_1(cluster, Verb::write, 64, 8);
   chain[3] = to_node_1(cluster, Verb::faa, 128, 8);
   chain[3].local = {};
@@ -84,7 +84,7 @@ coro::Task<void> failing_chain(Cluster* cluster) {
   EXPECT_EQ(chain[1].status, WcStatus::remote_access);
   EXPECT_EQ(chain[2].status, WcStatus::flushed);
   EXPECT_EQ(chain[3].status, WcStatus::flushed);
-  // Another peer's connection is not touched.
+  // The connection to another peer still works.
   const LocalSlice from = cluster->at(0, 0);
   const Completion other = co_await worker.write(cluster->remote[2], 0, from, 8);
   EXPECT_TRUE(other.ok());
@@ -131,7 +131,7 @@ coro::Task<void> unreliable_refusal(Cluster* cluster) {
   bad.transport = Transport::uc;
   bad.remote.rkey ^= 1;
   const Completion done = co_await worker.execute(bad);
-  EXPECT_TRUE(done.ok());  // the sender hears nothing
+  EXPECT_TRUE(done.ok());  // an unreliable SEND completes even if it is lost
   EXPECT_TRUE(worker.connected(1));
 }
 

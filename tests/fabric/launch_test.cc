@@ -1,4 +1,4 @@
-// Under the real launcher: ranks find each other, and the death of one is not the job's.
+// Tests the real launcher (mpirun): ranks find each other, and the death of one rank does not end the job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

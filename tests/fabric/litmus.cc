@@ -58,7 +58,7 @@ coro::Task<void> add_remotely(Cluster* cluster, NodeId self, int rounds,
   }
 }
 
-// The owner's CPU adds to the upper half without the NIC.
+// The node's own CPU adds to the word's upper half by load and store, bypassing the NIC.
 coro::Task<void> add_by_cpu(Cluster* cluster, int rounds) {
   Worker& worker = *cluster->clients[1];
   for (int round = 0; round < rounds; ++round) {
@@ -78,7 +78,7 @@ coro::Task<void> write_and_peek(Cluster* cluster, int rounds, VisibilityCounts* 
     const Completion done = co_await worker.execute(write);
     EXPECT_TRUE(done.ok());
     if (cluster->word(1, 64) != number) ++counts->invisible_after_completion;
-    const WorkRequest read = one(cluster, 0, Verb::read, 1, 4096, 8, 8);  // some other word
+    const WorkRequest read = one(cluster, 0, Verb::read, 1, 4096, 8, 8);  // a READ of another word
     const Completion behind = co_await worker.execute(read);
     EXPECT_TRUE(behind.ok());
     if (cluster->word(1, 64) != number) ++counts->invisible_after_read;
@@ -164,7 +164,8 @@ coro::Task<void> change_buffers(Cluster* cluster, int rounds, BufferCounts* coun
   }
 }
 
-// Sends in bursts from buffers of their own, so that a device may hold some of them back.
+// Sends numbered messages in bursts, each message from its own buffer because a device may delay some of
+// them.
 coro::Task<void> send_numbers(Cluster* cluster, Transport transport, std::uint64_t count,
                               LossCounts* counts) {
   Worker& worker = *cluster->clients[0];
@@ -180,7 +181,7 @@ coro::Task<void> send_numbers(Cluster* cluster, Transport transport, std::uint64
     }
     const WcStatus status = co_await worker.post_and_wait(burst);
     EXPECT_EQ(status, WcStatus::success);
-    const Nanos pause = worker.now() + 50'000;  // the receiver keeps up
+    const Nanos pause = worker.now() + 50'000;  // lets the receiver keep up
     co_await worker.sleep_until(pause);
   }
   const Nanos end = worker.now() + 5 * millisecond;
@@ -243,7 +244,8 @@ coro::Task<void> add_until_failure(Cluster* cluster, int rounds, FailureCounts* 
     if (chain[0].status == WcStatus::retry_exceeded) {
       ++(cluster->word(1, 0) != before ? counts->failed_executed : counts->failed_not_executed);
       EXPECT_EQ(chain[1].status, WcStatus::flushed);
-      // Behind a failed request nothing is executed after the failure.
+      // Counts a request that was executed although the request before it on the queue pair had failed, which
+      // is forbidden.
       if (cluster->word(1, 0) == before && cluster->word(1, 8) != second_before) ++counts->flushed_executed;
     } else if (chain[1].status == WcStatus::retry_exceeded) {
       ++(cluster->word(1, 8) != second_before ? counts->failed_executed : counts->failed_not_executed);
@@ -255,7 +257,8 @@ coro::Task<void> add_until_failure(Cluster* cluster, int rounds, FailureCounts* 
   }
 }
 
-// In real time threads start one after another and races are rare: many more rounds.
+// Number of rounds. Real time needs many more than simulated time, because threads start one after another
+// and races are rare.
 int rounds_of(const Cluster& cluster, int rounds) {
   return cluster.fabric->capabilities().simulated ? rounds : rounds * 20;
 }
@@ -327,7 +330,7 @@ BufferCounts reuse_buffer(const Backend& backend, int rounds) {
 LossCounts number_messages(const Backend& backend, Transport transport, std::uint64_t count) {
   Cluster cluster(backend, 2, true);
   LossCounts counts;
-  // More buffers than a test without loss has messages: a receiver that is slow loses nothing.
+  // Posts more receive buffers than the test has messages, so that a slow receiver loses nothing.
   for (std::uint64_t i = 0; i < 256; ++i)
     cluster.servers[1]->post_recv(transport, cluster.at(1, 4096 + i * 64), 64, 0);
   cluster.start_server(1, receive_numbers(&cluster, transport, &counts));

@@ -1,5 +1,5 @@
-// The simulation must be able to show each weak outcome of the contract, by the fault that is named
-// after it, and must show none of what a rule forbids while it does.
+// Litmus tests of the simulator: it has to show each weak outcome that the contract allows when the fault of
+// that name is switched on, and meanwhile no outcome that a rule forbids.
 #include <array>
 
 #include "common/fabric/sim/sim.h"
@@ -23,7 +23,8 @@ TEST(SimLitmus, Rule1BlocksTear) {
   for (const sim::SimFaults& faults : {sim::SimFaults{.torn_read = 0.5}, sim::SimFaults{.torn_write = 0.5},
                                        sim::SimFaults{.torn_landing = 0.5}}) {
     const TornCounts counts = tear_blocks(weak_sim(faults), 400);
-    // A landing that is torn in time still brings the bytes that were fetched together.
+    // A landing that is torn in time still brings bytes that were fetched at one instant, so blocks are not
+    // torn.
     if (faults.torn_landing == 0) EXPECT_GT(counts.torn_blocks, 0u);
     EXPECT_EQ(counts.torn_words, 0u);
     EXPECT_EQ(counts.foreign_words, 0u);
@@ -85,7 +86,8 @@ TEST(SimLitmus, Rule6ALostWriteIsPlacedInPart) {
   EXPECT_GT(counts.partial, 0u);
 }
 
-// Every try is lost with probability 0.75: of eight tries, all are lost once in ten.
+// Every transmission is lost with probability 0.75, so all of its eight transmissions are lost for one
+// request in ten.
 TEST(SimLitmus, Rule6AFailedReliableRequestMayHaveExecuted) {
   const FailureCounts counts = fail_reliable(weak_sim({.rc_loss = 0.75}), 400);
   EXPECT_GT(counts.succeeded, 0u);
@@ -94,7 +96,7 @@ TEST(SimLitmus, Rule6AFailedReliableRequestMayHaveExecuted) {
   EXPECT_EQ(counts.flushed_executed, 0u);
 }
 
-// Reliable requests survive losses by retrying, each executed once.
+// Reliable requests survive losses by retransmission, and each is executed once.
 TEST(SimLitmus, Rule6RetriesExecuteOnce) {
   const AtomicCounts counts = race_atomics(weak_sim({.rc_loss = 0.1}), 300, false);
   EXPECT_EQ(counts.final_sum, counts.added);
@@ -136,7 +138,7 @@ TEST(SimLitmus, Rule7AWriteStallsBehindTooManyReads) {
   const auto limit = weak_sim({}).make(1, 1).value()->capabilities().max_rd_atomic;
   const Nanos within = arrival_behind(limit - 1), just = arrival_behind(limit),
               beyond = arrival_behind(limit + 1);
-  const Nanos step = just - within;  // what one more READ costs while none stalls
+  const Nanos step = just - within;  // latency that one more READ adds below the limit of outstanding READs
   EXPECT_GT(beyond - just, step + 500) << "one READ above the limit waits for the first one's response";
 }
 

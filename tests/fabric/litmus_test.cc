@@ -1,6 +1,6 @@
-// Litmus tests of the contract's rules: each counts the outcomes of a small race over many rounds.
-// What a rule forbids must never be seen, on any fabric. What it allows and calls weak is written
-// down (litmus_weak_test.cc asks the simulation to show each).
+// Litmus tests of the contract's rules (fabric.h): each counts the outcomes of a small race over many rounds.
+// Forbidden outcomes must not appear on any fabric. Counts of outcomes that the contract allows and calls
+// weak are recorded only; litmus_weak_test.cc and litmus_sim_test.cc check that each can appear.
 #include <array>
 
 #include "common/fabric/memory.h"
@@ -9,7 +9,7 @@
 namespace loch::fabric {
 namespace {
 
-// Prints the counts with the test's name, so that a run on a new device can be read.
+// Fails if the forbidden outcome `what` was seen.
 void expect_none(const char* what, std::uint64_t seen) { EXPECT_EQ(seen, 0u) << what << " is forbidden"; }
 
 TEST_P(FabricTest, LitmusRule1WordsAreNeverTorn) {

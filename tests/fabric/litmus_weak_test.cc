@@ -1,6 +1,6 @@
-// The weak outcomes of the contract's rules, each shown by the device that has it as a named option:
-// the fault decorator over shm here, the simulation in litmus_sim_test.cc. What is forbidden stays
-// forbidden under faults.
+// Litmus tests that show the weak outcomes of the contract's rules on shm with the fault decorator, one named
+// fault for each; litmus_sim_test.cc does this on the simulator. Forbidden outcomes must not appear under
+// faults either.
 #include <set>
 
 #include "common/fabric/fault/fault.h"

@@ -1,4 +1,4 @@
-// Conformance: SEND and RECV on RC, UC and UD, immediates, lost receivers.
+// Conformance tests of fabrics: SEND and RECV on RC, UC and UD, immediates, peers without receive buffers.
 #include <cstring>
 
 #include "common/fabric/memory.h"
@@ -31,7 +31,7 @@ void post_receives(Cluster* cluster, NodeId node, Transport transport, std::uint
   }
 }
 
-// Sends `count` numbered messages; UC and UD are retried by nobody.
+// Sends `count` numbered messages. On UC and UD, lost messages are not sent again.
 coro::Task<void> send_numbered(Cluster* cluster, Transport transport, NodeId self, NodeId peer,
                                std::uint32_t count) {
   Worker& worker = *cluster->clients[self];
@@ -72,7 +72,7 @@ TEST_P(FabricTest, ReliableMessagesArriveInOrder) {
   cluster.run();
 }
 
-// One message, one answer: with a buffer always posted, nothing is lost on a network without loss.
+// Ping-pong: if a buffer is always posted, a network without loss loses no message.
 coro::Task<void> ping(Cluster* cluster, Transport transport, int rounds, int* answered) {
   Worker& worker = *cluster->clients[0];
   for (int i = 1; i <= rounds; ++i) {
@@ -182,14 +182,15 @@ TEST_P(FabricTest, ReliableSendWaitsForALateReceiver) {
   EXPECT_EQ(word, 4711u);
 }
 
-// Three messages find no buffer and are gone; the fourth finds one.
+// Sends four messages over an unreliable transport: three find no receive buffer and are lost; the fourth
+// arrives.
 coro::Task<void> send_into_the_void(Cluster* cluster, Transport transport) {
   Worker& worker = *cluster->clients[0];
   for (std::uint64_t i = 1; i <= 3; ++i) {
     cluster->set_word(0, 0, i);
     const WorkRequest request = message(transport, 1, 0, cluster->at(0, 0), 8);
     const Completion done = co_await worker.execute(request);
-    EXPECT_TRUE(done.ok());  // the sender hears nothing
+    EXPECT_TRUE(done.ok());  // an unreliable SEND completes even if it is lost
   }
   const Nanos later = worker.now() + 3 * millisecond;
   co_await worker.sleep_until(later);
@@ -242,7 +243,7 @@ coro::Task<void> write_with_immediate(Cluster* cluster) {
   EXPECT_TRUE(done.ok());
 }
 
-// The receive completion of a WRITE with immediate says that its data can be seen (rule 3).
+// The receive completion of a WRITE with immediate guarantees that the written data is visible (rule 3).
 coro::Task<void> expect_immediate(Cluster* cluster) {
   Worker& worker = *cluster->clients[1];
   const Nanos deadline = worker.now() + 20 * second;
@@ -279,7 +280,7 @@ TEST_P(FabricTest, ReceiveHasADeadline) {
   EXPECT_GE(waited, 2 * millisecond);
 }
 
-// Receives with a deadline in the past: returns at once, with a message if one is there.
+// Receives with a deadline in the past, which returns at once, with a message if one has arrived.
 coro::Task<void> receive_what_is_there(Cluster* cluster, std::vector<int>* outcomes) {
   Worker& worker = *cluster->clients[1];
   post_receives(cluster, 1, Transport::ud, 2);
@@ -323,7 +324,7 @@ TEST_P(FabricTest, ReceiveCanLookWithoutWaiting) {
   EXPECT_EQ(outcomes, expected);
 }
 
-// One awaited after the other, so that their order is known.
+// Sends on the lanes one after another, so that the order of arrival is known.
 coro::Task<void> send_on_all_lanes(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   for (std::uint32_t i = 0; i < 4 * ud_lanes; ++i) {

@@ -1,4 +1,4 @@
-// Conformance: READ, WRITE, CAS, FAA, chains, inline, fences.
+// Conformance tests of fabrics: READ, WRITE, CAS, FAA, chains, inline payload, fences.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -36,7 +36,7 @@ TEST_P(FabricTest, ReadFetchesEveryLength) {
   cluster.run();
 }
 
-// A READ behind the WRITE, on its queue pair, pushes it out (rules 3 and 4).
+// A READ after the WRITE on the same queue pair guarantees that the WRITE is visible (rules 3 and 4).
 coro::Task<void> write_all_lengths(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   unsigned first = 1;
@@ -112,7 +112,8 @@ TEST_P(FabricTest, AtomicsOfSeveralNodesLoseNothing) {
   EXPECT_EQ(cluster.word(1, 8) % 3, 0u);
 }
 
-// Only the last one is signaled, and all of them say what they found: where it lands, and in the request.
+// Posts a chain of FAAs of which only the last is signaled. Every FAA returns its old word, in the request
+// and, if it has one, in its landing buffer.
 coro::Task<void> add_in_a_chain(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   std::array<WorkRequest, 8> chain;
@@ -163,7 +164,7 @@ TEST_P(FabricTest, ChainWithSelectiveSignaling) {
 coro::Task<void> many_unsignaled(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   std::vector<WorkRequest> chain(16);
-  for (int round = 0; round < 40; ++round) {  // more requests than the send queue is deep
+  for (int round = 0; round < 40; ++round) {  // in total, more requests than the send queue holds
     for (std::uint32_t i = 0; i < chain.size(); ++i) {
       cluster->set_word(0, i * 8, static_cast<std::uint64_t>(round) * 100 + i);
       chain[i] = request_of(Verb::write, cluster->remote[1], i * 8, cluster->at(0, i * 8), 8);
@@ -198,7 +199,7 @@ coro::Task<void> more_reads_than_allowed(Cluster* cluster) {
   }
 }
 
-TEST_P(FabricTest, ReadsBeyondTheLimitWaitTheirTurn) {  // rule 7
+TEST_P(FabricTest, ReadsBeyondTheLimitWaitTheirTurn) {  // rule 7: a READ beyond max_rd_atomic waits
   Cluster cluster(GetParam());
   cluster.fill(1, 0, 100 * 64, 77);
   cluster.start(0, more_reads_than_allowed(&cluster));
@@ -213,7 +214,8 @@ coro::Task<void> inline_data_is_free(Cluster* cluster) {
     WorkRequest request = request_of(Verb::write, cluster->remote[1], 0, cluster->at(0, 0), 64);
     request.is_inline = true;
     worker.post_detached(request);
-    cluster->fill(0, 0, 64, round + 100);  // rule 5: the NIC has its copy
+    // Allowed by rule 5: inline payload was copied when the request was posted.
+    cluster->fill(0, 0, 64, round + 100);
     const LocalSlice back = cluster->at(0, 4096);
     const Completion read = co_await worker.read(cluster->remote[1], 0, back, 64);
     EXPECT_TRUE(read.ok());
@@ -237,13 +239,14 @@ coro::Task<void> fenced_write(Cluster* cluster) {
     chain[1].is_fenced = true;
     const WcStatus status = co_await worker.post_and_wait(chain);
     EXPECT_EQ(status, WcStatus::success);
-    EXPECT_EQ(cluster->word(0, 8), round - 1);                                 // never its own WRITE's word
-    const Completion added = co_await worker.faa(cluster->remote[1], 256, 0);  // behind the WRITE
+    // The READ must not see the word that the WRITE after it writes.
+    EXPECT_EQ(cluster->word(0, 8), round - 1);
+    const Completion added = co_await worker.faa(cluster->remote[1], 256, 0);  // ordered after the WRITE
     EXPECT_EQ(added.result, round);
   }
 }
 
-TEST_P(FabricTest, FencedWriteWaitsForTheRead) {  // rule 4
+TEST_P(FabricTest, FencedWriteWaitsForTheRead) {  // rule 4: a fence orders a request after earlier READs
   Cluster cluster(GetParam());
   cluster.start(0, fenced_write(&cluster));
   cluster.run();

@@ -1,6 +1,5 @@
-// One rank of a launch, for launch_test: adds to a counter on every node under a supervisor. With
-// the argument N, the process of node N kills itself half-way. Exit status 0: what this rank saw was
-// right.
+// One rank of a launch, for launch_test: adds to a counter on every node, as a supervised process. With the
+// argument N, the process of node N kills itself half-way. Exit status 0: this rank's checks passed.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
-// One rank of three on verbs, for tests/cluster/test_softroce_rejoin.py: the process of node 1 is killed
-// in the midst of its requests and started again. The others see errors, connect anew, look its memory
-// up anew, and every kind of request works in both directions. Prints what happened and when; exit
-// status 0: what this rank saw was right.
+// One of three ranks on verbs, for tests/cluster/test_softroce_rejoin.py: the process of node 1 is killed
+// during its requests and started again. The other ranks get errors, reconnect, look up its regions again,
+// and check every kind of request in both directions. Prints each step with its time; exit status 0: this
+// rank's checks passed.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr Nanos second = 1'000'000'000, patience = 120 * second;
 constexpr NodeId victim = 1;
 constexpr std::uint64_t requests_before = 40;
-// A node's memory: words that others change, a landing place, and receive buffers.
+// Offsets in each node's memory: words that others change, a landing buffer, and receive buffers.
 constexpr std::uint64_t at_count = 0, at_swapped = 8, at_flag = 64, at_written = 128, at_landing = 512,
                         at_buffers = 4096, buffer_bytes = 4096;
 constexpr std::uint32_t buffers = 4;
@@ -52,7 +52,7 @@ void post_receives(const Rank& rank) {
   }
 }
 
-// FAA, WRITE, READ and CAS against a node's memory.
+// Checks FAA, WRITE, READ and CAS on a node's memory.
 coro::Task<void> use_memory(const Rank* rank, NodeId node) {
   Worker& worker = *rank->worker;
   const RemoteRegion memory = rank->of(node);
@@ -83,7 +83,7 @@ coro::Task<void> send_each_way(const Rank* rank, NodeId node) {
   }
 }
 
-// `count` messages on each transport, one of each sender.
+// Receives `count` messages on each transport, one from each sender.
 coro::Task<void> receive_each_way(const Rank* rank, std::uint32_t count) {
   for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
     std::uint32_t from = 0;
@@ -104,7 +104,7 @@ coro::Task<void> await_word(const Rank* rank, std::uint64_t offset, std::uint64_
   LOCH_CHECK(outcome == WatchOutcome::ready, "word {} did not become {}", offset, value);
 }
 
-// Node 1, at first: asks both others until it is killed.
+// Node 1 in its first incarnation: sends requests to both other nodes until it is killed.
 coro::Task<void> die(const Rank* rank) {
   for (std::uint64_t i = 0; i < requests_before; ++i) {
     for (const NodeId node : {NodeId{0}, NodeId{2}}) {
@@ -118,7 +118,7 @@ coro::Task<void> die(const Rank* rank) {
   kill(getpid(), SIGKILL);
 }
 
-// Node 1, started again.
+// Node 1 in its second incarnation.
 coro::Task<void> live_again(const Rank* rank) {
   post_receives(*rank);
   rank->set(at_landing, 1);
@@ -204,7 +204,7 @@ int work(cluster::Control& control) {
   if (!end) return fail_with(rank, end.error());
   LOCH_CHECK(*end == RunEnd::finished);
   if (rank.self == victim) return 0;
-  // Met without the one that is back.
+  // The restarted process takes no part in this meeting.
   const auto texts = rank.fabric->gather(fmt::format("{}", load_word(rank.memory->at(at_count))), patience);
   if (!texts) return fail_with(rank, texts.error());
   if (rank.self != 0) return 0;

@@ -1,6 +1,6 @@
-// Requests by UC WRITE into polled slots, responses by UD SEND, with messages lost on the way (the
-// fault decorator, rule 6): sequence numbers, time-outs and retries see to it that every operation is
-// executed once and answered. LOCH_STRESS_OPERATIONS sets how many (default 20,000).
+// Stress test of RPCs: requests by UC WRITE into polled slots, replies by UD SEND, with messages lost by the
+// fault decorator (rule 6). Sequence numbers, time-outs and retries guarantee that every operation is
+// executed once and answered. LOCH_STRESS_OPERATIONS sets the number of operations (default 20,000).
 #include <array>
 #include <cstdlib>
 
@@ -17,7 +17,7 @@ constexpr std::uint64_t receive_at = 131072, slots_at = 0, slot_bytes = 64;
 constexpr double loss = 0.01;
 constexpr Nanos patience = 20 * millisecond;
 
-// A slot's words: what the request asks to add, and which request this is: sequence << 8 | attempt.
+// Offsets in a slot: the operand to add, and the sequence word: sequence << 8 | attempt.
 constexpr std::uint64_t operand_word = 0, sequence_word = 8;
 
 std::uint64_t operand_of(std::uint64_t sequence) { return sequence * 0x9E3779B97F4A7C15ull >> 40; }
@@ -27,10 +27,10 @@ struct Response {
 };
 
 struct Server {
-  std::array<std::uint64_t, window * client_nodes> seen{};      // sequence words last looked at
-  std::array<std::uint64_t, window * client_nodes> executed{};  // sequences
+  std::array<std::uint64_t, window * client_nodes> seen{};      // last sequence word seen in each slot
+  std::array<std::uint64_t, window * client_nodes> executed{};  // sequence number last executed for each slot
   std::array<std::uint64_t, window * client_nodes> sum{};
-  std::uint64_t repeated = 0;  // requests that came again: answered, not executed
+  std::uint64_t repeated = 0;  // number of duplicate requests, which are answered and not executed again
 };
 
 struct Client {
@@ -76,7 +76,8 @@ coro::Task<void> serve(Cluster* cluster, Server* server) {
     const std::uint64_t word = cluster->word(0, slots_at + slot * slot_bytes + sequence_word);
     const std::uint64_t operand = cluster->word(0, slots_at + slot * slot_bytes + operand_word);
     const std::uint64_t sequence = word >> 8;
-    if (operand != operand_of(sequence)) continue;  // the rest is still being placed
+    // The operand does not belong to the sequence word: it is not placed yet.
+    if (operand != operand_of(sequence)) continue;
     server->seen[slot] = word;
     if (sequence == server->executed[slot] + 1) {
       server->executed[slot] = sequence;
@@ -110,7 +111,7 @@ void take_response(Cluster* cluster, NodeId node, Client* client, const Received
     ++client->wrong;
     return;
   }
-  if (response.sequence != client->sequence[slot]) return;  // of an attempt that was answered already
+  if (response.sequence != client->sequence[slot]) return;  // a late reply to an earlier request
   client->sum[slot] += operand_of(response.sequence);
   if (client->sum[slot] != response.sum) ++client->wrong;
   ++client->answered;

@@ -1,4 +1,4 @@
-// Tests that the tracing decorator writes a span for each signaled request.
+// Tests that the tracing decorator writes one span for each signaled request.
 #include "common/fabric/trace/trace_fabric.h"
 
 #include <unistd.h>
@@ -52,7 +52,7 @@ TEST(TraceFabric, WritesASpanForEverySignaledRequest) {
     if (phase != "X") continue;
     ++boxes[event["name"].as<std::string>() + ", " + event["args"]["status"].as<std::string>()];
     EXPECT_EQ(event["args"]["peer"].as<int>(), 1);
-    EXPECT_GE(event["ts"].as<double>(), last_end);  // one after another
+    EXPECT_GE(event["ts"].as<double>(), last_end);  // the requests were executed one after another
     last_end = event["ts"].as<double>() + event["dur"].as<double>() - 0.0005;
   }
   EXPECT_EQ(boxes,

@@ -1,4 +1,4 @@
-// Conformance: watches, timers, clocks, the end of a run.
+// Conformance tests of fabrics: watches, timers, clocks, and the end of a run.
 #include "common/fabric/memory.h"
 #include "tests/support/backends.h"
 
@@ -151,7 +151,7 @@ struct Slots {
   bool stopped = false;
 };
 
-// A server of request slots: what server-driven protocols do.
+// A server that polls request slots, as those of server-driven protocols do.
 coro::Task<void> serve_slots(Cluster* cluster, Slots* slots) {
   Worker& worker = *cluster->servers[0];
   const WatchSet set{cluster->memory[0], 8192, 64, 8, is_set, nullptr};
@@ -252,8 +252,7 @@ TEST_P(FabricTest, AnInterruptEndsEveryWatch) {
   EXPECT_EQ(outcome, WatchOutcome::stopping);
 }
 
-// A receive whose deadline has passed when it begins ends at once, though nothing else happens any more:
-// two lanes that receive for each other may begin with the other's.
+// A receive whose deadline has passed at its start returns at once, even if no other event happens.
 coro::Task<void> receive_too_late(Cluster* cluster, int* ended) {
   Worker& worker = *cluster->clients[0];
   const Nanos at = worker.now() + millisecond;
@@ -262,7 +261,8 @@ coro::Task<void> receive_too_late(Cluster* cluster, int* ended) {
     const Received got = co_await worker.receive(Transport::rc, deadline);
     *ended += got.outcome == Received::Outcome::timed_out ? 1 : 0;
   }
-  // And when the worker has just been at work: what it did takes time, and the deadline is the end of that.
+  // Posting receives takes CPU time, after which the deadline `now` has passed; the receive still returns at
+  // once.
   for (std::uint64_t i = 0; i < 8; ++i) worker.post_recv(Transport::ud, cluster->at(0, i * 128), 128, i);
   const Received after = co_await worker.receive(Transport::rc, worker.now());
   *ended += after.outcome == Received::Outcome::timed_out ? 1 : 0;

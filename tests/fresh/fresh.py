@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Fuzzes every storing protocol with seeds that no run had before, for $LOCH_FRESH_SECONDS (60) seconds in all.
 
-The seeds begin at $LOCH_FRESH_BASE (./loch test draws it from the commit and the time, and says it); each protocol
-has an equal share of the time, on one core. A finding is shown with the line that runs it again, and fails.
+The seeds begin at $LOCH_FRESH_BASE, which ./loch test derives from the commit and the time, and prints. Each protocol
+has an equal share of the time, on one core. A finding is printed with the command that reproduces it, and fails the
+test.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import sys
 import time
 
 BENCH = os.environ.get("LOCH_BIN", "loch-bench")
-SEEDS_MAX = 10**9  # the time ends it before
-BASELINES = ("memcached", "redis")  # servers of others: their network is not simulated by fault
+SEEDS_MAX = 10**9  # never reached, because the time limit ends the run first
+BASELINES = ("memcached", "redis")  # existing servers, whose network the fuzzer does not simulate
 
 
 def drawn_base() -> int:
-    """A base for the next 10^9 seeds, of no other moment."""
+    """A new first seed from the current time; the 10^9 seeds from it on overlap with no other base's."""
     return (int.from_bytes(hashlib.sha256(str(time.time_ns()).encode()).digest()[:4], "big") + 1) * SEEDS_MAX
 
 

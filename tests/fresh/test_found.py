@@ -1,6 +1,8 @@
-"""What fuzzing has found stays fixed: each scenario in found/ showed something on the commit that it names, and shows
-nothing any more. A scenario is run again event by event only as long as nothing changes its random draws; one that no
-longer meets the interleaving passes as well, so that a unit test, where there is one, says more."""
+"""Regression tests: each scenario in found/, which showed a violation on the commit that it names, shows none any more.
+
+A scenario repeats the original events only while nothing changes its random draws. One that no longer reaches its
+interleaving passes as well, so a unit test, where one exists, is the stronger check.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fresh seeds: each protocol has its share, a finding fails and is named, another base is drawn each time."""
+"""Tests of fresh.py: each protocol has its share of time, a finding fails and is named, each drawn base is
+different."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FRESH = Path(__file__).with_name("fresh.py")
-# Stands in for loch-bench: three protocols that store, of which `leaky` has a finding, and two that do not count.
+# A fake loch-bench with three storing protocols, of which `leaky` has a finding, and two that fresh.py leaves out.
 BENCH = r"""#!/bin/sh
 echo "$*" >> calls
 if [ "$1" = list ]; then

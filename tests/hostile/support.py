@@ -1,4 +1,5 @@
-"""Shared by the tests of hostile environments: every call ends within a bound, and bad ground is one line and exit status 2."""
+"""Support for the tests of hostile input and environments: calls with a time limit, and the assertion of a one-line
+refusal."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 PYTHON = "/usr/bin/python3"
-BOUND_S = 30.0  # of a call that refuses something; the machine may be busy
-# Runs in a moment; `loch run` and `plot` take it through all their stages.
+BOUND_S = 30.0  # time limit in seconds for a call that refuses its input, on a busy machine
+# Flags of a run that takes a moment; `loch run` and `plot` on it pass through all their stages.
 SIM = [
     "bench",
     "--protocol",
@@ -46,8 +47,8 @@ axes: {value_size: [64, 128]}
 measure: {warmup: 50us, duration: 300us, repeats: 1}
 figure: {kind: line, x: value_size, y: [latency_us.get.mean]}
 """
-# As real ssh: options, then a host, then words that are joined with blanks and read by a shell there. What an option would
-# have run is noted in ./ran-by-ssh.
+# A fake ssh that parses its words as the real one: options, a host, then words that are joined with blanks and read by
+# a shell. A command that an option would have run is noted in ./ran-by-ssh.
 SSH = """\
 #!/bin/sh
 while [ $# -gt 0 ]; do
@@ -66,7 +67,7 @@ exec sh -c "$*"
 
 
 class Hostile(unittest.TestCase):
-    """Each test has a folder of its own and is in it."""
+    """A test case whose tests run in a temporary folder of their own."""
 
     def setUp(self) -> None:
         holder = tempfile.TemporaryDirectory(prefix="loch-hostile-")
@@ -81,7 +82,7 @@ class Hostile(unittest.TestCase):
         stderr: Any = subprocess.PIPE,
         **env: Any,
     ) -> subprocess.CompletedProcess[str]:
-        """A call that must end within the bound."""
+        """Runs a command, which must end within the time limit."""
         environment = {**os.environ, "LOCH_BIN": BINARY, "LOCH_BUILD": str(self.folder / "build"), **env}
         return subprocess.run(
             command,
@@ -100,14 +101,14 @@ class Hostile(unittest.TestCase):
         return self.call([BINARY, *SIM, *arguments], **more)
 
     def loch(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        """run, plot, score or reference."""
+        """Runs `loch run`, `plot`, `score` or `reference`."""
         return self.call([PYTHON, str(ROOT / "tools/loch"), "--no-setup", *arguments], **more)
 
     def power(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         return self.call([PYTHON, str(ROOT / "tools/loch"), "--no-setup", "power", *arguments], **more)
 
     def in_shell(self, text: str, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        """A line of bash, in which "$@" are the arguments: for redirections and limits."""
+        """Runs a line of bash, in which "$@" are the arguments: for redirections and limits."""
         return self.call(["bash", "-c", text, "bash", *arguments], **more)
 
     def write(self, name: str, content: str | bytes) -> str:
@@ -117,13 +118,13 @@ class Hostile(unittest.TestCase):
         return name
 
     def fake_ssh(self) -> dict[str, Any]:
-        """The environment in which ssh is the one above."""
+        """Makes the fake ssh; returns an environment in which it is first in PATH."""
         self.write("bin/ssh", SSH)
         (self.folder / "bin/ssh").chmod(0o755)
         return {"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin", "SSH_NOTES": str(self.folder)}
 
     def left(self) -> list[str]:
-        """The files of the test's folder, but for what Python keeps of itself."""
+        """The files in the test's folder, except for Python's compiled modules."""
         return sorted(
             str(path.relative_to(self.folder))
             for path in self.folder.rglob("*")
@@ -131,7 +132,7 @@ class Hostile(unittest.TestCase):
         )
 
     def assert_refused(self, done: subprocess.CompletedProcess[str], *names: str, status: int = 2) -> None:
-        """One line that holds each of `names`, nothing on standard output."""
+        """Asserts a refusal: nothing on standard output, and one line that contains each of `names`."""
         shown = f"{done.args}: status {done.returncode}\n{(done.stdout or '')[:500]}{(done.stderr or '')[:3000]}"
         self.assertEqual(done.returncode, status, shown)
         self.assertFalse(done.stdout, shown)
@@ -145,6 +146,6 @@ def is_root() -> bool:
 
 
 def may_mount() -> bool:
-    """Whether a mount namespace can be had, for file systems that are full or read-only."""
+    """Whether this process may create a mount namespace, which tests with full or read-only file systems need."""
     probe = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt"]
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0 if is_root() else False

@@ -1,4 +1,4 @@
-"""Data that would run commands: hosts, sensors and programs named in files and flags."""
+"""Tests that data never runs commands: hosts, sensors and programs named in files and flags."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Hosts(Hostile):
 
 class Sensors(Hostile):
     def ipmitool(self) -> None:
-        """A stand-in that knows one sensor, of whatever name ./sensor holds, and no DCMI."""
+        """Makes a fake ipmitool without DCMI and with one sensor, whose name is in the file ./sensor."""
         self.write(
             "bin/ipmitool",
             (
@@ -80,7 +80,8 @@ class Sensors(Hostile):
         (self.folder / "bin/ipmitool").chmod(0o755)
 
     def test_a_sensor_reaches_the_other_host_as_one_word(self) -> None:
-        """Whatever it is called, it is found there by its name, and nothing else happens."""
+        """A sensor with shell syntax in its name is found on the other host by that name, and no command in the name
+        runs."""
         environment = self.fake_ssh()
         self.ipmitool()
         for sensor in SENSORS:
@@ -134,7 +135,8 @@ class Sensors(Hostile):
         self.assertNotIn("ran", self.left())
 
     def test_a_plan_asks_no_other_machine(self) -> None:
-        """--dry-run with the reviewers' file: nothing runs on the host, nor is it asked at all."""
+        """--dry-run of an experiment file with a malicious sensor name or BMC runs nothing on other hosts and contacts
+        none."""
         environment = self.fake_ssh()
         self.ipmitool()
         self.write("hosts", "node7 slots=2\n")
@@ -192,7 +194,7 @@ class Programs(Hostile):
             self.refuse(text + f"smoke: {{{name}.binary: ./evil.sh}}\n")
 
     def test_every_option_that_is_text_is_known_to_start_nothing(self) -> None:
-        """One that is new is looked at before it is let into files: does it name a program?"""
+        """A new option with a text value fails this test until someone has checked whether it names a program."""
         harmless = {"redis.address", "memcached.address", "pilaf.log", "pilaf.log-dir", "pilaf.log-folder"}
         protocols = self.call([BINARY, "list", "protocols"]).stdout.splitlines()
         found = set()

@@ -1,4 +1,5 @@
-"""Experiment files, stored points and manifests that are damaged, endless or meant to hurt; text that would be markup."""
+"""Tests of damaged, endless or malicious experiment files, stored points and manifests, and of text that contains
+markup."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from support import EXPERIMENT, Hostile
 
 LEVELS = "".join(f"  {chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(8))
 TUNED = EXPERIMENT.replace("clients: 1}", "tune: {servers: [1, 2], clients: TREE}, maximize: throughput_ops_s}")
-# Bad experiment files, and the words that the one error line must contain.
+# Bad experiment files, and the words that the single line of the error must contain.
 BAD: dict[str, tuple[Any, ...]] = {
     "brackets": ("[" * 3000, ":1"),
     "nested maps": ("a: " + "{a: " * 3000, ":1"),
@@ -130,7 +131,7 @@ class Files(Hostile):
 
 
 class Mutated(Hostile):
-    """Manifests of experiments, changed at random: read, planned, or refused in one line with the file's name."""
+    """Randomly mutated experiment files are accepted, or refused in one line with the file's name."""
 
     SECONDS = 15.0
     WORDS = (
@@ -218,7 +219,7 @@ class Mutated(Hostile):
                 refused += 1
                 self.assertNotIn("\n", str(error), f"seed {seed}, try {tried}: {text!r}")
                 self.assertIn("m.yaml", str(error), f"seed {seed}, try {tried}: {text!r}")
-            except Exception as error:  # noqa: BLE001  (which is what is looked for)
+            except Exception as error:  # noqa: BLE001  (any exception other than BadInput is a bug)
                 self.fail(f"seed {seed}, try {tried}: {type(error).__name__} {error}: {text!r}")
             self.assertLess(time.monotonic() - once, 10, f"seed {seed}, try {tried}: {text!r}")
         self.assertGreater(refused, tried // 10)
@@ -265,11 +266,12 @@ class Mutated(Hostile):
                 except expression.ExpressionError:
                     pass
                 except (AttributeError, TypeError) as error:
-                    self.assertIn("[", text, f"{error}: {text}")  # a name at * is given a number by this test
+                    # this test gives a single number for a name at *, which a function may not accept
+                    self.assertIn("[", text, f"{error}: {text}")
 
 
 class Stored(Hostile):
-    """One small run, and what becomes of it when its files are damaged."""
+    """One small run; each test damages its files and checks how commands react."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -327,7 +329,8 @@ class Stored(Hostile):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertIn(f"points/{self.point.name}", done.stderr)
                 self.assertIn("drawn as a gap", done.stderr)
-                self.assertIn('id="failed', (self.folder / "out/figure.svg").read_text())  # the mark of what failed
+                # the figure marks the failed point
+                self.assertIn('id="failed', (self.folder / "out/figure.svg").read_text())
         self.point.write_bytes(b"")
         done = self.loch("score", "out", timeout=120)
         self.assertEqual((done.returncode, self.point.name in done.stderr), (1, True), done.stderr)
@@ -336,12 +339,13 @@ class Stored(Hostile):
             self.point.write_bytes(self.damages()[what] or b"")
             done = self.loch("run", "e.yaml", "--out", "out", timeout=120)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn(self.point.name, done.stderr)  # which is told
+            self.assertIn(self.point.name, done.stderr)  # the damaged point is named
             self.assertEqual((self.folder / "out/table.csv").read_bytes(), table)
             self.assertEqual(self.loch("plot", "out").returncode, 0)
 
     def test_every_value_of_a_point_by_junk(self) -> None:
-        """Drawn, or named as damaged: never a traceback."""
+        """Every value of a stored point replaced by junk: the point is drawn, or named as damaged, without a
+        traceback."""
         document = json.loads(self.whole)
         rng = random.Random(3)
         paths = [(key,) for key in document] + [
@@ -380,7 +384,7 @@ class Stored(Hostile):
 
 
 class Text(Hostile):
-    """Titles, labels and notes that would be markup, formulas or files."""
+    """Titles, labels and notes that contain markup, formulas or paths of files."""
 
     EVIL = "<script>alert(1)</script> [x](javascript:alert(1)) `c` **b** ![i](http://x/y) &lt; $\\frac{ a_b |"
 
@@ -419,7 +423,7 @@ class Text(Hostile):
                 " $\\frac{ a_b |"
             ),
             page,
-        )  # quoted as written in the file
+        )  # the markup appears as text, as it is in the file
         self.assertEqual(sum(line.startswith("# ") for line in text.splitlines()), 1)
         self.assertNotIn("<b>b</b>", page)
 

@@ -1,4 +1,4 @@
-"""Files and flags of the binary that are damaged, endless or meant to hurt."""
+"""Tests of damaged, endless or malicious input files and flags of loch-bench."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Yaml(Hostile):
                     self.assert_refused(self.bench(flag, name), name)
 
     def test_a_key_that_is_there_twice(self) -> None:
-        """Neither of two values is taken in silence."""
+        """A key that occurs twice in a file is refused; loch-bench does not choose one of its values."""
         last = HARDWARE.splitlines(keepends=True)[-1]
         for flag, text in (
             ("--faults", "uc_loss: 0.1\nud_loss: 0\nuc_loss: 0.2\n"),
@@ -86,7 +86,8 @@ class Yaml(Hostile):
                 self.assertTrue(done.returncode == 0 or len(done.stderr.strip().splitlines()) == 1, done.stderr)
 
     def test_bytes_that_are_no_text_end_no_run(self) -> None:
-        """Neither in a property that is not known nor in a file's name; no escape reaches the terminal."""
+        """Bytes that are not UTF-8, in an unknown property or a file name, do not end a run, and no escape reaches the
+        terminal."""
         name = b"n\xe4me\x1b[2J"
         self.write("plain", b"\xff\x1b[2J=1\n")
         os.rename(os.fsencode(self.folder / "plain"), os.path.join(os.fsencode(self.folder), name))

@@ -1,4 +1,5 @@
-"""Outputs that would destroy: devices, links and pipes in the place of files, limits and full or read-only file systems."""
+"""Tests that outputs destroy nothing: devices, links and pipes as output files, limits, full or read-only file
+systems."""
 
 from __future__ import annotations
 
@@ -38,10 +39,10 @@ SIM_LONG = [
 
 
 class Devices(Hostile):
-    """On devices made for it, where the user may make some; else on what /dev has."""
+    """Outputs to device files, made for the test where the user may make them, else those in /dev."""
 
     def device(self, minor: int) -> str:
-        """A null device (3) or a full one (7) of this test's own."""
+        """A new device file: the null device for minor number 3, the full device for 7."""
         path = self.folder / f"device{minor}"
         try:
             os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
@@ -116,7 +117,7 @@ class LinksAndPipes(Hostile):
     def test_a_pipe_gets_all_of_it(self) -> None:
         os.mkfifo(self.folder / "pipe")
         for flag in FLAGS:
-            # Into a file: nobody reads here while the bench writes, and a pipe of cat's own may hold one page only.
+            # cat writes to a file, because a pipe that nobody reads meanwhile could fill up and block it.
             with tempfile.TemporaryFile() as received:
                 reader = subprocess.Popen(["cat", "pipe"], cwd=self.folder, stdout=received)
                 done = self.bench(flag, "pipe")
@@ -131,7 +132,8 @@ class LinksAndPipes(Hostile):
             with self.subTest(name):
                 done = self.bench("--json", name)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                at = done.stdout.index("\n}") + 3  # after the document a summary may follow, but for -
+                # a summary may follow the JSON document on standard output, except with --json -
+                at = done.stdout.index("\n}") + 3
                 self.assertEqual(json.loads(done.stdout[:at])["schema"], 1)
                 self.assertEqual(self.left(), [])
         self.assertEqual(json.loads(self.bench("--json", "-").stdout)["protocol"], "nessie")
@@ -156,7 +158,7 @@ class LinksAndPipes(Hostile):
 
 
 class PythonOutputs(Hostile):
-    """The runner's own writer follows the same rules as the binary's."""
+    """Output files of the Python commands follow the same rules as those of loch-bench."""
 
     def test_links_pipes_and_folders(self) -> None:
         link, target = self.folder / "link", self.folder / "deep/target"
@@ -202,7 +204,7 @@ class Limits(Hostile):
                 self.assertEqual(self.left(), [])
 
     def test_programs_that_are_started_have_the_limit_as_ever(self) -> None:
-        """Programs that Loch starts are ended by SIGXFSZ again, as when started by hand."""
+        """SIGXFSZ, which Loch ignores for itself, has its default effect again in programs that Loch starts."""
         done = self.in_shell('ulimit -f 1; exec "$@"', BINARY, "hog", "--", "sh", "-c", "head -c 100000 /dev/zero >big")
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(json.loads(done.stdout)["command"]["exit_status"], done.returncode)
@@ -226,14 +228,14 @@ class Limits(Hostile):
 
 
 class FileSystems(Hostile):
-    """Ones that are read-only, full, or no folder at all."""
+    """Output on file systems that are read-only or full, or below a path that is no folder."""
 
     def setUp(self) -> None:
         super().setUp()
         self.write("e.yaml", EXPERIMENT)
 
     def on(self, mount: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """loch.py in a mount namespace of its own; `mount` is a line of shell that sets it up."""
+        """Runs tools/loch in a new mount namespace, which the line of shell in `mount` prepares."""
         if not may_mount():
             self.skipTest("no mount namespace can be had here")
         (self.folder / "m").mkdir(exist_ok=True)
@@ -263,7 +265,8 @@ class FileSystems(Hostile):
                 self.assert_refused(self.on(frozen, *arguments), "m/")
 
     def test_full_ground(self) -> None:
-        """Points are whole or not there; nothing half-written is left; with room the same command completes it."""
+        """On a full file system each point is stored as a whole or not at all, and the same command completes it with
+        more space."""
         for size in ("16k", "64k", "200k"):
             with self.subTest(size):
                 text = (

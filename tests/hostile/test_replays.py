@@ -1,4 +1,4 @@
-"""Replay files and the folders of long campaigns that are damaged, of another version, or meant to hurt."""
+"""Tests of damaged or malicious replay files and folders of fuzz campaigns, and of those of other versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEED = ["--protocol", "herd", "--mutant", "reply-not-awaited", "--seeds", "1", "
 
 
 class Replays(Hostile):
-    """One finding is stored; each case is a change of its file."""
+    """One finding is stored; each test changes its file."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -157,10 +157,10 @@ class Corpora(Hostile):
         self.assertEqual(self.campaign("--seeds", "8").returncode, 0)
 
     def test_a_campaign_that_is_killed_goes_on(self) -> None:
-        """Of every kind of end: what the index names is there."""
+        """After a campaign has ended by SIGINT, SIGTERM or SIGKILL, every scenario that its index names exists."""
         steps = 0
         for signal in ("INT", "TERM", "KILL"):
-            # A kill loses what was counted since the index was last written, five seconds at most.
+            # SIGKILL loses the counts since the index was last written, at most five seconds.
             seconds = "12" if signal == "KILL" else "3"
             self.in_shell(
                 'timeout --signal="$1" --kill-after=20 "$2" "$3" fuzz --protocol herd --corpus c --for 60s --jobs 2',

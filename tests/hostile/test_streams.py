@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or read by nobody: no success that is none, and no crash."""
+"""Tests of closed, full and unread standard streams: a command that cannot print neither succeeds nor crashes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POWER = ["/usr/bin/python3", str(ROOT / "tools/loch"), "--no-setup", "power"]
 
 
 class Output(Hostile):
-    """Every command that prints something, with nowhere to print it to."""
+    """Every command that prints something, with a standard output that cannot be written."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -78,7 +78,8 @@ class Output(Hostile):
         ):
             with self.subTest(command):
                 done = self.in_shell('{ sleep 1; "$@"; echo "status $?" >&2; } | true', *command, timeout=120)
-                self.assertEqual(done.stderr, "status 141\n")  # as of a program that SIGPIPE ends
+                # 128 + SIGPIPE, the shell's status for a program that this signal ended
+                self.assertEqual(done.stderr, "status 141\n")
                 done = self.in_shell(
                     'trap "" PIPE; { sleep 1; "$@"; echo "status $?" >&2; } | true', *command, timeout=120
                 )
@@ -87,7 +88,7 @@ class Output(Hostile):
                 )
 
     def test_what_check_found_is_said_by_its_status_even_so(self) -> None:
-        """A violation stays status 1; status 0 is said only where the report was written."""
+        """Without a writable output, `loch check` exits with status 1 for a violation and never with status 0."""
         read = '{"client":1,"op":"get","key":"a","value":"2","invoke_ns":3,"return_ns":4,"outcome":"ok"}\n'
         self.write("bad.jsonl", HISTORY + read)
         self.assertEqual(self.call([BINARY, "check", "bad.jsonl", "--initial", "absent"]).returncode, 1)

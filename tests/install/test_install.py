@@ -1,4 +1,5 @@
-"""Loch in a temporary prefix: it runs from there, on the files that are there, wherever the prefix is moved to."""
+"""Tests of Loch installed into a temporary prefix: it runs with the prefix's own files, also after the prefix has
+moved."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Installed(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        holder = tempfile.TemporaryDirectory(prefix="loch install ")  # with a blank: the command quotes
+        # the blank in the path tests the quoting in scripts
+        holder = tempfile.TemporaryDirectory(prefix="loch install ")
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
         made = cls.folder / "made"
@@ -62,7 +64,7 @@ class Installed(unittest.TestCase):
             stdout=subprocess.DEVNULL,
         )
         cls.prefix = cls.folder / "prefix"
-        made.rename(cls.prefix)  # nothing may have kept the first place
+        made.rename(cls.prefix)  # moves the prefix, so that any stored absolute path would fail
         cls.share = cls.prefix / "share/loch"
 
     def loch(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -160,7 +162,8 @@ class Installed(unittest.TestCase):
         names = {path.name for path in self.prefix.rglob("*")}
         self.assertFalse({"__pycache__", "CMakeLists.txt"} & names)
         package = {path.name for path in (self.share / "tools/loch").iterdir()}
-        self.assertFalse({"setup", "softroce", "mutate", "new.py"} & package)  # what builds, or needs the tree
+        # modules that build Loch or need the source tree are not installed
+        self.assertFalse({"setup", "softroce", "mutate", "new.py"} & package)
         self.assertTrue(shutil.which(str(self.prefix / "bin/loch")))
 
 

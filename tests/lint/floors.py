@@ -1,4 +1,4 @@
-"""The floor plan (docs/floors.txt): who may include whom, checked against every include of the product, and drawn."""
+"""The floor plan (docs/floors.txt): which modules may include which, checked against every include, and drawn."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 PROTOCOL = "PROTOCOL"
-EXAMPLES = "tools/new/"  # what ./loch new makes protocols from: held to what a protocol may include
+EXAMPLES = "tools/new/"  # the code from which ./loch new makes protocols may include what a protocol may
 
 
 def is_test(name: str) -> bool:
-    """Tests, benchmarks and their programs may include anything."""
+    """Whether a file is a test, a benchmark or a program for tests, which may include anything."""
     if name == "app/main.cc":
         return False
     return bool(re.search(r"(_test|_bench|_fuzz|_main|_costs)\.cc$|(^|/)test_[^/]*$|^tests/|/toy_[^/]*$", name))
@@ -23,18 +23,21 @@ def is_test(name: str) -> bool:
 
 @dataclass
 class Plan:
-    """The file as it was read: modules by floor, what each may include, and who alone knows a library."""
+    """The contents of docs/floors.txt: modules by floor, the includes allowed to each, and libraries with a single
+    user."""
 
-    floors: list[tuple[str, list[str]]] = field(default_factory=list)  # title, modules; ground floor first
+    # (title, modules) of each floor, lowest floor first
+    floors: list[tuple[str, list[str]]] = field(default_factory=list)
     may: dict[str, list[str]] = field(default_factory=dict)
-    only: dict[str, str] = field(default_factory=dict)  # beginning of a header's name: the module
+    # beginning of a header's name -> the only module that may include it
+    only: dict[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()
 
     def level(self, module: str) -> int:
         return next(i for i, (_, modules) in enumerate(self.floors) if module in modules)
 
     def place_of(self, name: str) -> str | None:
-        """The folder of the table, or of a protocol, that a file lies in: the longest that fits."""
+        """The module or protocol folder that a file belongs to; of nested ones the innermost."""
         fits: list[str] = [module for module in (*self.may, *self.protocols) if name.startswith(module + "/")]
         return max(fits, key=len) if fits else None
 
@@ -61,7 +64,7 @@ class Plan:
 
 
 def read(root: Path) -> tuple[Plan, list[str]]:
-    """The plan, and what is wrong with the file itself."""
+    """Reads docs/floors.txt; returns the plan, and errors in the file itself."""
     plan = Plan(protocols=tuple(sorted(module.parent.name for module in root.glob("*/module.h"))))
     faults: list[str] = []
     for number, line in enumerate((root / "docs/floors.txt").read_text(encoding="utf-8").splitlines(), 1):
@@ -91,7 +94,8 @@ def read(root: Path) -> tuple[Plan, list[str]]:
 
 
 def arrows(plan: Plan, sources: dict[str, list[str]]) -> Counter[tuple[str, str]]:
-    """Counts, per pair of modules, the files of the first that include the second. `sources`: the includes of each file."""
+    """Counts, for each pair of modules, the files of the first that include the second. `sources`: the includes of each
+    file."""
     found: Counter[tuple[str, str]] = Counter()
     for name, targets in sources.items():
         own = plan.place_of(name)
@@ -102,7 +106,7 @@ def arrows(plan: Plan, sources: dict[str, list[str]]) -> Counter[tuple[str, str]
 
 
 def faults(root: Path, sources: dict[str, list[str]]) -> Iterator[str]:
-    """Everything in which the plan, the includes and the drawing differ."""
+    """All differences between the plan, the actual includes and the drawing docs/map.svg."""
     plan, wrong = read(root)
     yield from wrong
     for name, targets in sources.items():
@@ -121,7 +125,7 @@ def faults(root: Path, sources: dict[str, list[str]]) -> Iterator[str]:
         yield "docs/map.svg: not the includes as they are; `tests/lint/house_rules.py --draw` draws it"
 
 
-WIDTH, FLOOR, BOX = 1180, 92, 34  # pixels
+WIDTH, FLOOR, BOX = 1180, 92, 34  # sizes of the drawing in pixels
 STYLE = (
     "text{font-family:DejaVu Sans,sans-serif;font-size:11px;fill:#222}.t{font-size:10px;fill:#777}"
     "rect.r{fill:#fff;stroke:#456;stroke-width:1}rect.p{fill:#fdf3e3;stroke:#a60}rect.f{fill:#f2f5f8}"
@@ -130,14 +134,16 @@ STYLE = (
 
 
 def draw(plan: Plan, made: Counter[tuple[str, str]]) -> str:
-    """The house: a band a floor, the program on top; an arrow points down to what is included. One that follows from
-    others (a module reaches it through a module in between) is left out."""
+    """Draws the modules, one band for each floor, with an arrow down to each included module.
+
+    An arrow is left out if the module is also reached through a module in between.
+    """
     floors = [
         (title, [each for module in modules for each in (plan.protocols if module == PROTOCOL else [module])])
         for title, modules in plan.floors
     ]
     height = FLOOR * len(floors) + 30
-    places: dict[str, tuple[float, float, float]] = {}  # centre, top, width
+    places: dict[str, tuple[float, float, float]] = {}  # by module: centre, top and width of its box, in pixels
     body: list[str] = []
     for level, (title, modules) in enumerate(floors):
         top = height - 20 - FLOOR * (level + 1)
@@ -174,7 +180,7 @@ def draw(plan: Plan, made: Counter[tuple[str, str]]) -> str:
 
 
 def _reach(made: Counter[tuple[str, str]]) -> dict[str, set[str]]:
-    """What each module includes, itself or through others."""
+    """The modules that each module includes, directly or through other modules."""
     direct: dict[str, set[str]] = {}
     for own, other in made:
         direct.setdefault(own, set()).add(other)

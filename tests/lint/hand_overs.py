@@ -1,14 +1,15 @@
-"""Rules for the runner and the figures that are about what one module may know: no text becomes a command, pydantic has one
-door, through which only the names pass that both of its releases have, and so has the runner for the figures."""
+"""Rules on what modules of the runner and the figures may use: no text becomes a command, pydantic is imported by one
+module only and with names of both its versions, and the figures use a single module of the runner."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-# Where files of data are read: experiments, results, traces.
+# Folders of code that reads data files: experiments, results, traces.
 DATA = ("tools/loch/runner/", "tools/loch/power/", "plots/")
-# What makes words, code or objects of a text. `--slurm-options` comes from a command line, which may name any program.
+# Calls that turn text into words, code or objects, and the files that may use each. `--slurm-options` is from the
+# command line, which may name any program.
 MAKERS = {
     "shlex.split": ("tools/loch/runner/slurm.py",),
     "os.system": (),
@@ -23,15 +24,15 @@ MAKERS = {
     "pickle.loads": (),
     "marshal.loads": (),
 }
-# What the figures know of the rest.
+# The modules outside plots that the figures may import.
 OF_PLOTS = ("loch.runner.drawing", "loch.written")
 DOOR = "tools/loch/runner/compat.py"
-# Pydantic 1.10 has these, and pydantic 2 has them as pydantic.v1.
+# Names that exist in pydantic 1.10 and in pydantic.v1 of pydantic 2.
 BOTH = {"BaseModel", "ErrorWrapper", "Extra", "Field", "ValidationError", "create_model", "root_validator"}
 
 
 def _called(node: ast.Call) -> str:
-    """ "shlex.split", "eval"; nothing where it is no plain name."""
+    """The name of a called function, such as "shlex.split" or "eval"; empty if it is not a plain name."""
     if isinstance(node.func, ast.Name):
         return node.func.id
     if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
@@ -40,7 +41,7 @@ def _called(node: ast.Call) -> str:
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """(module, name) of an import; of `import x`, ("x", "")."""
+    """The (module, name) pairs of an import; ("x", "") for `import x`."""
     if isinstance(node, ast.Import):
         yield from ((alias.name, "") for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -82,7 +83,7 @@ def _figures(node: ast.AST) -> Iterator[str]:
 
 
 def faults(name: str, text: str) -> Iterator[str]:
-    """Those of one Python file, by its path in the tree."""
+    """The violations in one Python file, given by its path in the tree and its text."""
     for node in ast.walk(ast.parse(text)):
         said = list(_pydantic(name, node)) if name.startswith(("tools/", "plots/")) else []
         if name.startswith("plots/"):

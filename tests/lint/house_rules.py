@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The rules of the house that a compiler cannot see: who may include whom (docs/floors.txt), how long a file may be, shell
-and Python syntax, links between pages, one version everywhere."""
+"""Rules for the source tree that a compiler does not check: which modules may include which (docs/floors.txt), lengths
+of files, syntax of shell and Python, links between pages, one version number everywhere."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ import hand_overs
 import lengths
 
 ROOT = Path(__file__).resolve().parents[2]
-LINES_MAX = 700  # a file is read in one sitting
+LINES_MAX = 700  # longest file in lines, so that it can be read in one sitting
 SOURCES = {".cc", ".h", ".py", ".sh", ".cmake"}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-VERSIONS = {  # where the version stands besides CMakeLists.txt
+VERSIONS = {  # files other than CMakeLists.txt that have the version number
     "CITATION.cff": re.compile(r"^version: (\S+)$", re.M),
     "CHANGELOG.md": re.compile(r"^## (\d\S*)", re.M),
 }
 
 
 def files() -> list[Path]:
-    """Tracked files; without git, all that are not output."""
+    """The tracked files; without git, all files that are not build output."""
     if shutil.which("git") and (ROOT / ".git").exists():
         listing = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True
@@ -49,7 +49,7 @@ def source_faults(path: Path, name: str) -> Iterator[str]:
 
 
 def opening_faults(path: Path, name: str) -> Iterator[str]:
-    """A .cc file opens with a sentence on what it does: a comment of four words or more that ends."""
+    """Checks that a .cc file begins with a comment that is a sentence of at least four words."""
     said: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("//"):
@@ -61,7 +61,7 @@ def opening_faults(path: Path, name: str) -> Iterator[str]:
 
 
 def includes() -> dict[str, list[str]]:
-    """What each C++ file includes, by name."""
+    """The names that each C++ file includes."""
     found: dict[str, list[str]] = {}
     for path in files():
         if path.suffix in (".cc", ".h"):
@@ -82,7 +82,7 @@ def python_faults(path: Path, name: str) -> Iterator[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """The headings of a page, as GitHub turns them into the ends of links."""
+    """The anchors of a page's headings, as GitHub forms them for links."""
     found: set[str] = set()
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
     for heading in re.findall(r"^#+ (.*)$", text, re.M):
@@ -93,7 +93,7 @@ def anchors(path: Path) -> set[str]:
 
 
 def link_faults(path: Path, name: str) -> Iterator[str]:
-    """Links of a page to files or headings that are not there; code is no link."""
+    """Links of a page to missing files or headings; code is not searched."""
     text = re.sub(
         r"```.*?```|`[^`\n]*`",
         lambda code: re.sub(r"[^\n]", " ", code.group()),
@@ -112,8 +112,8 @@ def link_faults(path: Path, name: str) -> Iterator[str]:
                 yield f"{name}:{number}: links to {target}; {page.name} has no such heading"
 
 
-# Numbers by which code and pages name holes of the published designs, failures and published values. Each is explained
-# where it stands in bold in a page, or is the number of a value in plots/published.
+# Identifiers in code and pages for holes of published designs, for failures and for published values. Each must be
+# explained in bold in a page of docs/, or be the id of a value in plots/published.
 NUMBERED = re.compile(r"(?<![\w.#/'\"-])([AHPQRSV]\d{1,3})(?![\w.'\"]|-\w)")
 SAID_IN_CODE = re.compile(r"//[^\n]*|^\s*#[^\n]*|\"\"\".*?\"\"\"", re.M | re.S)
 OTHER_PAPERS = re.compile(r"\bPROTOCOLS\b(?! =)")
@@ -133,7 +133,7 @@ def explained() -> set[str]:
 
 
 def number_faults(path: Path, name: str, known: set[str]) -> Iterator[str]:
-    """Numbers that no page explains; those of tests' own figures and of experiments' systems are no such numbers."""
+    """Identifiers that no page explains; names of systems in experiments and in tests' figures do not count."""
     text = path.read_text(encoding="utf-8")
     said = (
         "\n".join(SAID_IN_CODE.findall(text))
@@ -153,7 +153,7 @@ NAMED = re.compile(r"\[`([\w:~]+)`\]\(([^)\s#]+\.(?:cc|h|py))\)")
 
 
 def named_faults(path: Path, name: str) -> Iterator[str]:
-    """Links whose text is a name in code and whose target is a file of code that does not hold it."""
+    """Links whose text is a name from code and whose target is a source file that does not contain the name."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         for called, target in NAMED.findall(line):
             code = path.parent / target
@@ -162,7 +162,7 @@ def named_faults(path: Path, name: str) -> Iterator[str]:
 
 
 def decision_faults(root: Path) -> Iterator[str]:
-    """Records of decisions are numbered without a gap, dated, and each has its row in the index."""
+    """Checks that decision records are numbered without gaps, dated, and listed in the index."""
     index = (root / "docs/decisions.md").read_text(encoding="utf-8")
     records = sorted((root / "docs/decisions").glob("*.md"))
     for number, path in enumerate(records, 1):
@@ -177,7 +177,7 @@ def decision_faults(root: Path) -> Iterator[str]:
 
 
 def retired_words(path: Path) -> dict[str, str]:
-    """tests/lint/words.txt: words that were renamed, and what is said instead."""
+    """The words in tests/lint/words.txt that are no longer used, with their replacements."""
     found: dict[str, str] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -187,8 +187,10 @@ def retired_words(path: Path) -> dict[str, str]:
 
 
 def word_faults(path: Path, name: str, retired: dict[str, str]) -> Iterator[str]:
-    """Retired words in comments, docstrings and pages. Names of options, files and keys are in backticks or quotes, or joined by
-    a hyphen, dot or underscore, and stay."""
+    """Finds retired words in comments, docstrings and pages.
+
+    Names of options, files and keys are allowed: in backticks or quotes, or joined by a hyphen, dot or underscore.
+    """
     if not retired:
         return
     text = path.read_text(encoding="utf-8")
@@ -250,7 +252,7 @@ def faults() -> Iterator[str]:
             yield from python_faults(path, name)
         if path.suffix == ".md" and not name.startswith(
             "reference/"
-        ):  # pages of reference results link to figures that are drawn on demand
+        ):  # the pages of reference results link to figures that are not stored
             yield from link_faults(path, name)
             yield from named_faults(path, name)
         with path.open("rb") as opened:

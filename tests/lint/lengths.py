@@ -1,4 +1,5 @@
-"""How long functions of C++ are: a function is read without scrolling. Bodies are found by their braces, of formatted code."""
+"""Checks the length of C++ functions, so that each can be read without scrolling. Finds bodies by braces in formatted
+code."""
 
 from __future__ import annotations
 
@@ -6,24 +7,26 @@ import re
 from collections.abc import Iterator
 
 LINES_MAX = 70
-# Comments, strings and characters hold braces that are none.
+# Comments and literals, whose braces must not be counted.
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.S)
-# What stands before the brace of a scope that is no function's.
+# Text before an opening brace that begins no function body: a namespace, a type, an initializer.
 NO_BODY = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|=\s*$")
 NAME = re.compile(r"([~\w:]+(?:\s*operator\W{1,3})?)\s*\(")
 
 
 def blank(text: str) -> str:
-    """The code alone, on the same lines."""
+    """The text with comments and literals replaced by blanks, so that lines keep their numbers."""
     return NO_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)
 
 
 def functions(text: str) -> Iterator[tuple[str, int, int]]:
-    """Name, first line and number of lines (from the name to the closing brace) of each function's body; what is in it,
-    lambdas and local classes, counts for it."""
+    """Name, first line and number of lines (name to closing brace) of each function.
+
+    Lambdas and local classes count towards the function that contains them.
+    """
     code = "\n" + blank(text)
-    begin = 0  # where the head of the next scope begins
-    scopes: list[bool] = []  # the open braces: is each a scope's, and no initialiser's?
+    begin = 0  # where the text before the next opening brace begins
+    scopes: list[bool] = []  # for each open brace: whether it opens a scope, rather than an initializer
     inside: int | None = None  # number of open braces at the beginning of the current function body; None outside
     name, line = "", 0
     for found in re.finditer(r"[{};]|\n[ \t]*#(?:[^\n\\]|\\.|\\\n)*", code):
@@ -46,7 +49,8 @@ def functions(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def is_body(before: str) -> bool:
-    """Does this head belong to a function? Then it has parameters; an initialiser's brace follows its name closely."""
+    """Whether `before` is the head of a function: it has parameters, and a blank before the brace, unlike an
+    initializer."""
     return "(" in before and before[-1].isspace() and not NO_BODY.search(before)
 
 
@@ -55,9 +59,10 @@ def name_of(before: str) -> str:
     return found.group(1) if found else before.strip().splitlines()[0]
 
 
-# What branches, loops or waits is no table. A table lists entries, one after the other; cutting it makes it no easier to read.
+# A function with more control flow than CONTROL_MAX is no table. Tables, which list entries, may be longer than other
+# functions, because splitting them does not make them easier to read.
 CONTROL = re.compile(r"\b(if|for|while|switch|case|catch|co_await|co_return)\b")
-CONTROL_MAX = 1  # an entry that is there or not
+CONTROL_MAX = 1  # allows one condition, for an optional entry
 
 
 def is_table(code: str) -> bool:

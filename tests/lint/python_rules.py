@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""The Python of the tree is formatted by black and has nothing that flake8 or mypy finds; pyproject.toml and .flake8 say how.
+"""Checks that black would not reformat any Python file, and that flake8 and mypy report nothing (pyproject.toml,
+.flake8).
 
-    python_rules.py [black|flake8|mypy]…    all three without a word"""
+  python_rules.py [black|flake8|mypy]…    without arguments, all three
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ import house_rules
 
 ROOT = house_rules.ROOT
 TOOLS = ("black", "flake8", "mypy")
-# Modules of these folders import each other by their bare names, as Python does where a script starts; two folders may have
-# modules of one name (`support`), so each is looked at for itself. What is in packages is looked at as a whole.
+# Folders that are packages, which mypy checks as a whole. Modules of other folders import each other by bare names, and
+# two folders may have modules of the same name (`support`), so each of these folders is checked separately.
 PACKAGES = ("tools/loch", "plots")
 
 
 def tool(name: str) -> list[str]:
-    """Debian's, whatever else is in the way."""
+    """The path of Debian's program, even if another one comes first in PATH."""
     return [f"/usr/bin/{name}"] if os.access(f"/usr/bin/{name}", os.X_OK) else [shutil.which(name) or name]
 
 

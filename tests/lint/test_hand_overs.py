@@ -1,4 +1,4 @@
-"""The rules about what one module may know can fail: each is broken, and found; what only looks like it is not."""
+"""Tests that the rules of hand_overs.py can fail: a violation of each is found, and similar code without one is not."""
 
 import pytest
 

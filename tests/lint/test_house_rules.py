@@ -1,5 +1,5 @@
-"""The house rules can fail: an include that a line of docs/floors.txt does not allow, for every line of it; a line that
-allows what nobody includes; a drawing that is not of the includes."""
+"""Tests that the house rules can fail: forbidden includes for every line of docs/floors.txt, a permission that no file
+uses, and a drawing that differs from the includes."""
 
 import shutil
 import tempfile

@@ -1,10 +1,11 @@
-"""The rule about long functions can fail: one is found wherever it stands, and what only looks like one is not."""
+"""Tests that the rule on function length can fail: long functions are found anywhere, and other long code is not
+reported."""
 
 import unittest
 
 import lengths
 
-SHORT, LONG = 66, 69  # statements of bodies of 68 and of 71 lines
+SHORT, LONG = 66, 69  # numbers of statements in bodies of 68 and of 71 lines
 
 
 def body(statements: int) -> str:

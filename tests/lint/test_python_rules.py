@@ -1,4 +1,4 @@
-"""The rules for Python can fail: a planted violation of each is found, and of no other."""
+"""Tests that the rules for Python can fail: a planted violation of each tool's rule is found by that tool only."""
 
 from pathlib import Path
 

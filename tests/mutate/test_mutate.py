@@ -1,5 +1,5 @@
-"""The tool that edits code: a small file has exactly the edits that it should, a run that is resumed judges nothing twice,
-and what does not compile is no kill."""
+"""Tests of `loch mutate`: a small file has exactly the expected edits, a resumed run judges no edit twice, and an edit
+that does not compile does not count as killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 try:
     from loch.mutate import edits as finder
-except SystemExit:  # Debian's python3-clang-19
+except SystemExit:  # the module exits if Debian's python3-clang-19 is missing
     raise unittest.SkipTest("python3-clang-19 is not installed") from None
 from loch.mutate import session
 from loch.mutate.judge import Bench, Judge, Scratch, ScratchError, Verdict, judges_of
@@ -141,7 +141,7 @@ class Modules(unittest.TestCase):
 
 
 class FakeScratch:
-    """A tree of one file and a build that is told how to end."""
+    """A fake Scratch with one file, whose build and judges end as the test says."""
 
     def __init__(self, tree: Path, compiles: bool, statuses: dict[str, int | None]) -> None:
         self.copy = tree
@@ -239,7 +239,7 @@ class Kept(Folder):
             "room", self.edits[0], "-a\n+b", Verdict("killed", "small_test", "unit tests", "status 1", 2.0), 300
         )
         with self.path.open("a") as file:
-            file.write('{"version": 1, "ro')  # killed while it wrote
+            file.write('{"version": 1, "ro')  # a line cut off because the process was killed while writing
         again = Results(self.path)
         self.assertTrue(again.has("room", self.edits[0], 300))
         self.assertFalse(again.has("room", self.edits[0], 3000))
@@ -360,7 +360,7 @@ class OneCopy(Folder):
         scratch.copy.parent.mkdir()
         scratch.refresh()
         when = (scratch.copy / "a.cc").stat().st_mtime_ns
-        (scratch.copy / "b.cc").write_text("edited")  # a run that was cut
+        (scratch.copy / "b.cc").write_text("edited")  # left behind by an interrupted run
         (scratch.copy / "c.cc").write_text("3")
         scratch.build.mkdir(parents=True)
         (scratch.build / "a.o").write_text("4")

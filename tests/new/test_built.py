@@ -1,4 +1,5 @@
-"""Each kind of ./loch new, outside a clone of the tree and in it: built, run, fuzzed, explored and drawn beside its rivals."""
+"""Tests of ./loch new: each kind of protocol, outside and inside a clone of the tree, is built, run, fuzzed and
+explored."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ class Built(unittest.TestCase):
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
         cls.tree = cls.folder / "tree"
-        # As the working tree is, with what has not been committed. Its build folder lies in it, as everybody's does: ccache
-        # knows paths below the source folder alone.
+        # The clone gets the uncommitted files of the working tree. Its build folder is inside it, as usual, because
+        # ccache treats only paths below the source folder as relative.
         subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(cls.tree)], check=True)
         listed = subprocess.run(
             ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -80,11 +81,11 @@ class Built(unittest.TestCase):
         return done
 
     def look_at(self, folder: Path, kind: str, protocols: str) -> None:
-        """Builds a protocol that was just made, and asks of it everything that a protocol must bear."""
+        """Builds a newly made protocol, and runs bench, fuzz, explore and its figures on it."""
         name = folder.name
         listed = self.loch("list", "protocols", protocols=protocols).stdout
         self.assertRegex(listed, rf"(?m)^\s*{name}\s")
-        # So many operations, not so many milliseconds: whatever else this machine does.
+        # The runs are limited by operations, not by time, so that a busy machine does not change the counts.
         for fabric in ("sim", "shm"):
             done = self.loch("bench", "--protocol", name, "--fabric", fabric, *POINT, protocols=protocols)
             operations = json.loads(done.stdout)["operations"]
@@ -119,7 +120,7 @@ class Built(unittest.TestCase):
             self.assertEqual({row["system"] for row in csv.DictReader(rows)}, {name, "nessie", "pilaf", "herd"})
 
     def run_its_tests(self, names: list[str]) -> None:
-        """The tests that the folders came with; ninja links them with what ./loch has built."""
+        """Builds and runs the tests of the new folders; ninja links them with what ./loch has built."""
         release = self.tree / "build/release"
         made = subprocess.run(
             ["cmake", "--build", str(release), "--target", *(f"{name}_test" for name in names)],

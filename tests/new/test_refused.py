@@ -1,4 +1,4 @@
-"""What ./loch new and LOCH_PROTOCOLS refuse, each in one line with status 2 and without building anything."""
+"""Tests of what ./loch new and LOCH_PROTOCOLS refuse: one line, status 2, and nothing is built."""
 
 from __future__ import annotations
 

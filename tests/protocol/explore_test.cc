@@ -1,5 +1,5 @@
-// Every interleaving of real protocols over small scenarios: the hardened ones are complete with nothing
-// found, known holes and known-bad variants are found, and reduction changes no state.
+// Explores small scenarios of real protocols in every interleaving: hardened protocols show no violation,
+// known holes and known-bad variants are found, and sleep sets do not change the set of states.
 #include <gtest/gtest.h>
 
 #include "app/explore/explorer.h"
@@ -93,9 +93,9 @@ TEST_P(Found, WithATrace) {
 INSTANTIATE_TEST_SUITE_P(
     Scenarios, Found,
     ::testing::Values(
-        // A1: two DELETEs of one value, of which one meets an error.
+        // Hole A1: two DELETEs of one value, one of which gets an error.
         Case{"nessie", "DELETE K | DELETE K", one_cas, {.fails = 1}, "desired-word-proves"},
-        // H2: a key that moves back and forth is missed.
+        // Hole H2: a GET misses a key that moves away and back.
         Case{"nessie",
              "MIGRATE K; MIGRATE K; MIGRATE K | GET K",
              {{"nessie.hash-functions", "2"}, {"nessie.variant", "published"}}},
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nessie", "DELETE K | DELETE K", two_slots, {}, "unlock-by-write"},
         Case{"nessie", "MIGRATE K; PUT K | DELETE K", two_slots, {}, "rollback-to-empty"}));
 
-// A shortest trace is what it says: the move count of A1 is known from the interleaving by hand.
+// The shortest trace found for hole A1 has as many moves as the interleaving derived by hand.
 TEST(Shortest, A1TakesEightMoves) {
   const Exploration all =
       explored({"nessie", "DELETE K | DELETE K", one_cas, {.fails = 1}, "desired-word-proves"});
@@ -113,7 +113,8 @@ TEST(Shortest, A1TakesEightMoves) {
   EXPECT_EQ(all.violation->moves.size(), 8u);
 }
 
-// A file goes on where the order before left it.
+// A store with a log file is refused, because each interleaving has to begin with the same state, and a file
+// would keep the changes of the one before.
 TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   auto scenario = parse_scenario("PUT K");
   ASSERT_TRUE(scenario.has_value());
@@ -127,7 +128,7 @@ TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
 }
 
-// What a DELETE before the exploration left to the background is done when it begins.
+// The work that a preparing DELETE leaves to the background coroutine is done before the exploration begins.
 TEST(Before, IsOverWithItsBackground) {
   auto scenario = parse_scenario("MIGRATE K | PUT K2");
   ASSERT_TRUE(scenario.has_value() && prepare(*scenario, "DELETE K2").has_value());

@@ -1,5 +1,5 @@
-// Every option of every protocol at each of its choices and at both its bounds: it is refused in one line
-// that names it, or a run with it, failures included, is what the protocol claims.
+// Runs every protocol with every option at each choice and at both bounds: the value is refused in one line
+// that names the option, or a run with failures satisfies the protocol's claim.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -30,21 +30,22 @@ std::vector<std::string> values_of(const kv::OptionSpec& spec) {
     case OptionType::choice:
       return spec.choices;
     case OptionType::text:
-      return {};  // a path or a list: its own tests
+      return {};  // file names and lists have their own tests
     default:
       return {written(spec, spec.minimum), written(spec, spec.maximum)};
   }
 }
 
-// With a bound of a number a run may be a string of time-outs, or of operations that wait for longer than it
-// is looked at; it may not be wrong, nor without an end when they have ended.
+// At a bound of a number, operations may time out, or take longer than the test waits. Wrong values, and runs
+// that do not end although no operation is outstanding, are still failures.
 bool is_too_tight(const kv::OptionSpec& spec, const FuzzFinding& found) {
   if (spec.type == OptionType::boolean || spec.type == OptionType::choice) return false;
   return found.verdict == FuzzVerdict::stuck ||
          (found.verdict == FuzzVerdict::overtime && !found.reason.starts_with("0 operations"));
 }
 
-// With it the protocol says less of what fails than without: then its tables may be anything after that.
+// Whether the protocol promises less service after failures with this option than by default; the checks of
+// keys and tables after failures are then skipped.
 bool promises_less(const kv::Module& module, const kv::Options& chosen) {
   const kv::Options defaults(module.options());
   const auto is_given_up = [&](kv::Loss loss) {
@@ -55,8 +56,8 @@ bool promises_less(const kv::Module& module, const kv::Options& chosen) {
          is_given_up(kv::Loss::link_down);
 }
 
-// A protocol is told how far clocks differ and how old a request may be: a bound that is false voids the
-// claim.
+// Whether the option states a fact about the environment (clock skew, age of requests): with a false value,
+// the protocol claims nothing.
 bool is_told_of_the_world(const kv::OptionSpec& spec) {
   return spec.role == OptionRole::clock_margin || spec.role == OptionRole::expiry;
 }

@@ -1,6 +1,6 @@
-// What every protocol must bear, asked of each one of the registry: load with verification and a history
-// over the simulator, over this machine's memory and, with LOCH_TEST_VERBS set, over its RDMA device; lost
-// messages; and fuzzed runs with faults. A storing protocol's history is judged by what it claims.
+// Tests every protocol of the registry: load with verified values and a history on sim, shm and, if
+// LOCH_TEST_VERBS is set, on an RDMA device; lost messages; and fuzzed runs with faults. A history is judged
+// by the consistency that the protocol claims.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ using Words = std::vector<std::string>;
 
 struct Outcome {
   measure::PointResult point;
-  std::string history;  // a file
+  std::string history;  // name of the history file
   [[nodiscard]] measure::Tally tally() const {
     measure::Tally all;
     for (const measure::NodePart& node : point.nodes) all.merge(node.tally);
@@ -40,7 +40,8 @@ struct Outcome {
   }
 };
 
-// A machine with an RDMA device says so: the suite runs over that device alone (tests/support/backends.h).
+// LOCH_TEST_VERBS says that this machine has an RDMA device; the suite then runs only on it
+// (tests/support/backends.h).
 bool has_device() { return std::getenv("LOCH_TEST_VERBS") != nullptr; }
 
 class EveryProtocol : public ::testing::TestWithParam<std::string> {
@@ -48,15 +49,15 @@ class EveryProtocol : public ::testing::TestWithParam<std::string> {
   EveryProtocol() : registry_(make_registry()), module_(*registry_.at(GetParam())) {}
   ~EveryProtocol() override { std::filesystem::remove_all(folder_); }
 
-  // One run by the flags of `loch bench`; none where the fabric lacks what the protocol requires.
+  // Runs `loch bench` with these flags; nullopt if the fabric lacks what the protocol requires.
   [[nodiscard]] std::optional<Outcome> run(const Words& flags);
-  // Whole, uncorrupted, and a history that is what the protocol claims.
+  // Checks that the run finished, no value was corrupt, and the history satisfies the protocol's claim.
   void expect_sound(const Outcome& run, std::uint64_t least_operations) const;
   [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
 
   kv::Registry registry_;
   const kv::Module& module_;
-  BenchOptions options_;  // of the last run
+  BenchOptions options_;  // options of the latest run
 
  private:
   const std::filesystem::path folder_ = [] {
@@ -76,7 +77,7 @@ std::optional<Outcome> EveryProtocol::run(const Words& flags) {
   if (verifies) all.emplace_back("--verify");
   auto parsed = parse_bench(all, registry_);
   if (!parsed) {
-    // A fabric that this build or this protocol does not have is no failure.
+    // A fabric that this build does not have, or that the protocol does not support, is no failure.
     EXPECT_EQ(parsed.error().code, ErrorCode::unsupported) << parsed.error().message;
     return std::nullopt;
   }
@@ -100,7 +101,7 @@ void EveryProtocol::expect_sound(const Outcome& run, std::uint64_t least_operati
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->verdict(), check::Verdict::holds)
       << (report->failures.empty() ? "" : report->failures.front().reason);
-  // A store that is asked for its values is asked by this suite.
+  // A run of a store that stores values has to verify some of them.
   if (claim.model != check::Model::none) EXPECT_GT(tally.verified, 0U);
 }
 
@@ -111,8 +112,8 @@ TEST_P(EveryProtocol, OverTheSimulator) {
                        "--value-size", "600",   "--warmup", "100us",  "--duration", "4ms"};
   const auto first = run(flags);
   ASSERT_TRUE(first);
-  expect_sound(*first, 500);  // the slowest are those over the kernel's TCP
-  // One seed decides everything.
+  expect_sound(*first, 500);  // sized for the slowest protocols, the models of servers over the kernel's TCP
+  // The same seed gives the same run.
   const auto second = run(flags);
   ASSERT_TRUE(second && first->point.sim && second->point.sim);
   EXPECT_EQ(first->point.sim->trace_hash, second->point.sim->trace_hash);
@@ -126,12 +127,12 @@ TEST_P(EveryProtocol, OverThisMachine) {
            std::to_string(has_device() ? shm_operations / 20 : shm_operations)});
   if (!result) GTEST_SKIP() << "not on this fabric";
   expect_sound(*result, 1);
-  // Real time is a shared machine's: an operation may time out, and few do.
+  // In real time on a shared machine a few operations may time out.
   EXPECT_GE(result->tally().completed(), result->tally().total() * 9 / 10);
 }
 
-// INSERTs (insert-if-absent) beside PUTs and DELETEs of few keys, so that clients meet: each outcome is
-// judged by the history. Who has none refuses, in one line.
+// INSERTs (insert-if-absent) beside PUTs and DELETEs on few keys, so that clients conflict; outcomes are
+// judged by the history. A protocol without INSERT refuses in one line.
 TEST_P(EveryProtocol, InsertsIfAbsent) {
   const kv::Options defaults(module_.options());
   const Words flags = {
@@ -163,8 +164,8 @@ TEST_P(EveryProtocol, InsertsIfAbsent) {
   }
 }
 
-// Keys and values of different sizes, on both fabrics: each value is verified to have the size of its
-// version. Who stores nothing refuses, in one line.
+// Keys and values of different sizes, on sim and shm: each value is verified to have the size of its version.
+// A protocol that stores no values refuses in one line.
 TEST_P(EveryProtocol, SizesOfADistribution) {
   const kv::DataSupport takes = module_.data(kv::Options(module_.options()));
   const Words sizes = {"--set",
@@ -228,7 +229,8 @@ TEST_P(EveryProtocol, LostMessages) {
   }
 }
 
-// Weak memory, losses, crashes, stalls and skewed clocks, with knobs drawn for each seed.
+// Fuzzed runs with weak memory, losses, crashes, stalls and skewed clocks, and protocol options drawn for
+// each seed.
 TEST_P(EveryProtocol, UnderFaults) {
   if (has_device()) GTEST_SKIP() << "faults are simulated";
   fuzz::FuzzOptions options;
@@ -248,7 +250,7 @@ TEST_P(EveryProtocol, SaysWhatItIs) {
     EXPECT_FALSE(option.help.empty()) << option.key;
     EXPECT_NE(option.key.find('.'), std::string::npos) << option.key;
   }
-  // A suite that cannot fail proves nothing: a storing protocol has known-bad variants.
+  // A protocol that stores values needs known-bad variants, to show that its tests can fail.
   if (module_.consistency(kv::Options(module_.options())) != kv::Consistency::none)
     EXPECT_FALSE(module_.mutants().empty());
 }

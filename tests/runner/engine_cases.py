@@ -1,6 +1,7 @@
-"""What every engine must do alike: the cases of test_slurm.py and test_dask.py, with a binary that stands in for loch-bench.
+"""The test cases common to all engines, for test_slurm.py and test_dask.py, with a fake loch-bench.
 
-LOCH_ENGINE_POINTS=200 runs so many points instead of 40. All folders have names that a shell would take for commands."""
+LOCH_ENGINE_POINTS=200 runs 200 points instead of 40. Folders have names with shell commands, which must not run.
+"""
 
 import functools
 import json
@@ -23,7 +24,7 @@ POINTS = 4 * REPEATS
 RUN = (sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "x.yaml")
 MANY = SMALL.replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K]").replace("repeats: 2", f"repeats: {REPEATS}")
 FEW = SMALL.replace("repeats: 2", "repeats: 1")
-# One point for each kind of failure, and one measured system.
+# Points for each kind of failure, and one measured system.
 TROUBLED = (
     FEW.replace("paper: {source: nessie-2017, item: Table 1}\n", "")
     .replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K, 16K]")
@@ -36,7 +37,7 @@ TROUBLED = (
         ),
     )
 )
-# The wrapper's settings are in a file next to it, so that the binary's hash does not depend on them.
+# The fake loch-bench reads its settings from a file next to it, so that its own hash does not depend on them.
 WRAPPER = f"""#!/bin/sh
 folder=${{0%/*}}
 . "$folder/settings"
@@ -51,7 +52,8 @@ exec {shlex.quote(str(FAKE))} "$@"
 
 
 class EngineCases:
-    """Mixed into a TestCase whose class has `flags`, a tuple, and `cluster_environment`, a mapping."""
+    """A mixin with the test cases of an engine, for a TestCase class with `flags`, a tuple, and `cluster_environment`, a
+    mapping."""
 
     flags: tuple[str, ...] = ()
     cluster_environment: dict[str, str] = {}
@@ -80,7 +82,7 @@ class EngineCases:
         )
 
     def start_on(self, **settings):
-        """Starts the run in the background; returns when a tenth of its points has ended."""
+        """Starts a run in the background; returns when a tenth of its points has ended."""
         prepare(self.folder, MANY, **settings)
         runner = subprocess.Popen(
             [*RUN, "--out", "there", *self.flags],
@@ -97,7 +99,7 @@ class EngineCases:
         return runner
 
     def ran(self):
-        """The number of points that have begun."""
+        """The number of points that have started."""
         count = self.folder / "count"
         return count.read_text(encoding="utf-8").count(" --protocol ") if count.exists() else 0
 
@@ -111,7 +113,7 @@ class EngineCases:
         return sorted((self.folder / "there" / "points").glob("*.json"))
 
     def assert_same(self):
-        """Everything that `run` wrote is what a run on this machine writes, but for how long it took."""
+        """Asserts that all outputs equal those of a run on this machine, except for durations."""
         there, local = self.folder / "there", self.local / "local"
         for name in ("table.csv", "figure.svg", "figure.pdf"):
             self.assertEqual((there / name).read_bytes(), (local / name).read_bytes(), name)
@@ -127,19 +129,20 @@ class EngineCases:
         self.assertEqual(plain(there), plain(local))
 
     def assert_clean(self):
-        """No folder of the engine, no process, and nothing that a name made run."""
+        """Asserts that no folder of the engine and no process is left, and that no command in a folder's name has
+        run."""
         self.assertEqual([path.name for path in self.folder.glob("*/points/.*") if path.name != ".lock"], [])
         self.assertEqual(list(self.folder.parent.rglob("pwned")), [])
         self.assertEqual(traces(), self.traces)
         self.wait_for(lambda: not processes_of(self.folder), "a process of the run is left", 20)
         self.assert_nothing_queued()
 
-    # ---- The cases ----
+    # ---- The test cases of all engines ----
     def test_the_tables_are_those_of_this_machine(self):
         done = self.run_on()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(self.stored()), POINTS)
-        for path in self.stored():  # the engine ran them, and not the pool
+        for path in self.stored():  # each point ran on the engine and not in the local pool
             self.assertTrue(ran_elsewhere(path))
         self.assert_same()
         self.assert_clean()
@@ -191,7 +194,7 @@ class EngineCases:
 
 @functools.cache
 def run_here():
-    """The folder of a run of all points in the pool of this machine."""
+    """The folder of a run of all points on this machine, without an engine."""
     folder = Path(tempfile.mkdtemp()).resolve()
     unittest.addModuleCleanup(shutil.rmtree, folder)
     prepare(folder, MANY)
@@ -202,12 +205,12 @@ def run_here():
 
 
 def traces():
-    """Files that a shell created because of a folder's name, in the folders in which a task may start."""
+    """Files that a shell would have created by running a command in a folder's name."""
     return [path for path in (ROOT / "pwned", Path("/pwned"), Path.home() / "pwned") if path.exists()]
 
 
 def prepare(folder, text, **settings):
-    """The experiment and the binary in a folder."""
+    """Puts the experiment and the fake loch-bench into a folder."""
     (folder / "x.yaml").write_text(text, encoding="utf-8")
     lines = (f"export {key}={shlex.quote(str(value))}\n" for key, value in settings.items())
     (folder / "settings").write_text("".join(lines), encoding="utf-8")
@@ -217,7 +220,7 @@ def prepare(folder, text, **settings):
 
 
 def plain(out):
-    """Stored points without what differs from run to run."""
+    """The stored points without the fields that differ from run to run."""
     points = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in (out / "points").glob("*.json")}
     for document in points.values():
         for section, key in (
@@ -237,7 +240,7 @@ def ran_elsewhere(path):
 
 
 def processes_of(folder):
-    """Command lines of processes that have a file of this folder in their arguments or environment, but for this one's."""
+    """Command lines of other processes that have a path in this folder among their arguments or environment."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Stands in for loch-bench in the runner's tests: emits schema-1 results that follow from the flags alone.
+"""A fake loch-bench for the runner's tests: prints schema-1 results that depend on the flags only.
 
-FAKE_SLEEP seconds a point takes; FAKE_FAIL "value-size=4096" makes such points end with status 1; FAKE_HANG likewise
-never ends; FAKE_HISTOGRAM "none" leaves percentiles alone; FAKE_ERRORS is the share of operations that give up;
-FAKE_CAVEAT "value-size=4096" makes such points' rates doubtful; FAKE_COUNT is a file that gets one line for each point run.
+Environment variables: FAKE_SLEEP, seconds that a point takes; FAKE_FAIL "value-size=4096", points that end with status
+1; FAKE_HANG, points that never end; FAKE_HISTOGRAM "none", latencies without histograms; FAKE_ERRORS, the share of
+operations that give up; FAKE_CAVEAT "value-size=4096", points whose rates are marked as doubtful; FAKE_COUNT, a file
+that gets a line for each point run.
 """
 
 import json
@@ -156,7 +157,7 @@ def main(argv):
         print("the store is full: enlarge the table", file=sys.stderr)
         return 1
     if os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
-        return 0  # the first rank writes the result
+        return 0  # only the first rank writes the result
     with open(given["json"], "w", encoding="utf-8") as stream:
         json.dump(result(given), stream)
     return 0

@@ -1,7 +1,8 @@
-"""A Slurm of one node for a test: munged, slurmctld and slurmd of its own, in a folder, on ports of its own.
+"""A Slurm cluster of one node for a test, with its own munged, slurmctld and slurmd in a folder and on free ports.
 
-The programs are those of Debian's packages, either installed or unpacked beside the builds (./loch test does that: the
-packages themselves would start services and enable them for every boot)."""
+The programs are from Debian's packages, either installed or unpacked into the build folder, as ./loch test does,
+because installing the packages would start services and enable them for every boot.
+"""
 
 import getpass
 import os
@@ -53,18 +54,18 @@ PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
 
 
 def missing():
-    """What keeps a Slurm from being started here, in words; nothing if all is there."""
+    """Why a Slurm cannot be started on this machine; empty if it can."""
     return "" if all(map(_found, PROGRAMS)) and _plugins() else "no Slurm and no munge here"
 
 
 def _prefixes():
-    """Where programs may be: unpacked by ./loch test, or installed."""
+    """Folders that may contain the programs: unpacked by ./loch test, or installed."""
     build = Path(os.environ.get("LOCH_BUILD", ROOT / "build"))
     return (build.absolute() / "servers" / "usr", Path("/usr"))
 
 
 def _found(program):
-    """The path of a Slurm program; Debian names the daemons slurmd-wlm and the like."""
+    """The path of a Slurm program; Debian names the daemons slurmd-wlm and slurmctld-wlm."""
     places = (
         prefix / folder / name
         for prefix in _prefixes()
@@ -75,7 +76,7 @@ def _found(program):
 
 
 def _plugins():
-    """The folder of plugins, and of the library that the programs want."""
+    """The folder with Slurm's plugins and library."""
     return next(
         (path.parent for prefix in _prefixes() for path in prefix.glob("lib/*/slurm-wlm/libslurmfull.so")), None
     )
@@ -88,7 +89,7 @@ def _free_port():
 
 
 class SlurmNode:
-    """Started by `with`; `environment` is what finds it, for sbatch and the like."""
+    """A context manager that starts the cluster; `environment` lets sbatch and the other commands find it."""
 
     def __init__(self, cpus=2):
         self.cpus = cpus
@@ -155,11 +156,11 @@ class SlurmNode:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start_node(self):
-        """slurmd, at first or after it was stopped."""
+        """Starts slurmd, for the first time or after it was stopped."""
         self._start("slurmd", "-D", "-N", "only", "-f", self.environment["SLURM_CONF"], "-d", str(_found("slurmstepd")))
 
     def said(self, program, *argv):
-        """The output of a Slurm client program."""
+        """The output of a Slurm command."""
         return subprocess.run(
             [_found(program), *argv],
             env={**os.environ, **self.environment},

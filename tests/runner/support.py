@@ -1,4 +1,4 @@
-"""Shared by the runner's tests: paths, a small experiment, and calling the command line with the fake binary."""
+"""Support for the runner's tests: paths, a small experiment, and calls of the command line with the fake loch-bench."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ SMALL = textwrap.dedent(
 
 
 def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):
-    """The experiment of a YAML text, as `loch run` reads it."""
+    """The experiment in a YAML text, as `loch run` reads it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.yaml"
         path.write_text(text, encoding="utf-8")
@@ -43,7 +43,7 @@ def read(text, sets=(), fabric=None, smoke=False, nodes_max=None, cores=None):
 
 
 def call(folder, *argv, **environment):
-    """Runs tools/loch in a folder, with the fake binary; returns the finished process."""
+    """Runs tools/loch in a folder, with the fake loch-bench; returns the finished process."""
     return subprocess.run(
         [sys.executable, str(ROOT / "tools/loch"), "--no-setup", *map(str, argv)],
         text=True,
@@ -56,7 +56,7 @@ def call(folder, *argv, **environment):
 
 
 class Folder(unittest.TestCase):
-    """A test with a scratch folder and the command line."""
+    """A test case whose tests have a temporary folder and call the command line in it."""
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -72,5 +72,5 @@ class Folder(unittest.TestCase):
         return {**os.environ, "LOCH_BIN": str(FAKE), **more}
 
     def loch(self, *argv, **environment):
-        """Runs tools/loch in the scratch folder; returns the finished process."""
+        """Runs tools/loch in the test's folder; returns the finished process."""
         return call(self.folder, *argv, **environment)

@@ -1,4 +1,4 @@
-"""report.html in a real browser: opens offline, shows its figures, fits a phone, prints."""
+"""Tests of report.html in a real browser: it opens offline, shows its figures, fits a phone's screen, and prints."""
 
 import json
 import re
@@ -25,7 +25,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
-# Measures the page by a script. The page's policy forbids scripts, so a copy without the policy is measured.
+# A script that measures the page. The page's own policy forbids scripts, so a copy without the policy is measured.
 PROBE = """<script>addEventListener("load", () => {
   document.title = JSON.stringify({width: innerWidth, needed: document.documentElement.scrollWidth,
     pictures: [...document.images].map(each => [each.naturalWidth, each.clientWidth]),
@@ -83,14 +83,14 @@ class Browser(unittest.TestCase):
         self.browse(self.page, f"--screenshot={shot}", "--window-size=900,1400")
         pixels = (matplotlib.image.imread(shot)[:, :, :3] * 255).round().astype(int)
         self.assertEqual(pixels.shape[1], 900)
-        blue = (abs(pixels - (0x00, 0x72, 0xB2)) <= 2).all(axis=2)  # Nessie's line
+        blue = (abs(pixels - (0x00, 0x72, 0xB2)) <= 2).all(axis=2)  # pixels in the colour of Nessie's line
         self.assertGreater(int(blue.sum()), 500)
 
     def test_it_prints(self):
         printed = self.folder / "page.pdf"
         self.browse(self.page, f"--print-to-pdf={printed}", "--no-pdf-header-footer")
         pages = len(re.findall(rb"/Type /Page\b", printed.read_bytes()))
-        self.assertIn(pages, range(3, 8))  # the overview, and each experiment on pages of its own
+        self.assertIn(pages, range(3, 8))  # the overview, then the experiments, of which each begins on a new page
 
 
 if __name__ == "__main__":

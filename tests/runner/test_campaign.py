@@ -1,4 +1,5 @@
-"""A folder of experiments: one pool, one estimate, kill and resume; reference results; the page."""
+"""Tests of `loch run` with several experiments: one pool, one time estimate, kill and resume, reference
+results, and report.html."""
 
 import csv
 import json
@@ -35,7 +36,7 @@ CDF = SMALL.replace("name: small", "name: spread").replace(
 
 
 def write_all(folder):
-    """The four experiments in a folder of their own."""
+    """Writes four experiments into a folder."""
     (folder / "yaml").mkdir()
     for name, text in (
         ("a", SMALL + "claims: ['CD.latency_us.get.mean > CD.latency_us.put.mean']\n"),
@@ -59,7 +60,7 @@ class Interrupted(Folder):
             (self.folder / "yaml" / f"{name}.yaml").unlink()
 
     def bytes_of(self, out):
-        """What must not depend on when and how often the runner ran."""
+        """The outputs that must not depend on when and how often the runner ran."""
         kept = {}
         for name in ("small", "tuned"):
             folder = self.folder / out / name
@@ -92,7 +93,7 @@ class Interrupted(Folder):
 
 
 class Campaign(unittest.TestCase):
-    """One run with two failing points, and what is made of it."""
+    """Tests of the outputs of one run that has two failing points."""
 
     @classmethod
     def setUpClass(cls):
@@ -191,7 +192,7 @@ class Campaign(unittest.TestCase):
         shutil.copytree(self.folder / "all" / "tuned", self.folder / "old")
         path = self.folder / "old" / "manifest.json"
         manifest = json.loads(path.read_text())
-        manifest["experiment"]["title"] = "what ran"  # the file says something else
+        manifest["experiment"]["title"] = "what ran"  # now the experiment file differs from what ran
         path.write_text(json.dumps(manifest))
         done = call(self.folder, "reference", "old", "--out", "other")
         self.assertEqual((done.returncode, "is no longer what ran" in done.stderr), (2, True), done.stderr)
@@ -200,7 +201,7 @@ class Campaign(unittest.TestCase):
     def test_pdfs_embed_their_fonts_and_pages_need_nothing_else(self):
         for name in ("small", "spread"):
             data = (self.folder / "all" / name / "figure.pdf").read_bytes()
-            self.assertIn(b"/FontFile2", data)  # TrueType inside: type 42
+            self.assertIn(b"/FontFile2", data)  # the font is embedded as TrueType (type 42)
             self.assertNotIn(b"/Type3", data)
             self.assertNotRegex(data, rb"/CreationDate|/ModDate")
             text = (self.folder / "all" / name / "report.html").read_text()

@@ -1,4 +1,4 @@
-"""`loch run --on dask`: a cluster of two processes that the run starts, one that is given, workers that die, bad input."""
+"""Tests of `loch run --on dask`: a cluster that the run starts, an existing cluster, workers that die, bad input."""
 
 import importlib.util
 import re
@@ -24,21 +24,22 @@ class DaskCases(EngineCases):
     told_lost = r"Dask's task ended before its point: its process ended with status -9 \(tried 3 times\)"
 
     def assert_nothing_queued(self):
-        """The client, and the processes of a cluster of its own, have been looked for with all others."""
+        """Nothing to check for Dask: a leftover client or cluster would be found among the processes."""
 
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class OwnCluster(DaskCases, unittest.TestCase):
-    """Two processes of this machine, as `--jobs 2` starts them."""
+    """A cluster of two processes on this machine, which `--jobs 2` starts."""
 
     flags = ("--on", "dask", "--jobs", "2")
 
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class GivenCluster(DaskCases, unittest.TestCase):
-    """A scheduler and two workers that were there before."""
+    """An existing cluster: a scheduler and two workers that the test starts before the run."""
 
-    test_the_tables_are_those_of_this_machine = None  # compared after a worker was killed, below
+    # left out: test_a_worker_killed_in_the_middle compares the tables as well
+    test_the_tables_are_those_of_this_machine = None
     test_points_that_fail_die_and_hang = None
 
     def setUp(self):
@@ -85,7 +86,7 @@ class GivenCluster(DaskCases, unittest.TestCase):
         return process
 
     def said_by(self, name, pattern):
-        """What its log says, once it does."""
+        """Waits until the log of process `name` matches the pattern; returns the pattern's group."""
         log = self.scratch / f"{name}.log"
         self.wait_for(
             lambda: log.exists() and re.search(pattern, log.read_text(encoding="utf-8")), f"{name} is not ready"

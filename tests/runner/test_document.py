@@ -1,4 +1,5 @@
-"""The JSON Schema of experiments: the copy is what the code makes, and an editor that reads it judges as `./loch run` does."""
+"""Tests of the JSON Schema of experiments: the stored copy is current, and it accepts and refuses the same as `./loch
+run`."""
 
 import json
 from pathlib import Path

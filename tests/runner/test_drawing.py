@@ -1,4 +1,4 @@
-"""The data of a figure: series, points with the values of their repeats, what failed, distributions, time series."""
+"""Tests of a figure's data: series, points with the values of their repeats, failures, distributions, time series."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ BOTH = SMALL.replace(
 
 
 class Kept:
-    """A store that has what a test says of a point."""
+    """A store of points whose results are given by a function of the test."""
 
     def __init__(self, documents: Any) -> None:
         self.damaged: dict[Path, str] = {}
@@ -81,7 +81,7 @@ def test_published_numbers_have_a_place_or_are_not_there() -> None:
     ]
     for each in numbers:
         assert each.error == (None if each.value is None else pytest.approx(60.0 / each.value - 1))
-    assert {each.value is None for each in numbers} == {True, False}  # one is withheld
+    assert {each.value is None for each in numbers} == {True, False}  # one of the two numbers is withheld
     assert drawn(lambda point: documents, figure.replace("}", ", published: false}")).published == []
 
 
@@ -128,7 +128,7 @@ def test_a_panel_of_one_hardware_profile_names_it_alone() -> None:
         ({"count": 4, "p50": 2}, Distribution([], 4.0, False)),
         ({"count": 0, "p50": 2, "p99": 9}, Distribution([], 0.0, False)),
         (None, Distribution([], 0.0, False)),
-        # What is none, since any field may be asked for:
+        # Values that are no distribution; a figure may name any field.
         ("text", Distribution([], 0.0, False)),
         (["a", "b"], Distribution([], 1.0, True)),
         ([[1, 2, 3]], Distribution([], 1.0, True)),

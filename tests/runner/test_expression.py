@@ -1,4 +1,4 @@
-"""Units, and the language of tune, derive and claims."""
+"""Tests of units, and of the expressions in tune, derive and claims."""
 
 import unittest
 

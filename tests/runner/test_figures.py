@@ -1,4 +1,4 @@
-"""Every kind of figure from stored results, statistics, and what must be on the page."""
+"""Tests of figures: every kind drawn from stored results, statistics, and texts that a figure must contain."""
 
 import re
 import unittest
@@ -16,7 +16,7 @@ BOTH = SMALL.replace(
 
 
 def stored(system, cores, **document):
-    """A point that has run on some CPU."""
+    """A stored point that ran on a machine with `cores` cores."""
     runner = {"host": {"cpu": "some CPU", "cores": cores}}
     found = result.of_file("name", {"throughput_ops_s": 1.0, **document, "runner": runner}, False, "name.json")
     return Row(SimpleNamespace(system=system), "name", found)
@@ -24,7 +24,7 @@ def stored(system, cores, **document):
 
 class Figures(Folder):
     def draw(self, figure, text=SMALL, **environment):
-        """Runs and draws an experiment with another figure: section; returns its folder."""
+        """Runs and draws an experiment with another `figure:` section; returns its folder."""
         path = self.write(
             re.sub(r"figure: .*", f"figure: {figure}", text).replace(
                 "measure:",

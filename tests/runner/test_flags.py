@@ -1,4 +1,4 @@
-"""A flag that is not known is named with the one that was meant."""
+"""Tests that the error for an unknown flag suggests the most similar known flag."""
 
 import pytest
 

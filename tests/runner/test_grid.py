@@ -1,4 +1,4 @@
-"""Expansion of axes, tuning candidates, the size of the data set, and the names of points."""
+"""Tests of the expansion of axes, of tuning candidates, the number of keys, and the names of points."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Any part of an experiment replaced by junk is refused in one line or accepted: never a traceback."""
+"""Tests that an experiment with any part replaced by junk is refused in one line or accepted, without a traceback."""
 
 import copy
 import unittest

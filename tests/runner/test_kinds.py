@@ -1,4 +1,4 @@
-"""Small multiples, curves, maps, tables across systems, hardened variants: from results to a picture."""
+"""Tests of drawn figures: small multiples, curves, maps, tables with systems as columns, and hardened variants."""
 
 import json
 import re
@@ -33,7 +33,7 @@ ALONG = "{kind: curve, x: throughput_ops_s, y: [latency_us.all.mean], along: cli
 class Kinds(Folder):
     @classmethod
     def setUpClass(cls):
-        """One run; each test draws another figure of it."""
+        """Runs the experiment once; each test draws another figure of its results."""
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
         cls.home = Path(scratch.name)
@@ -42,7 +42,7 @@ class Kinds(Folder):
         assert done.returncode == 0, done.stderr
 
     def svg(self, figure):
-        """Draws the stored points with another figure: section; the SVG."""
+        """Draws the stored points with another `figure:` section; returns the SVG."""
         manifest = json.loads((self.home / "out" / "manifest.json").read_text())
         manifest["experiment"]["figure"] = YAML(typ="safe").load(figure)
         copy = self.folder / "copy"
@@ -57,7 +57,7 @@ class Kinds(Folder):
         return (copy / "figure.svg").read_text(), results
 
     def panels(self, svg):
-        return len(re.findall(r'<g id="axes_\d+">', svg)) - 1  # the legend's axes are not a panel
+        return len(re.findall(r'<g id="axes_\d+">', svg)) - 1  # the axes of the legend are no panel
 
     def test_simulations_that_differ_by_their_model_are_named_once(self):
         self.assertEqual(_origins(["simulated (a, seed 1)", "simulated (a, seed 1)"]), ["simulated (a, seed 1)"])
@@ -95,7 +95,7 @@ class Kinds(Folder):
             for n in small.x
         ]
         self.assertEqual(small.middle, wanted)
-        self.assertEqual({at for at, _ in shown}, {(("value_size", 2048),)})  # SD does not run at 4 KB
+        self.assertEqual({at for at, _ in shown}, {(("value_size", 2048),)})  # the system SD does not run at 4 KB
         self.assertIn("SD's", re.sub("<!-- | -->", "", svg))
 
     def test_a_published_ratio_stands_among_lines_that_are_relative(self):
@@ -137,7 +137,7 @@ class Kinds(Folder):
         with mock.patch.object(published, "find", return_value=published.PublishedItem("p", "f", "c", "", (single,))):
             _, results = self.svg("{kind: table, x: value_size, rows: [throughput_ops_s]}")
             self.assertEqual([(each.system, each.axes) for each in published.compare(results)], [("", ())])
-            self.assertEqual(drawing.of(results).published, [])  # a number without a place
+            self.assertEqual(drawing.of(results).published, [])  # a published number without axis values is not drawn
         self.assertIsNone(table._comparison({}, None))
 
     def test_headings_and_legends_have_room(self):
@@ -217,7 +217,7 @@ class Kinds(Folder):
         self.assertEqual((looks["CDh"].color, looks["CDh"].line), (looks["CD"].color, style.DASHED))
         self.assertNotEqual(looks["SD"].color, looks["CD"].color)
         svg, _ = self.svg("{kind: bars, x: systems, y: throughput_ops_s, panels: clients, width: two}")
-        self.assertIn("<pattern id=", svg)  # hatched
+        self.assertIn("<pattern id=", svg)  # a hatch pattern, for the bars of a hardened variant
 
     def test_a_table_may_have_the_systems_as_columns(self):
         svg, results = self.svg(
@@ -230,7 +230,8 @@ class Kinds(Folder):
         series, name, point = rows[0].places[2]
         self.assertEqual((series.name, name, point.at), ("SD", "throughput_ops_s", {"value_size": 2048, "clients": 3}))
         missing = [row.places[2][2] for row in rows if row.places[2][2].at["value_size"] == 4096]
-        self.assertEqual([(each.values, each.failures) for each in missing], [({}, [])] * 6)  # SD does not run there
+        # the system SD does not run there
+        self.assertEqual([(each.values, each.failures) for each in missing], [({}, [])] * 6)
         self.assertIn("<svg", svg)
 
     def test_a_map_has_a_winner_in_each_cell(self):

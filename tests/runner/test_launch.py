@@ -1,4 +1,4 @@
-"""The command lines that bring up several processes, hostfiles, and what a lost host does to a run."""
+"""Tests of the command lines that start several processes, of hostfiles, and of runs that lose a host."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Other names of options in experiments: an alias in a file or in --set runs the same points as the option's own key."""
+"""Tests of aliases of options in experiments: an alias in a file or in --set gives the same points as the option's own
+key."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ OTHERS = {"hog_nodes": "background_nodes", "hogs": "background_workers", "mend-h
 
 
 def with_aliases() -> str:
-    """The same experiment by other names of its options."""
+    """The experiment with its options replaced by their aliases."""
     text = WITH_KEYS
     for key, alias in OTHERS.items():
         text = text.replace(key, alias)
@@ -40,7 +41,7 @@ def points(text: str, sets: Sequence[str] = (), smoke: bool = False) -> list[dic
 
 
 class OtherNames(Folder):
-    """The program says which other names there are."""
+    """Tests with the aliases that loch-bench describes."""
 
     def test_an_alias_runs_the_points_of_its_key(self) -> None:
         self.assertNotEqual(with_aliases(), WITH_KEYS)

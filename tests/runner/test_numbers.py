@@ -1,4 +1,4 @@
-"""Single published numbers, their expressions over results, ids, and the places of claims."""
+"""Tests of single published numbers: their expressions over results, ids, and links to explanations."""
 
 import re
 import textwrap
@@ -40,7 +40,7 @@ ITEM = textwrap.dedent(
 
 
 class Published(Folder):
-    """plots/published is another folder here."""
+    """Tests with a temporary folder in place of plots/published."""
 
     def setUp(self):
         super().setUp()
@@ -185,7 +185,7 @@ class Answers(Folder):
 
 
 class TheTree(unittest.TestCase):
-    """Every published file is good, and each of its numbers is answered by an experiment of the tree."""
+    """Checks of the tree itself: every published file is valid, and some experiment answers each of its numbers."""
 
     def test_every_number_can_be_answered(self):
         experiments = []

@@ -1,4 +1,4 @@
-"""Values that depend on where a point lies: which one decides, and what is refused."""
+"""Tests of option values that depend on a point's axis values: which value applies, and what is refused."""
 
 import pytest
 

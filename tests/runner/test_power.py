@@ -1,4 +1,4 @@
-"""How the watts of measured points are read: from keys to values, to the arguments of `loch power`, and to names of points."""
+"""Tests of `measure.power`: from the keys of an experiment to the arguments of `loch power` and the names of points."""
 
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def test_hosts_are_asked_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_of_points_are_those_of_earlier_releases() -> None:
-    """A campaign that was interrupted under an earlier release goes on from its points."""
+    """Names of points equal those of earlier releases, so that a campaign begun with one of them can be continued."""
     params = {"fabric": "shm", "protocol": "nessie", "seed": 1}
     watts = Power("ipmi", ("{host}-i", "rack"), 700, "me", "Total Power", "", 0.5, 10_000_000_000)
     point = grid.Point("local", {}, 0, params, power=watts)

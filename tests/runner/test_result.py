@@ -1,4 +1,4 @@
-"""Stored points as typed values: checked keys, keys that are kept as they came, and the key that an error names."""
+"""Tests of stored points as typed values: checked keys, other keys that are kept, and the key that an error names."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Runs with a fake binary: resuming, killing, failing, staleness, and outputs that are alike byte for byte."""
+"""Tests of runs with a fake loch-bench: resuming, killing, failing, stale results, and outputs that are equal byte for
+byte."""
 
 import csv
 import json
@@ -105,7 +106,7 @@ class Run(Folder):
         self.assertEqual(list(points.glob(".*.tmp")), [])
 
     def assert_no_fake_runs(self):
-        """The children of a killed runner die with it."""
+        """Asserts that the children of a killed runner have died with it."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             alive = [pid for pid in os.listdir("/proc") if pid.isdigit() and self.is_ours(pid)]
@@ -152,7 +153,7 @@ class Run(Folder):
         self.assertEqual([row["status"] for row in self.rows()], ["ok", "ok", "failed", "failed", "ok", "ok"])
         self.assertIn('id="failed"', (self.out / "figure.svg").read_text())
         self.assertIn("## Failed points: 2 of 6", (self.out / "report.md").read_text())
-        self.run_it()  # failed points are tried again
+        self.run_it()  # a second run tries the failed points again
         self.assertEqual(self.ran(), 8)
         self.assertEqual(list((self.out / "points").glob("*.failed.json")), [])
         self.assertNotIn('id="failed"', (self.out / "figure.svg").read_text())
@@ -214,7 +215,8 @@ class Run(Folder):
         self.path = self.write(SMALL.replace("clients: 12", "tune: {clients: [6, 9, 12]}, maximize: throughput_ops_s"))
         self.run_it()
         self.assertEqual(self.ran(), 9 + 6)
-        self.assertEqual({row["config.clients"] for row in self.rows()}, {"9"})  # where the fake is fastest
+        # the number of clients at which the fake loch-bench is fastest
+        self.assertEqual({row["config.clients"] for row in self.rows()}, {"9"})
         tuned = json.loads((self.out / "manifest.json").read_text())["tuned"]
         self.assertEqual([choice["chosen"] for choice in tuned], [{"clients": 9}] * 3)
         self.assertIn("## Tuned", (self.out / "report.md").read_text())
@@ -226,7 +228,7 @@ class Run(Folder):
             )
         )
         self.run_it()
-        self.assertEqual(self.ran(), 2 * 3 * 2)  # the closed loops are the points at 1
+        self.assertEqual(self.ran(), 2 * 3 * 2)  # the closed-loop runs for the maximum are also the points with share 1
         rates = {}
         for path in (self.out / "points").glob("*.json"):
             document = json.loads(path.read_text())
@@ -242,7 +244,7 @@ class Run(Folder):
         again = self.loch("plot", self.out)
         self.assertEqual((again.returncode, again.stderr), (0, ""))
         self.run_it("--set", "share_of_max=0.2")
-        self.assertEqual(self.ran(), 12)  # nothing new: the maximum is known
+        self.assertEqual(self.ran(), 12)  # no point runs again, because the maximum is stored
 
     def test_a_share_of_a_maximum_that_failed_fails(self):
         self.path = self.write(SMALL.replace("axes: {value_size: [2K, 4K, 8K]}", "axes: {share_of_max: [0.2, 1]}"))
@@ -301,7 +303,7 @@ class Run(Folder):
         argv = next(each["runner"]["argv"] for each in kept if "failure" not in each)
         self.assertEqual((argv[0], argv[argv.index("-n") + 1]), ("mpirun", "2"))
         self.assertIn("timed out", next(each["failure"]["reason"] for each in kept if "failure" in each))
-        self.assertEqual(self.ran(), 4)  # two ranks a point
+        self.assertEqual(self.ran(), 4)  # each of the two points has two ranks
         self.assert_no_fake_runs()
 
     def test_several_files_get_a_folder_each(self):

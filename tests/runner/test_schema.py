@@ -1,4 +1,4 @@
-"""Bad experiments are refused in one line that names file, line, key and what was expected."""
+"""Tests that bad experiments are refused in one line that names file, line, key and what was expected."""
 
 import unittest
 

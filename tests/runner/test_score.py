@@ -1,4 +1,4 @@
-"""Scores, comparisons with published numbers, and verdicts on claims."""
+"""Tests of scores, comparisons with published numbers, and verdicts on claims."""
 
 import json
 import re
@@ -64,7 +64,7 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(sum(cell.value is None for cell in item.cells), 24)
         self.assertEqual(item.value("latency_us.put.mean", "CD", 131072), 1533)
         self.assertEqual(item.value("gb_sent_all", "SD", 8192), 1590)
-        for series in ("CD", "SD", "HY"):  # "all" is the mean of GET and PUT, as it must be at 50 % GETs
+        for series in ("CD", "SD", "HY"):  # at 50 % GETs the latency of "all" must be the mean of GET and PUT
             for get, put, both in zip(*(item.series(f"latency_us.{k}.mean", series) for k in ("get", "put", "all"))):
                 if get.value is not None:
                     self.assertLessEqual(abs((get.value + put.value) / 2 - both.value), 1.0)
@@ -99,7 +99,7 @@ class Scoring(Folder):
         self.assertTrue(by_id["V2"]["withheld"])
         self.assertIsNone(by_id["V2"]["error"])
         self.assertIsNotNone(by_id["V2"]["obtained"])
-        self.assertEqual(found["summary"]["numbers"], 6)  # GET, PUT and all, at 2K and 8K
+        self.assertEqual(found["summary"]["numbers"], 6)  # the numbers are of GET, PUT and all, at 2K and 8K
 
     def test_no_target_is_dropped(self):
         self.loch("score", "results", "--json", "score.json")
@@ -126,7 +126,8 @@ class Scoring(Folder):
     def test_misses_point_to_their_explanation(self):
         shown = self.loch("score").stdout
         told = re.search(r"where value_size >= 4K` is not held: (\S+)", shown)
-        self.assertEqual(told.group(1), "docs/fidelity.md#nessie-2017")  # of the published item, for want of its own
+        # the explanation of the published item, because the claim has none of its own
+        self.assertEqual(told.group(1), "docs/fidelity.md#nessie-2017")
         self.assertIn("(docs/fidelity.md#method)", shown)
         self.assertIn("| V85 |", shown)
         self.assertRegex(shown, r"\d+ numbers: \d+ within 5 %, \d+ within 10 %, \d+ within 25 %; median absolute error")

@@ -1,4 +1,5 @@
-"""`loch run --on slurm` against a Slurm of one node: same tables, interruption, tasks and daemons that die, bad input."""
+"""Tests of `loch run --on slurm` with a Slurm of one node: equal tables, interruption, tasks and daemons that die, bad
+input."""
 
 import os
 import shutil
@@ -42,7 +43,7 @@ class OneNode(EngineCases, unittest.TestCase):
         self.wait_for(lambda: not self.node.said("squeue", "-h", "-r").strip(), "jobs are left", 60)
 
     def test_a_node_that_is_lost_comes_back_and_options_are_passed_on(self):
-        # Slurm itself would requeue such tasks, but begins them two minutes later.
+        # By default Slurm requeues such tasks, but starts them two minutes later.
         self.flags = (*self.flags, "--slurm-options", "--comment='of this run' --time=5 --no-requeue")
         runner = self.start_on(FAKE_SLEEP="0.3")
         told = self.node.said("scontrol", "-o", "show", "job")
@@ -65,8 +66,8 @@ class OneNode(EngineCases, unittest.TestCase):
         self.assert_clean()
 
     def kill_steps(self):
-        """Kills the processes of Slurm that look after this test's tasks, as a power failure would, and so the tasks.
-        How many there were."""
+        """Kills the slurmstepd processes of this test's tasks, and so the tasks, as a power failure would; returns how
+        many."""
         killed = 0
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
@@ -163,7 +164,8 @@ class Arrays(Folder):
         self.assertIn("--array=0-4%4", self.asked.read_text(encoding="utf-8"))
         self.assertFalse(waiting)
         waiting.extend(range(45, 55))
-        self.assertEqual(self.submit(engine, waiting), 1)  # four of its five tasks may run
+        # four of the array's five tasks may run, which is the limit, so nothing more is submitted
+        self.assertEqual(self.submit(engine, waiting), 1)
         self.assertEqual(len(waiting), 10)
         (array,) = engine._arrays.values()
         array.tasks = {4: array.tasks[4]}

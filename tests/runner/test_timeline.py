@@ -1,4 +1,4 @@
-"""Figures over time: from stored time series to a picture, what a damaged one is refused for, and points that are processes."""
+"""Tests of figures over time: drawn from stored time series, refused if damaged, and with points that are processes."""
 
 import json
 import re
@@ -54,7 +54,7 @@ BINS = [
 class Timelines(Folder):
     @classmethod
     def setUpClass(cls):
-        """One run, with a launcher that runs the first rank alone and writes down how it was called."""
+        """One run with a fake mpirun, which runs only the first rank and records its arguments."""
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
         cls.home = Path(scratch.name)
@@ -69,7 +69,7 @@ class Timelines(Folder):
         assert done.returncode == 0, done.stderr
 
     def results(self, change=None):
-        """The finished run, whose points have a time series, or what `change` makes of a document."""
+        """A copy of the finished run, whose points have a time series; `change` may modify each stored document."""
         shutil.copytree(self.home / "out", self.folder / "out")
         shutil.copy(self.home / "x.yaml", self.folder)
         for path in sorted((self.folder / "out/points").glob("*.json")):
@@ -90,7 +90,8 @@ class Timelines(Folder):
         self.assertEqual(svg.count('<g id="ops_s'), 3)
         self.assertEqual(svg.count('<g id="failed_s'), 3)
         self.assertEqual(svg.count('<g id="unwritable'), 3)
-        # Three marks (two kills are one, fence and scrub are close; what is beyond the window is none) in two panels each.
+        # Three marks in two panels of each column: the two kills share a mark, as do fence and scrub, which are close;
+        # events after the measured time have none.
         self.assertEqual(svg.count('<g id="event'), 3 * 3 * 2)
         self.assertEqual(svg.count('<g id="repair'), 3 * 2)
         self.assertEqual(svg.count('<g id="failed"'), 0)

@@ -1,4 +1,4 @@
-"""A setting is one line: what that line gives without another one, and that docs/settings.md is what the program says."""
+"""Tests that adding a setting takes one line of code, and that docs/settings.md equals the output of loch-bench."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = os.environ["LOCH_BIN"]
-TOY = os.environ["LOCH_TOY"]  # with `{.setting = of(Type::integer, "toy-flag", "7", "a toy of the tests", 1, 9)},`
+# a build of loch-bench with one more setting: `{.setting = of(Type::integer, "toy-flag", "7", "a toy of the tests", 1,
+# 9)},`
+TOY = os.environ["LOCH_TOY"]
 TOY_ROW = "| `--toy-flag` | integer | 1 … 9 | `7` | a toy of the tests |"
 FEW = ("bench", "--protocol", "nessie", "--nodes", "2", "--keys", "100", "--operations", "50")
 
@@ -30,13 +32,13 @@ def commands_of(program: str) -> dict[str, dict[str, Any]]:
 
 
 def page_of(program: str) -> dict[str, str]:
-    """The sections of docs/settings.md that are of commands, by what they are of."""
+    """The sections of docs/settings.md on flags, by command."""
     parts = re.split(r"^## ", said(program, "describe", "--markdown"), flags=re.M)
     return {part[: part.index("\n")].removeprefix("Flags of ").strip("`"): part for part in parts if "Flags of" in part}
 
 
 def flags_in(text: str) -> dict[str, str]:
-    """Of a --help: the names that stand at the beginning of a line, and what is said of each, in one line."""
+    """The flags in a --help text, each with its explanation in one line."""
     found: dict[str, str] = {}
     names: list[str] = []
     for line in text.splitlines():
@@ -121,7 +123,7 @@ def test_every_command_is_described_and_handed_over() -> None:
 
 @pytest.mark.parametrize("command", sorted(commands_of(BENCH)))
 def test_what_help_prints_is_described_and_the_reverse(command: str) -> None:
-    """Names, placeholders' places, defaults: read from the text of --help alone, by its layout."""
+    """The flags in the text of --help equal those described as JSON: names, defaults and explanations."""
     described = commands_of(BENCH)[command]
     printed = flags_in(said(BENCH, command, "--help"))
     names = {name: each for each in described["flags"] for name in (each["key"], *each.get("aliases", []))}
@@ -131,14 +133,13 @@ def test_what_help_prints_is_described_and_the_reverse(command: str) -> None:
         if default and names[name]["type"] != "boolean":
             assert text.endswith(f"({default})"), name
         assert names[name]["help"] in text, name
-    if command != "describe":  # of loch-bench alone
+    if command != "describe":  # the command `describe` belongs to loch-bench only
         assert set(completed(BENCH, command, "--")) == {f"--{name}" for name in names} | {"--help"}
 
 
 @pytest.mark.parametrize("command", sorted(commands_of(BENCH)))
 def test_what_help_prints_is_accepted(command: str) -> None:
-    """A flag of --help is one that the parser knows: with a value that nothing takes, the message is not that it is
-    none."""
+    """The parser accepts every flag of --help: with an empty value, the error is not that there is no such flag."""
     for name in flags_in(said(BENCH, command, "--help")):
         done = subprocess.run(
             [BENCH, command, f"--{name}=", "--no-such-flag"], capture_output=True, text=True, check=False

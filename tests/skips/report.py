@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Which tests of a run were skipped, and whether that was to be expected.
+"""Reports which tests of a run were skipped, and whether each skip was expected.
 
-  report.py BUILD            count them by reason
-  report.py --strict BUILD   and fail where CI is set and known.txt does not list one
+  report.py BUILD            counts the skipped tests by reason
+  report.py --strict BUILD   also fails if CI is set and known.txt does not list a skip
 
 BUILD holds the builds (release, asan, tsan …), each with Testing/ran/*.xml from the run.
 """
@@ -22,7 +22,7 @@ KNOWN = Path(__file__).with_name("known.txt")
 
 @dataclass(frozen=True)
 class Skip:
-    """One skipped test, named `entry:Suite.Case`, where the entry is ctest's."""
+    """One skipped test, named `entry:Suite.Case`, where `entry` is the name of the ctest test."""
 
     name: str
     reason: str
@@ -30,7 +30,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Known:
-    """A line of known.txt: which tests may be skipped, for which reason that they print."""
+    """A line of known.txt: a pattern of tests that may be skipped, and of the reason that they print."""
 
     name: str
     reason: str
@@ -52,7 +52,8 @@ def read_known(path: Path) -> list[Known]:
 
 
 def reason_of(message: str) -> str:
-    """GoogleTest puts file and line before the reason, and `Skipped` where an old version has nothing to say."""
+    """The reason in a skip message; GoogleTest puts file and line before it, and old versions `Skipped` if there is
+    none."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if len(lines) > 1 and ":" in lines[0] and lines[0].rsplit(":", 1)[1].isdigit():
         lines = lines[1:]
@@ -65,7 +66,7 @@ def skips_of(path: Path) -> list[Skip]:
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError:
-        return []  # cut off: the test that wrote it has failed, and ctest says so
+        return []  # an incomplete file: the test that wrote it has failed, which ctest reports
     skips = []
     for case in root.iter("testcase"):
         skipped = case.find("skipped")

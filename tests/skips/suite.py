@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""Runs the named test modules of the current folder with pytest, and records the tests that were skipped, with their
-reasons, in the file $LOCH_RAN: the form is that of GoogleTest's XML, which report.py reads."""
+"""Runs test modules of the current folder with pytest; writes the skipped tests with reasons to the file $LOCH_RAN.
+
+The file has the form of GoogleTest's XML, which report.py reads.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ NO_TEST_RAN = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 class Recording:
-    """What pytest says of each test; written down at the end of the run."""
+    """Collects pytest's reports of skipped tests, and writes them at the end of the run."""
 
     def __init__(self) -> None:
         self.ran = 0
@@ -29,7 +31,7 @@ class Recording:
             self.skipped.append((_name(report.nodeid), said.removeprefix("Skipped: ")))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.skipped:  # a module whose import says so
+        if report.skipped:  # the whole module was skipped when it was imported
             said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             self.ran += 1
             self.skipped.append((_name(report.nodeid), said.removeprefix("Skipped: ")))
@@ -44,13 +46,13 @@ class Recording:
 
 
 def _name(node: str) -> str:
-    """test_x.py::Class::test_y -> test_x.Class.test_y."""
+    """The name of a test for the report: test_x.py::Class::test_y -> test_x.Class.test_y."""
     file, *rest = node.split("::")
     return ".".join([Path(file).stem, *rest])
 
 
 def main() -> int:
-    # Modules and their `support` lie where the suite runs, not beside this file; and what they test is in tools and plots.
+    # Test modules and their module `support` are in the current folder; what they test is in tools and plots.
     tree = Path(__file__).resolve().parents[2]
     sys.path[:1] = [os.getcwd(), str(tree / "tools"), str(tree)]
     recording = Recording()
@@ -58,7 +60,7 @@ def main() -> int:
     status = pytest.main(["-q", "-c", str(tree / "pyproject.toml"), "--rootdir", os.getcwd(), *modules], [recording])
     if "LOCH_RAN" in os.environ:
         recording.write(Path(os.environ["LOCH_RAN"]))
-    # Where all that there is was skipped as a whole, pytest has collected no test.
+    # If all modules were skipped as a whole, pytest reports that it has collected no test, which is no failure here.
     if status == NO_TEST_RAN and recording.skipped:
         return 0
     if status == NO_TEST_RAN:

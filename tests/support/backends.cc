@@ -1,4 +1,4 @@
-// Every fabric, plain and decorated, and a cluster of raw memory on it.
+// All fabrics for conformance tests, plain and decorated, and a cluster with raw memory on a fabric.
 #include "tests/support/backends.h"
 
 #include "common/fabric/count/count.h"
@@ -28,13 +28,13 @@ Made make_counted(std::uint32_t nodes, std::uint64_t seed) {
   return count_requests(std::move(inner), CountConfig{});
 }
 
-// All faults off: the decorator's own machinery must not show.
+// The fault decorator without faults, which must be indistinguishable from the plain fabric.
 Made make_faultless(std::uint32_t nodes, std::uint64_t seed) {
   LOCH_ASSIGN(auto inner, make_threads(nodes, seed));
   return inject_faults(std::move(inner), FaultConfig{});
 }
 
-// Late completions are allowed at any time.
+// The fault decorator with delays: completions may come late at any time.
 Made make_delayed(std::uint32_t nodes, std::uint64_t seed) {
   LOCH_ASSIGN(auto inner, make_threads(nodes, seed));
   FaultConfig config;
@@ -53,7 +53,7 @@ Made make_counted_sim(std::uint32_t nodes, std::uint64_t seed) {
   return count_requests(std::move(inner), CountConfig{});
 }
 
-// Every weak behaviour that loses nothing: what conformance asks must hold all the same.
+// A simulator with every weak behaviour that loses no message: conformance tests have to pass on it.
 Made make_weak_sim(std::uint32_t nodes, std::uint64_t seed) {
   sim::SimConfig config = support::sim_config(nodes, "connectx3-10gbe", seed);
   config.random_tie_order = true;
@@ -86,7 +86,7 @@ std::vector<Backend> embedded_backends() {
   };
 }
 
-// A machine with an RDMA device says so: its suites run over that device alone.
+// If LOCH_TEST_VERBS says that this machine has an RDMA device, suites run only on that device.
 std::vector<Backend> device_backends() {
   return {{"verbs", make_devices}, {"verbs_counted", make_counted_devices}};
 }

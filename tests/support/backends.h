@@ -1,4 +1,4 @@
-// The fabrics that the conformance and litmus suites run over, and a small cluster to run them on.
+// The fabrics on which conformance and litmus tests run, and a small cluster on one of them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,22 +17,22 @@ struct Backend {
   std::function<Result<std::unique_ptr<Fabric>>(std::uint32_t nodes, std::uint64_t seed)> make;
 };
 
-// Every fabric of this build, plain and decorated; with LOCH_TEST_VERBS in the environment, verbs over
-// this machine's RDMA device alone.
+// Every fabric of this build, plain and decorated; with LOCH_TEST_VERBS in the environment, only verbs on
+// this machine's RDMA device.
 [[nodiscard]] const std::vector<Backend>& backends();
 [[nodiscard]] std::string backend_name(const testing::TestParamInfo<Backend>& info);
 
 constexpr Nanos second = 1'000'000'000;
 constexpr Nanos millisecond = 1'000'000;
-constexpr std::uint32_t ud_lanes = 3;  // of a client worker
+constexpr std::uint32_t ud_lanes = 3;  // number of UD lanes of a client worker
 constexpr std::uint64_t memory_bytes = 256 * 1024;
 
-// Every node has a region "memory" with all rights and a second one, "readable", that may only be
-// read; a client worker (index 0) and, where asked for, a server worker (index 1).
+// A cluster whose nodes each have a region "memory" with all rights, a region "readable" that can only be
+// READ, a client worker (index 0) and, if asked for, a server worker (index 1).
 struct Cluster {
   explicit Cluster(const Backend& backend, std::uint32_t nodes = 2, bool with_servers = false,
                    std::uint64_t seed = 1);
-  // Runs what was started; every main must end by itself.
+  // Runs the started coroutines; every worker's main coroutine has to end by itself.
   void run(RunEnd expected = RunEnd::finished);
   void start(NodeId node, coro::Task<void> main) { fabric->start(*clients[node], std::move(main)); }
   void start_server(NodeId node, coro::Task<void> main) { fabric->start(*servers[node], std::move(main)); }
@@ -40,11 +40,11 @@ struct Cluster {
   void fill(NodeId node, std::uint64_t offset, std::uint64_t bytes, unsigned first) const;
   [[nodiscard]] std::uint64_t word(NodeId node, std::uint64_t offset) const;
   void set_word(NodeId node, std::uint64_t offset, std::uint64_t value) const;
-  // Are the bytes those that fill() writes?
+  // Whether the bytes are those that fill() writes with this `first`.
   [[nodiscard]] bool holds(NodeId node, std::uint64_t offset, std::uint64_t bytes, unsigned first) const;
 
   std::unique_ptr<Fabric> fabric;
-  std::vector<Worker*> clients, servers;  // by node
+  std::vector<Worker*> clients, servers;  // indexed by node
   std::vector<Region*> memory, readable_memory;
   std::vector<RemoteRegion> remote, readable;
 };

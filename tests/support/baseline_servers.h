@@ -1,4 +1,5 @@
-// For tests with real servers: which are on this machine, and servers that misbehave.
+// Helpers for tests with real memcached and Redis servers: which are installed, and fake servers that
+// misbehave.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ inline Settings settings_of(System system, const kv::DeployConfig& config,
   return *settings;
 }
 
-// Why this machine cannot run the server; empty if it can.
+// Why the server cannot run on this machine; empty if it can.
 inline std::string missing(System system) {
   const auto folder = ServerFolder::make();
   if (!folder) return folder.error().message;
@@ -54,7 +55,7 @@ inline std::string missing(System system) {
   return server || server.error().code != ErrorCode::unsupported ? "" : server.error().message;
 }
 
-// Processes that this one has started and not reaped.
+// Child processes of this process that were not reaped.
 inline std::vector<pid_t> children() {
   std::vector<pid_t> all;
   std::ifstream in("/proc/self/task/" + std::to_string(::getpid()) + "/children");
@@ -62,7 +63,8 @@ inline std::vector<pid_t> children() {
   return all;
 }
 
-// Listens on a Unix socket and answers what `answer` says for each piece that comes; "close" closes.
+// A fake server on a Unix socket: `answer` makes the reply to each received piece of text; the reply "close"
+// closes the connection.
 class FakeServer {
  public:
   using Answer = std::function<std::string(const std::string&)>;

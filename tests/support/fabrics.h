@@ -1,4 +1,4 @@
-// The fabrics that tests run over, by name: "sim", "shm", "verbs".
+// The fabrics on which tests run, by name: "sim", "shm", "verbs".
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace loch::support {
 
-// What cannot fail in a test that is right: aborts with the error's line.
+// The value of a result that cannot be an error in a correct test; aborts with the error's message.
 template <typename R>
 void check(const R& result) {
   LOCH_CHECK(result.has_value(), "{}", result.has_value() ? std::string() : result.error().message);
@@ -21,25 +21,25 @@ void check(const R& result) {
 struct FabricOptions {
   std::uint32_t nodes = 3;
   std::uint64_t seed = 7;
-  fabric::sim::SimFaults faults = {};  // sim alone
-  Nanos deadline = fabric::forever;    // sim alone: the run is ended
-  fabric::FaultConfig losses = {};     // any fabric
+  fabric::sim::SimFaults faults = {};  // simulated faults; only for sim
+  Nanos deadline = fabric::forever;    // only for sim: time at which the run is ended
+  fabric::FaultConfig losses = {};     // for any fabric: faults of the fault decorator
   std::string hardware = "connectx3-10gbe";
-  bool is_plain = false;  // the bare fabric: without the decorators that drop or count requests
+  bool is_plain = false;  // true: without the decorators for faults and request counts
 };
 
-// Counts its requests, unless it is plain. Aborts when it cannot be opened.
+// Opens the fabric, which counts its requests unless options.is_plain is set. Aborts if it cannot be opened.
 [[nodiscard]] std::unique_ptr<fabric::Fabric> make_fabric(const std::string& name,
                                                           const FabricOptions& options);
 
-// A simulation without faults; what make_sim takes.
+// Configuration of a simulation without faults, for make_sim.
 [[nodiscard]] fabric::sim::SimConfig sim_config(std::uint32_t nodes = 2,
                                                 const std::string& hardware = "connectx3-10gbe",
                                                 std::uint64_t seed = 1);
 
-// The fabrics that run on every machine: sim and shm.
+// The fabrics that every machine has: sim and shm.
 [[nodiscard]] std::vector<std::string> local_fabrics();
-// local_fabrics(), or, with LOCH_TEST_VERBS in the environment, verbs over this machine's RDMA device alone.
+// local_fabrics(); or, with LOCH_TEST_VERBS in the environment, only verbs on this machine's RDMA device.
 [[nodiscard]] std::vector<std::string> fabrics();
 
 }  // namespace loch::support

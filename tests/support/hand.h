@@ -1,4 +1,4 @@
-// One window slot of a client, driven by a test: keys and values by number (records.h).
+// One window slot of a client, operated by a test, with keys and values given by number (records.h).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace loch::support {
 
-// One operation after the other. The client outlives it, and so do its coroutines.
+// Issues operations one at a time. The client has to outlive it, and so do its coroutines.
 class Hand {
  public:
   Hand(kv::Client& client, const kv::DeployConfig& config)
@@ -36,9 +36,9 @@ class Hand {
     co_return result;
   }
 
-  fabric::OpStats stats;   // of the last operation
-  std::uint64_t seen = 0;  // the number of the value that the last GET returned
-  bool is_whole = false;   // … and whether all its bytes are of that value
+  fabric::OpStats stats;   // requests of the latest operation
+  std::uint64_t seen = 0;  // number of the value that the latest GET returned
+  bool is_whole = false;   // whether all bytes of that value belong to the number
 
  private:
   [[nodiscard]] kv::Key key(std::uint64_t number) {
@@ -50,7 +50,7 @@ class Hand {
   std::vector<std::byte> key_, value_;
 };
 
-// A hand with its worker, whose operations return all that is known of them.
+// A window slot with its worker, whose operations return all that is known about their outcome.
 class Lane {
  public:
   Lane(kv::Client& client, fabric::Worker& worker, const kv::DeployConfig& config)
@@ -59,8 +59,8 @@ class Lane {
   struct Outcome {
     kv::OpResult result;
     fabric::OpStats stats;
-    std::uint64_t value = 0;  // the number of the value that a GET found
-    bool is_torn = false;     // a GET's bytes are of more than one value
+    std::uint64_t value = 0;  // number of the value that a GET found
+    bool is_torn = false;     // a GET returned bytes of more than one value
   };
   [[nodiscard]] coro::Task<Outcome> get(std::uint64_t number) {
     const kv::OpResult result = co_await hand_.get(number);

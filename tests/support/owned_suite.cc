@@ -1,4 +1,4 @@
-// Runs over protocols whose tables are owned by server workers, with what is expected of each of them.
+// Checks that all protocols share whose tables are owned by server workers.
 #include "tests/support/owned_suite.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Worked expect_sound_work(const OwnedProtocol& protocol, const std::string& fabri
 void expect_moves_of_keys(const OwnedProtocol& protocol, const std::string& fabric,
                           std::uint32_t operations) {
   kv::DeployConfig config = small_deploy(2, 2, 1, 340);
-  config.max_keys = 420;  // the others are inserted into a table that is nearly full
+  config.max_keys = 420;  // 420 keys nearly fill the table; those that are not preloaded are inserted
   const StoreCluster::Shape shape{.config = config, .options = {{protocol.option("load-factor"), "0.85"}}};
   const Worked worked = expect_sound_work(protocol, fabric, shape, 420, operations);
   EXPECT_GT(worked.counters.at("moves"), 0);

@@ -1,5 +1,5 @@
-// What tests hold every protocol to whose tables are owned by server workers (NessieSD, NessieHY): many
-// clients at work, tables that fill up, connections that fail, nodes that die.
+// Checks for every protocol whose tables are owned by server workers (NessieSD, NessieHY): many concurrent
+// clients, tables that fill up, failing connections, dying nodes.
 #pragma once
 
 #include <cstdint>
@@ -11,46 +11,46 @@
 
 namespace loch::support {
 
-// Outlives the checks.
+// The protocol under test; has to outlive the checks.
 struct OwnedProtocol {
   const kv::Module& module;
   coupled::Tables& (*tables)(kv::Store&);
 
   [[nodiscard]] coupled::Tables& tables_of(StoreCluster& cluster) const { return tables(cluster.store()); }
-  // "PROTOCOL.name"
+  // The key of an option: "PROTOCOL.name".
   [[nodiscard]] std::string option(const std::string& name) const {
     return std::string(module.name()) + "." + name;
   }
 };
 
-// The work of every client worker (store_loads.h), none of whose GETs returned half a value or another key's,
-// and which left the tables sound.
+// Outcomes of a load by all client workers (store_loads.h), in which no GET returned a mixed or wrong value,
+// and after which the tables were sound.
 struct Worked {
   std::size_t workers = 0;
   std::uint64_t ok = 0, not_found = 0, other = 0;
-  std::map<std::string, double> counters;  // of the store
+  std::map<std::string, double> counters;  // the store's counters
   [[nodiscard]] std::uint64_t operations() const { return ok + not_found + other; }
 };
 [[nodiscard]] Worked expect_sound_work(const OwnedProtocol& protocol, const std::string& fabric,
                                        const StoreCluster::Shape& shape, std::uint64_t keys,
                                        std::uint32_t operations);
 
-// A table that is nearly full moves its keys under its clients.
+// Checks that clients read correctly while a nearly full table moves its keys.
 void expect_moves_of_keys(const OwnedProtocol& protocol, const std::string& fabric, std::uint32_t operations);
-// One machine serves and the others ask.
+// Checks a deployment with one serving node.
 void expect_one_node_to_serve(const OwnedProtocol& protocol, const std::string& fabric);
-// Requests fail, half of them executed: none is lost or repeated. `options` beyond retry-after, give-up-after
-// and reconnect-timeout. Returns the store's counters.
+// Checks that no operation is lost or executed twice while requests fail, half of them after being executed.
+// `options` are set besides retry-after, give-up-after and reconnect-timeout. Returns the store's counters.
 [[nodiscard]] std::map<std::string, double> expect_no_loss_by_failures(
     const OwnedProtocol& protocol, const std::string& fabric,
     const std::map<std::string, std::string>& options);
-// A full table says so, and keeps what it has.
+// Checks that a full table refuses PUTs of new keys and keeps the keys that it has.
 void expect_full_table_to_say_so(const OwnedProtocol& protocol);
-// A server's node dies in the middle: PUTs that were under way are of unknown effect, later ones say that it
-// cannot be reached, and the keys of other nodes are served on.
+// Checks the death of a serving node: PUTs under way have an unknown effect, later ones get an error, and
+// keys of other nodes are still served.
 void expect_errors_of_a_dead_node(const OwnedProtocol& protocol);
-// Deployments without a server and mutants of no such name are refused; known mutants are deployed. A
-// deployment that is fine, for more.
+// Checks that deployments without a server, and unknown mutants, are refused, and known mutants are accepted.
+// Returns a valid deployment for further checks.
 [[nodiscard]] kv::DeployConfig expect_deployments(const OwnedProtocol& protocol);
 
 }  // namespace loch::support

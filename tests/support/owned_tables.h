@@ -1,4 +1,4 @@
-// Looking at the tables of NessieSD and NessieHY from a test.
+// Access to the tables of NessieSD and NessieHY for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace loch::support {
 
-// Every key lies once, in a slot of its own; returns how many there are.
+// Checks that every key is stored once, in one of its candidate slots; returns the number of keys.
 inline std::uint64_t expect_sound(coupled::Tables& tables) {
   const coupled::Settings& s = tables.settings();
   std::set<std::string> keys;

@@ -1,4 +1,4 @@
-// Records for the tests of stores, and the smallest deployments that hold them.
+// Records for tests of stores, and small deployments that hold them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace loch::support {
 
-// Keys by number; a value is its number, repeated.
+// Records given by number; a value is its number, repeated.
 class PatternData final : public kv::Dataset {
  public:
   PatternData(std::uint64_t count, std::uint32_t key_size) : count_(count), key_size_(key_size) {}
@@ -27,7 +27,7 @@ class PatternData final : public kv::Dataset {
     for (std::uint32_t at = 0; at < bytes; at += 8)
       std::memcpy(out + at, &number, std::min<std::uint32_t>(8, bytes - at));
   }
-  // The number of a whole value; false if its words differ: bytes of two values.
+  // Reads the number in a value; false if its words differ, because it mixes bytes of two values.
   [[nodiscard]] static bool read_value(const kv::ValueView& value, std::uint64_t* number) {
     std::memcpy(number, value.data, 8);
     for (std::uint32_t at = 0; at + 8 <= value.kept; at += 8) {
@@ -41,7 +41,7 @@ class PatternData final : public kv::Dataset {
   std::uint32_t key_size_;
 };
 
-// A cluster in which every byte of every value is kept, with room for half as many keys again.
+// A deployment that keeps every byte of every value, with room for 1.5 times the number of keys.
 [[nodiscard]] inline kv::DeployConfig small_deploy(std::uint32_t nodes, std::uint32_t clients,
                                                    std::uint32_t servers, std::uint64_t keys,
                                                    std::uint32_t value_size = 600,

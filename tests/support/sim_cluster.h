@@ -1,4 +1,4 @@
-// A small simulated cluster for the tests of common/fabric/sim: one region and one client a node.
+// A small simulated cluster for tests of common/fabric/sim: one region and one client worker on each node.
 #pragma once
 
 #include <gtest/gtest.h>

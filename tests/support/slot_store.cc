@@ -1,4 +1,4 @@
-// A store with one slot a record, for tests of the driver.
+// A store with one slot for each record, for tests of the load driver.
 #include "tests/support/slot_store.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@ namespace {
 using fabric::Completion;
 using fabric::Worker;
 
-// lock (even: free, odd: held; grows by 2 with every PUT) | state (0 absent, 1 present) | value
+// Layout of a slot: lock (even: free, odd: held; grows by 2 with every PUT) | state (0 absent, 1 present) |
+// value
 constexpr std::uint64_t state_at = 8, value_at = 16;
 
 struct Shared {

@@ -1,6 +1,6 @@
-// The smallest store that the driver can be tested with: every record has a slot of its own on node
-// record % nodes, found without hashing; a PUT takes the slot's lock word by CAS, WRITEs the value
-// and releases; a GET reads lock, value, lock. Not a published design, and in no build's registry.
+// A minimal store for tests of the load driver: every record has its own slot on node record % nodes, found
+// without hashing. A PUT takes the slot's lock word by CAS, WRITEs the value and releases the lock; a GET
+// READs lock, value, lock. Not a published design, and not in the registry of any build.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace loch::support {
 
-// Mutant "no-lock": a PUT just WRITEs and a GET just READs, so that values tear.
+// Its known-bad variant "no-lock": a PUT only WRITEs and a GET only READs, so values tear.
 [[nodiscard]] std::unique_ptr<kv::Module> make_slot_store();
 
 }  // namespace loch::support

@@ -1,4 +1,5 @@
-// Deploys a protocol on a fabric for a test, starts its servers and its clients' mains, and runs them.
+// Deploys a protocol on a fabric for a test, starts its servers and the clients' main coroutines, and runs
+// them.
 #include "tests/support/store_cluster.h"
 
 #include "common/coro/scope.h"

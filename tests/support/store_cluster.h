@@ -1,11 +1,11 @@
-// A cluster of N nodes on a fabric, with a protocol deployed, preloaded (records.h) and served:
+// A cluster of N nodes on a fabric, with a protocol that is deployed, preloaded (records.h) and served:
 //
 //   StoreCluster cluster(make_fabric("sim", {.nodes = 3}), module, {.config = small_deploy(3, 2, 1, 24)});
 //   for (std::size_t w = 0; w < cluster.workers(); ++w)
 //     cluster.start(w, [](Lane* lane) { return some_operations(lane); });
 //   ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
 //
-// A coroutine's captures must outlive run(). docs/testing.md says when to take what.
+// What a coroutine refers to has to outlive run(). docs/testing.md says which test helper to use when.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@
 
 namespace loch::support {
 
-// What `add_modules` of a protocol's folder makes first.
+// The first module that a protocol folder's `add_modules` makes.
 [[nodiscard]] std::unique_ptr<kv::Module> first_module(
     void (*add)(std::vector<std::unique_ptr<kv::Module>>&));
 
@@ -31,28 +31,28 @@ class StoreCluster {
     kv::DeployConfig config;
     std::map<std::string, std::string> options = {};
     std::string mutant = {};
-    std::function<void(kv::Store&)> prepare = {};  // called once, before a node is set up
+    std::function<void(kv::Store&)> prepare = {};  // called once before the nodes are set up, with the store
   };
-  // Aborts where something is refused.
+  // Deploys and preloads the protocol; aborts if anything is refused.
   StoreCluster(std::unique_ptr<fabric::Fabric> fabric, const kv::Module& module, const Shape& shape);
-  // Clients end before the store, and the store before the fabric that owns its memory.
+  // Destroys the clients before the store, and the store before the fabric, which owns its memory.
   ~StoreCluster();
   StoreCluster(const StoreCluster&) = delete;
   StoreCluster& operator=(const StoreCluster&) = delete;
 
-  // Client workers of all nodes that drive load, node by node.
+  // Number of client workers of all nodes that drive load; they are ordered by node.
   [[nodiscard]] std::size_t workers() const { return workers_.size(); }
   [[nodiscard]] fabric::Worker& worker(std::size_t w) { return *workers_[w]; }
-  // Of a window slot of worker w; made at its first use, which has to come before run().
+  // The client of a window slot of worker w. Its first use makes it, and has to come before run().
   [[nodiscard]] kv::Client& client(std::size_t w, std::uint32_t slot = 0);
   [[nodiscard]] Hand hand(std::size_t w, std::uint32_t slot = 0) { return {client(w, slot), config_}; }
 
-  // What `make` returns is worker w's main, beside the store's background work. It is called on the worker's
-  // own thread, where its frames belong.
+  // Runs the coroutine that `make` returns as worker w's main, beside the store's background coroutine.
+  // `make` is called on the worker's thread, so that frames come from its pool.
   void start(std::size_t w, std::function<coro::Task<void>()> make);
-  // start() with the lane of window slot 0.
+  // start() with a coroutine that gets the Lane of window slot 0.
   void start(std::size_t w, std::function<coro::Task<void>(Lane*)> make);
-  // Starts the servers, and runs until every main has ended.
+  // Starts the servers, and runs until every main coroutine has ended.
   [[nodiscard]] fabric::RunEnd run();
 
   [[nodiscard]] kv::Store& store() { return *store_; }

@@ -1,4 +1,4 @@
-// Operations of a StoreCluster's lanes that several protocols' tests share.
+// Loads for the lanes of a StoreCluster, shared by tests of several protocols.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ struct Tally {
   std::atomic<std::uint64_t> ok{0}, not_found{0}, other{0}, torn{0}, foreign{0};
 };
 
-// A value's number is its key's number plus a multiple of `stride`: a GET that returns another key's
-// value, or half of one, is seen.
+// A value's number is its key's number plus a multiple of `stride`, so that a GET that returns another key's
+// value, or mixes two values, is detected.
 constexpr std::uint64_t stride = 1'000'000;
 
 inline coro::Task<void> work(Lane* lane, std::uint64_t keys, std::uint32_t operations, Tally* tally) {
@@ -42,8 +42,8 @@ inline coro::Task<void> work(Lane* lane, std::uint64_t keys, std::uint32_t opera
   }
 }
 
-// Connections fail now and then, half of the failing requests have been executed: every operation comes to
-// its end all the same, and what a client wrote last it reads, because nothing is executed twice.
+// A load with failing connections, where half of the failing requests were executed: every operation ends,
+// and each client reads the value that it wrote last, because no request is executed twice.
 inline coro::Task<void> write_and_read(Lane* lane, std::uint64_t first, std::uint64_t* wrong) {
   for (std::uint64_t i = 0; i < 300; ++i) {
     const std::uint64_t key = first + i % 4;
@@ -55,7 +55,7 @@ inline coro::Task<void> write_and_read(Lane* lane, std::uint64_t first, std::uin
   }
 }
 
-// Puts keys 0 … keys-1 into an empty table; counts those that find no place.
+// PUTs keys 0 … keys-1 into an empty table; counts those refused because the table is full.
 inline coro::Task<void> fill(Lane* lane, std::uint64_t keys, std::uint64_t* full) {
   for (std::uint64_t key = 0; key < keys; ++key) {
     const Lane::Outcome put = co_await lane->put(key, key);
@@ -68,7 +68,7 @@ inline coro::Task<void> fill(Lane* lane, std::uint64_t keys, std::uint64_t* full
   }
 }
 
-// What PUTs say while a node dies: of unknown effect, without effect, done.
+// Outcomes of PUTs while a node dies: unknown effect, error without effect, ok.
 struct Deaths {
   std::uint64_t unknown = 0, errors = 0, ok = 0;
 };

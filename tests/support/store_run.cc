@@ -1,4 +1,4 @@
-// Drives a protocol by a closed loop of GETs and PUTs, for its tests.
+// Runs a protocol with a closed loop of GETs and PUTs, for its tests.
 #include "tests/support/store_run.h"
 
 #include "tests/support/fabrics.h"
@@ -6,7 +6,7 @@
 namespace loch::support {
 namespace {
 
-// The simulator loses messages itself; for shared memory the decorator does.
+// Lost messages are simulated on sim, and dropped by the fault decorator on shm.
 FabricOptions options_of(const StoreRun& run) {
   FabricOptions options{.nodes = run.deploy.nodes, .seed = run.seed, .hardware = run.hardware};
   options.losses.seed = run.seed;

@@ -1,5 +1,5 @@
-// One run of a protocol under load, for its tests: over the simulator or this machine's memory, with
-// messages lost on the way where asked for, and every work request counted.
+// One run of a protocol under load, for its tests: on sim or shm, with lost messages if asked for, and with
+// all work requests counted.
 #pragma once
 
 #include <map>
@@ -14,17 +14,17 @@ struct StoreRun {
   std::string hardware = "connectx3-10gbe";
   std::map<std::string, std::string> options;
   std::string mutant;
-  kv::DeployConfig deploy;  // keys, sizes and memory have usable defaults
-  double get = 0.5;         // the rest are PUTs
+  kv::DeployConfig deploy;  // fields for keys, sizes and memory have usable defaults
+  double get = 0.5;         // share of GETs; the other operations are PUTs
   std::uint64_t operations = 1'000;
-  double loss = 0;     // share of UC and UD messages that are lost
-  double reorder = 0;  // sim: share of UD messages that are late, by up to reorder_span
+  double loss = 0;     // share of lost UC and UD messages
+  double reorder = 0;  // only sim: share of UD messages that are delayed by up to reorder_span
   Nanos reorder_span = 20'000;
-  double rc_error = 0;  // share of RC requests that fail
+  double rc_error = 0;  // share of failing RC requests
   std::uint64_t seed = 1;
 };
 
-// Aborts if the run cannot be made.
+// Runs the protocol; aborts if the run cannot be made.
 [[nodiscard]] workloads::RunOutcome run_store(const kv::Module& module, StoreRun run);
 [[nodiscard]] measure::Tally total(const workloads::RunOutcome& outcome);
 

@@ -1,5 +1,5 @@
-// Gives a program the layouts of the types that tools/gdb/loch_gdb.py reads. The presets compile everything
-// with line tables alone; this one file is compiled with full debug information and holds no code.
+// Puts the layouts of the types that tools/gdb/loch_gdb.py reads into the program's debug information. All
+// other files are compiled with line tables only; this file has full debug information and no code.
 #include "common/coro/frame_pool.h"
 #include "common/coro/scope.h"
 #include "common/fabric/decorator.h"
@@ -9,7 +9,7 @@
 
 namespace loch::gdb {
 
-// Debug information describes a type where something of that type is named.
+// Names every type once, because debug information describes only types that are used.
 struct Layouts {
   coro::FramePool* pool;
   coro::Scope* scope;
@@ -29,7 +29,7 @@ struct Layouts {
 };
 
 [[gnu::used]] const Layouts* const layouts = nullptr;
-// Each thread's frames: the pointer's place in thread-local storage.
+// Makes the debug information locate the pointer to each thread's frame pool in thread-local storage.
 [[gnu::used]] coro::FramePool* (*const pool_of_thread)(coro::FramePool*) = &coro::FramePool::exchange_local;
 
 }  // namespace loch::gdb

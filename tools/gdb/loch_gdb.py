@@ -3,10 +3,12 @@
   gdb -x tools/gdb/loch_gdb.py build/release/bin/loch-bench
   (gdb) loch coroutines
 
-Works on a running program and on a core file; x86-64, and not in builds with a sanitizer, where frames lie in no pool.
-A coroutine's frame begins with the addresses of its resume and destroy functions and has the number of its
-suspension point behind its promise. Compilers write no table from that number to a line, so it is read from the
-code: the instruction that stores the number is the co_await's, and line tables name its line.
+The command works on a running program and on a core file, on x86-64, in builds without a sanitizer (with a sanitizer
+the frames of coroutines come from malloc instead of a frame pool). A coroutine's frame begins with the addresses of its
+resume and destroy functions; the number of its suspension point is stored behind its promise. Compilers write no table
+from suspension points to source lines, so this script disassembles the coroutine: the instruction that stores the
+number
+belongs to a co_await, and the program's line table gives the instruction's line.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import gdb
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORD = 8
 FABRIC = "loch::fabric::"
-DEVICES = {  # workers that wrap no other, by the class whose lists they keep
+DEVICES = {  # worker classes that are no wrappers, and for each the class that holds its lists of waiting coroutines
     f"{FABRIC}sim::SimWorker": f"{FABRIC}sim::SimWorker",
     f"{FABRIC}shm::ShmWorker": f"{FABRIC}realtime::RealtimeWorker",
     f"{FABRIC}verbs::VerbsWorker": f"{FABRIC}realtime::RealtimeWorker",
@@ -34,9 +36,9 @@ INDEX_READ = re.compile(
 )
 
 
-# ---- Reading the program ---------------------------------------------------------------------
+# ---- Reading memory and symbols of the debugged program ------------------------------------------
 def words_at(address: int, count: int) -> tuple[int, ...]:
-    """The words there; none where that is no memory."""
+    """`count` 8-byte words of the debugged program from `address` on; empty if that memory cannot be read."""
     try:
         return struct.unpack(f"<{count}Q", gdb.selected_inferior().read_memory(address, count * WORD))
     except gdb.MemoryError:
@@ -44,7 +46,10 @@ def words_at(address: int, count: int) -> tuple[int, ...]:
 
 
 def object_at(address: int, name: str) -> gdb.Value:
-    """A copy of the object there, as that type: gdb would ask a pointer for its object's own type, which line tables lack."""
+    """A copy of the object at `address` as type `name`.
+
+    A gdb pointer would look up the object's dynamic type instead, which the program's debug information lacks.
+    """
     kind = gdb.lookup_type(name)
     return gdb.Value(gdb.selected_inferior().read_memory(address, kind.sizeof), kind)
 
@@ -54,7 +59,7 @@ def quiet(command: str) -> str:
 
 
 class Program:
-    """The executable's sections and symbols."""
+    """The address ranges and symbols of the debugged executable."""
 
     def __init__(self) -> None:
         self.code: list[tuple[int, int]] = []
@@ -64,7 +69,7 @@ class Program:
         self._symbols: dict[int, str] = {}
 
     def symbol(self, address: int) -> str:
-        """Demangled, with ` + N` where the address is not its first."""
+        """The demangled symbol at `address`, with ` + N` if the address is N bytes behind the symbol's first."""
         if address not in self._symbols:
             self._symbols[address] = quiet(f"info symbol {address:#x}").rsplit(" in section ", 1)[0].strip()
         return self._symbols[address]
@@ -73,7 +78,8 @@ class Program:
         return self._is_clone(first, "resume") and self._is_clone(second, "destroy")
 
     def begins_inner_frame(self, first: int, second: int) -> bool:
-        """A Task's frame that the compiler laid into its caller's."""
+        """Whether two words begin a Task's frame that the compiler placed inside its caller's frame (resume, then
+        cleanup clone)."""
         return self._is_clone(first, "resume") and self._is_clone(second, "cleanup")
 
     def _is_clone(self, address: int, part: str) -> bool:
@@ -88,16 +94,16 @@ class Program:
 
 @dataclass
 class Function:
-    """The suspension points of a coroutine, read from its machine code."""
+    """A coroutine's name and the source lines of its suspension points, read from its machine code."""
 
     name: str
-    index_at: int | None = None  # in the frame
+    index_at: int | None = None  # offset of the suspension point's number in the coroutine's frame, in bytes
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)
     opens: tuple[str, int] | None = None
 
 
 def short(name: str) -> str:
-    """Without the clone's suffix and the parameters."""
+    """A coroutine's name without the suffix of its resume clone and without parameters."""
     name = re.sub(r"( \[clone )?\.resume\]?$", "", name)
     if name.endswith(")"):
         depth = 0
@@ -117,7 +123,8 @@ def instructions(function: int) -> list[tuple[int, str]]:
 
 
 def index_place(code: list[tuple[int, str]]) -> int | None:
-    """The frame offset of the suspension point's number: the first value that the resume function loads and branches on."""
+    """The offset in the frame of the suspension point's number: the first value that the resume function loads to
+    branch on."""
     positions = {address: n for n, (address, _) in enumerate(code)}
     at = 0
     for _ in range(400):
@@ -133,7 +140,10 @@ def index_place(code: list[tuple[int, str]]) -> int | None:
 
 
 def source_path(symtab: gdb.Symtab) -> str:
-    """Below the tree that this script is of, where the file is in it; builds name files from their own folder."""
+    """A source file's path relative to this source tree if the file is in it, else its full path.
+
+    Debug information names files relative to the build folder.
+    """
     inside = re.sub(r"^(\.\./)+", "", symtab.filename)
     return inside if os.path.exists(os.path.join(TREE, inside)) else os.path.normpath(symtab.fullname())
 
@@ -144,7 +154,7 @@ def place_of(address: int) -> tuple[str, int] | None:
 
 
 def is_inlined(address: int, function: int) -> bool:
-    """Does the instruction come from a function that was inlined into that one?"""
+    """Whether the instruction at `address` belongs to a function that was inlined into `function`."""
     block = gdb.block_for_pc(address)
     while block is not None and block.function is None:
         block = block.superblock
@@ -168,7 +178,7 @@ def read_function(address: int, name: str) -> Function:
     return result
 
 
-# ---- Frames ----------------------------------------------------------------------------------
+# ---- Frames of coroutines ------------------------------------------------------------------------
 @dataclass
 class Frame:
     address: int
@@ -207,7 +217,7 @@ def pools() -> Iterator[gdb.Value]:
 
 
 class Frames:
-    """Every coroutine that is suspended or runs, by the address of its frame."""
+    """All coroutines of the debugged program, suspended or running, by the address of their frames."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -243,7 +253,8 @@ class Frames:
                 self._add(address + n * WORD, words[n:])
 
     def _follow(self, frame: Frame) -> None:
-        """Frames over 4 KiB come from malloc, which keeps their size in front of them; what awaits them knows them."""
+        """Adds the frames over 4 KiB that this frame points to: they come from malloc, which stores the size before the
+        block."""
         for word in frame.words:
             if word % 16 != 0 or word in self.found or not 4096 < word < 1 << 47:
                 continue
@@ -253,12 +264,12 @@ class Frames:
                 self._follow(self.found[word])
 
     def holder(self, address: int) -> Frame | None:
-        """In whose frame an object lies: the innermost, where one lies in another."""
+        """The coroutine frame that contains the object at `address`; if frames are nested, the innermost."""
         around = [a for a, f in self.found.items() if a <= address < a + len(f.words) * WORD]
         return self.found[max(around)] if around else None
 
     def chain(self, frame: Frame) -> list[tuple[str, Frame]]:
-        """The frames that await this one, up to the worker's main coroutine."""
+        """The chain of coroutines that await this frame, up to the worker's main coroutine."""
         links: list[tuple[str, Frame]] = []
         while len(links) < 1000:
             if frame.is_child:
@@ -273,7 +284,7 @@ class Frames:
         return links
 
 
-# ---- Workers ---------------------------------------------------------------------------------
+# ---- Workers of the fabrics sim, shm and verbs ---------------------------------------------------
 def handle(value: gdb.Value) -> int:
     return int(value["_M_fr_ptr"])
 
@@ -307,7 +318,8 @@ def describe_request(request: gdb.Value) -> str:
 
 
 class Worker:
-    """One worker of the program, wrapped or not; `waits` says of each frame in its lists what it waits for."""
+    """One fabric worker of the debugged program; `waits` maps the address of a coroutine's frame to what the coroutine
+    awaits."""
 
     def __init__(self, address: int, kind: str) -> None:
         self.object = object_at(address, DEVICES[kind])
@@ -355,7 +367,7 @@ class Worker:
 
 
 class Workers:
-    """The workers that frames know, whichever of their wrappings that is."""
+    """The workers that coroutine frames point to; a pointer to a wrapper counts as a pointer to the wrapped worker."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -381,14 +393,17 @@ class Workers:
         return self.at(int(object_at(address, f"{FABRIC}WrappedWorker")["inner_"]))
 
     def of(self, frames: list[Frame]) -> Worker | None:
-        """The worker that the frames belong to: the one that most of their pointers name."""
+        """The worker that runs these coroutines: the one that most pointers in their frames point to."""
         votes = collections.Counter(w.key for f in frames for w in map(self.at, f.words) if w is not None)
         return self.by_key[votes.most_common(1)[0][0]] if votes else None
 
 
-# ---- What a coroutine waits for ----------------------------------------------------------------
+# ---- What a suspended coroutine waits for --------------------------------------------------------
 def requests(program: Program, frame: Frame) -> Iterator[tuple[set[int], str]]:
-    """Awaitables of work requests in the frame that it waits with, past ones included: where their requests lie."""
+    """The work requests of the awaitables in a coroutine's frame: the requests' addresses, and a description.
+
+    Awaitables whose wait is over are included: their bytes stay in the frame.
+    """
     for n, word in enumerate(frame.words):
         if not any(a <= word < b for a, b in program.code):
             continue
@@ -428,7 +443,8 @@ def what_for(program: Program, worker: Worker | None, frame: Frame) -> str:
 
 
 def mark_running(program: Program, frames: Frames) -> None:
-    """A coroutine runs where its resume function is on a thread's stack, with its frame in a register or slot there."""
+    """Marks running coroutines: the resume function is on a thread's stack, the frame's address in a register or stack
+    slot."""
     before = gdb.selected_thread()
     for thread in gdb.selected_inferior().threads():
         thread.switch()
@@ -487,7 +503,7 @@ def report() -> list[str]:
 
 
 class LochCommand(gdb.Command):
-    """Commands for programs of Loch."""
+    """The gdb command prefix `loch` for programs of Loch."""
 
     def __init__(self) -> None:
         super().__init__("loch", gdb.COMMAND_STATUS, prefix=True)

@@ -1,4 +1,5 @@
-"""gdb on programs that stop while coroutines wait: names, files and lines of what `loch coroutines` prints."""
+"""Tests of gdb's command `loch coroutines`: the names, files and lines that it prints of programs with waiting
+coroutines."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def gdb(program: str, *commands: str, timeout: float = 240) -> str:
 
 
 def why_not() -> str | None:
-    """Why nothing can be traced here."""
+    """Why gdb cannot trace a program on this machine; None if it can."""
     if shutil.which("gdb") is None:
         return "no gdb here"
     if os.uname().machine != "x86_64":
@@ -44,14 +45,14 @@ def why_not() -> str | None:
 
 
 def line_of(name: str) -> str:
-    """Where the test program says that a coroutine waits."""
+    """FILE:LINE of the comment `// waits: NAME` in the test program, where coroutine NAME is suspended."""
     lines = (ROOT / SOURCE).read_text(encoding="utf-8").splitlines()
     [number] = [n for n, line in enumerate(lines, 1) if line.endswith(f"// waits: {name}")]
     return f"{SOURCE}:{number}"
 
 
 def workers_of(shown: str) -> dict[str, list[str]]:
-    """The text of each coroutine by its worker's title."""
+    """The output of `loch coroutines` as a list of texts, one for each coroutine, by the worker's title."""
     found: dict[str, list[str]] = {}
     for part in re.split(r"^(?=worker |of no worker)", shown, flags=re.M)[1:]:
         title, _, rest = part.partition("\n")
@@ -76,7 +77,7 @@ class Coroutines(unittest.TestCase):
 
         read = self.one(workers[reader], "read_far")
         self.assertIn(f"at {line_of('read')}\n", read)
-        if fabric == "sim":  # a real worker may be between two READs
+        if fabric == "sim":  # on shm, whose workers run in real time, this worker may be between two READs
             self.assertIn("waits for READ of 32768 bytes, node 1\n", read)
         self.assertIn(f"child of a Scope of waiting::reader_main at {line_of('join')}\n", read)
         sleep = self.one(workers[reader], "sleep_long")
@@ -112,7 +113,8 @@ class Coroutines(unittest.TestCase):
             BENCH, "break loch::fabric::sim::SimWorker::begin_watch", "ignore 1 300", run, "loch coroutines", "kill"
         )
         workers = workers_of(shown)
-        self.assertEqual(len(workers), 15, shown)  # two clients and three servers on each node
+        # five workers, two of clients and three of servers, on each of three nodes
+        self.assertEqual(len(workers), 15, shown)
         self.assertNotIn("suspension point", shown)
         text = "".join(text for texts in workers.values() for text in texts)
         places = PLACE.findall(text)

@@ -1,6 +1,6 @@
-// A program that stops on purpose, at stop_here(), while coroutines of several workers wait: for a READ, a
-// timer, a watch, a message, the children of a Scope and a Task. test_gdb.py asks gdb for them, and finds the
-// lines by their comments "waits: NAME". Its argument is the fabric: sim or shm.
+// A program for tests of gdb: it stops at stop_here() while coroutines of several workers wait for a READ, a
+// timer, a watch, a message, the children of a Scope, and a Task. test_gdb.py asks gdb for these coroutines,
+// and finds their lines by the comments "waits: NAME". Argument: the fabric, sim or shm.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -21,19 +21,19 @@ using namespace loch;
 using namespace loch::fabric;
 
 constexpr std::uint64_t region_bytes = 64 * 1024;
-constexpr Nanos soon = 20'000'000;     // by then every coroutine has suspended
-constexpr Nanos late = 2'000'000'000;  // long after the stop
+constexpr Nanos soon = 20'000'000;     // ns after which every coroutine has suspended
+constexpr Nanos late = 2'000'000'000;  // ns, long after the program has stopped
 constexpr int waiting_coroutines = 5;
 
 struct Cluster {
   std::unique_ptr<Fabric> fabric;
-  Worker* reader = nullptr;    // node 0
-  Worker* stopper = nullptr;   // node 1
-  Worker* server = nullptr;    // node 1
-  Region* memory = nullptr;    // of node 0
-  RemoteRegion remote;         // of node 1
-  bool is_over = false;        // the reader's own
-  std::atomic<int> begun = 0;  // coroutines that are about to wait
+  Worker* reader = nullptr;    // on node 0
+  Worker* stopper = nullptr;   // on node 1
+  Worker* server = nullptr;    // on node 1
+  Region* memory = nullptr;    // region of node 0
+  RemoteRegion remote;         // region of node 1
+  bool is_over = false;        // set and read by the reader
+  std::atomic<int> begun = 0;  // number of coroutines that are about to wait
   std::atomic<bool> has_stopped = false;
 };
 

@@ -1,2 +1,3 @@
-"""Loch's own Python: sets up, builds and tests (setup), runs experiments (runner), measures power, looks at machines
-(doctor), starts such with a Soft-RoCE NIC (softroce), judges edits (mutate), makes new protocols (new)."""
+"""Loch's Python package: building and testing (setup), running experiments (runner), measuring power (power), checking
+machines for RDMA (doctor), starting virtual machines with a Soft-RoCE NIC (softroce), mutation testing of the C++ code
+(mutate), and making new protocols (new)."""

@@ -1,16 +1,22 @@
-"""Entry of ./loch and of an installed `loch`, which run this file; /usr/bin/python3 tools/loch does too, but takes longer to
-start. It is not run with -m, which would look for modules in the current folder first."""
+"""Runs a command of Loch: ./loch and an installed `loch` start this file.
+
+`/usr/bin/python3 tools/loch` works too, but starts more slowly. The file is not run with -m, which would search the
+current folder for modules first.
+"""
 
 import os
 import sys
 
 
 def keep_compiled_modules(tree: str) -> None:
-    """Compiled modules go to the build folder, so that running leaves the tree as it is. It is made for them only where
-    nothing is set up (an installed Loch, whose build folder holds nothing else); a Soft-RoCE machine reads those that are
-    there."""
+    """Has Python store compiled modules in the build folder, so that running a command leaves the source tree
+    unchanged.
+
+    Without a build folder (an installed Loch) modules are stored only for commands with --no-setup. Inside a Soft-RoCE
+    machine stored modules are read and none are written.
+    """
     if sys.pycache_prefix is not None or sys.dont_write_bytecode:
-        return  # as the caller has it
+        return  # the caller's environment says where compiled modules go
     build = os.path.abspath(os.environ.get("LOCH_BUILD") or os.path.join(tree, "build"))
     compiled = os.path.join(build, "pycache")
     in_machine = bool(os.environ.get("LOCH_MACHINES"))
@@ -20,7 +26,7 @@ def keep_compiled_modules(tree: str) -> None:
 
 
 _TOOLS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-sys.path[:1] = [_TOOLS, os.path.dirname(_TOOLS)]  # this package, and plots
+sys.path[:1] = [_TOOLS, os.path.dirname(_TOOLS)]  # the folders of the packages loch and plots
 keep_compiled_modules(os.path.dirname(_TOOLS))
 
 from loch import command  # noqa: E402  (after the paths are set)

@@ -1,4 +1,4 @@
-"""Which command: the program's own are handed over to it, once it is built; the others are modules of this package."""
+"""Chooses what runs a command: loch-bench, which is built first if needed, or a module of this package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from loch import places
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # as in typing, which takes long to load
+if TYPE_CHECKING:  # what typing.TYPE_CHECKING is for; importing typing would slow down every start
     from collections.abc import Callable
     from types import ModuleType
 
@@ -87,13 +87,13 @@ def main(argv: list[str]) -> int:
         if command in OF_PROGRAM:
             return _set_up(with_setup) or _become_program(command, words, with_setup)
         return _of_package(command, words, with_setup)
-    except KeyboardInterrupt:  # where nothing has been begun
+    except KeyboardInterrupt:  # Ctrl-C before set-up or a command has started anything
         print("loch: interrupted", file=sys.stderr)
         return 130
 
 
 def _set_up(with_setup: bool) -> int:
-    """Status 0: the program is there. Quick where there is nothing to do."""
+    """Builds loch-bench if needed. Returns 0 once it can be run; takes little time if nothing has changed."""
     if not with_setup:
         return 0
     if places.is_softroce_machine():
@@ -108,18 +108,19 @@ def _set_up(with_setup: bool) -> int:
 
 
 def _ready(need: Callable[[ModuleType], None]) -> int:
-    """Status 0: what `need` asks of loch.setup.needs is there. An installed Loch has none of that."""
+    """Has `need` set up what it requires of loch.setup.needs; returns the exit status. An installed Loch has no
+    loch.setup."""
     from loch.setup import needs, outcome
 
     return outcome.status_of(lambda: need(needs))
 
 
 def _become_program(command: str, words: list[str], with_setup: bool) -> int:
-    """Does not return where there is a program."""
+    """Replaces this process with loch-bench; returns an exit status only if loch-bench cannot be started."""
     program = _program(with_setup)
-    import _signal  # not `signal`: importing its enumerations would take longer than all other imports together
+    import _signal  # imports _signal instead of signal, whose enumerations take longer than all other imports together
 
-    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores, and the program would go on to
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores these signals, and loch-bench would inherit that
         _signal.signal(number, _signal.SIG_DFL)
     _set_environment(with_setup)
     try:
@@ -134,15 +135,19 @@ def _program(with_setup: bool) -> str:
 
 
 def _set_environment(with_setup: bool) -> None:
-    """Of the program: where its files are, and the C library's heap in huge pages: a simulated cluster looks at its tens of
-    megabytes in no order, and would miss the TLB most of the time. A kernel without them ignores it."""
+    """Sets loch-bench's environment: LOCH_HOME, the folder of Loch's files, and huge pages for the C library's heap.
+
+    A simulated cluster accesses tens of megabytes at random and would mostly miss the TLB; a kernel without huge pages
+    ignores the setting.
+    """
     if with_setup or "LOCH_HOME" not in os.environ:
         os.environ["LOCH_HOME"] = places.SOURCE
     os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
 
 
 def _of_package(command: str, words: list[str], with_setup: bool) -> int:
-    if sys.flags.no_site:  # ./loch starts without what only these commands need: where Debian's packages are
+    # ./loch starts Python without site, which only the commands of this package need to find Debian's packages
+    if sys.flags.no_site:
         import site
 
         site.main()
@@ -167,8 +172,10 @@ def _of_package(command: str, words: list[str], with_setup: bool) -> int:
 
 
 def _doctor(words: list[str], with_setup: bool) -> int:
-    """No build, since a host that is not ready may not be able to build either; but for the needs of a protocol, which the
-    program alone knows."""
+    """Runs `loch doctor`, without a build: a host that is not ready for RDMA may be unable to build.
+
+    With --protocol loch-bench is built, because only loch-bench knows what a protocol needs of the hardware.
+    """
     asks_of_protocol = any(word.split("=")[0] == "--protocol" for word in words)
     if asks_of_protocol and not {"-h", "--help"} & set(words):
         status = _set_up(with_setup)
@@ -181,12 +188,13 @@ def _doctor(words: list[str], with_setup: bool) -> int:
 
 
 def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
-    """Runs a command that needs a setup step first, after its flags were checked."""
+    """Runs a command of this package that needs a setup step; the command checks its flags first, then runs the
+    step."""
     if command == "test":
         from loch.setup import outcome, tests
 
         return outcome.status_of(lambda: tests.main(words))
-    if command == "mutate":  # builds copies of its own
+    if command == "mutate":  # `loch mutate` builds its own copy of the source tree, so nothing is built before
         from loch.mutate import main as mutate
 
         return mutate.main(words, lambda: with_setup and _ready(lambda needs: needs.for_mutate()))
@@ -194,7 +202,8 @@ def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
         from loch.softroce import main as softroce
 
         return softroce.main(words, lambda run: with_setup and _ready(lambda needs: needs.for_softroce(run)))
-    if command == "power":  # no build: it reads instruments; COMMAND may be a ./loch that builds
+    # `loch power` reads instruments and builds nothing; the COMMAND that it measures may be a ./loch that builds
+    if command == "power":
         from loch.power import main as power
 
         return power.main(words, lambda: with_setup and _ready(lambda needs: needs.for_power(words)))
@@ -227,7 +236,7 @@ def _say_usage(command: str) -> int:
 
 
 def nearest(word: str) -> str:
-    """The command that is fewer than four edits away, and fewest; "" if there is none."""
+    """The command with the smallest edit distance to `word`, if that is below 4; else ""."""
     distance, _, command = min((_edit_distance(word, each), at, each) for at, each in enumerate(COMMANDS))
     return command if distance < 4 else ""
 

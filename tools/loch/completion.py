@@ -1,6 +1,7 @@
-"""`loch completion bash`: commands, flags and names, asked for when they are wanted.
+"""`loch completion bash`: completes commands, flags and names in bash.
 
-The script that it prints asks `loch completion words` at each TAB, so that it knows what is built by then."""
+The printed shell script calls `loch completion words` at each TAB, so it offers what is built at that time.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _loch() {{
 }}
 complete -o bashdefault -o default -F _loch loch ./loch {loch}
 """
-Table = dict[str, Any]  # of the JSON of `loch-bench describe`
+Table = dict[str, Any]  # an object in the JSON of `loch-bench describe`, such as a command or a flag
 LIMIT_S = 5.0
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _EXPLAINED = re.compile(r"^\s+(?:-\w(?:,| \[) )?(--[a-z][a-z-]*)", re.M)
@@ -58,7 +59,7 @@ def _answer(words: list[str]) -> int:
 
 
 def _own_path() -> str:
-    """./loch of the tree, or the command of an installation, which says itself where it is."""
+    """The path of ./loch in a source tree, or of an installed loch, which gives its path in LOCH_COMMAND."""
     return os.environ.get("LOCH_COMMAND") or os.path.join(places.SOURCE, "loch")
 
 
@@ -67,7 +68,8 @@ def _quoted(path: str) -> str:
 
 
 def candidates(given: list[str]) -> list[str]:
-    """What may stand in the place of the last word, of those with which it begins; nothing: a file, perhaps."""
+    """Words that may replace the last of `given` and begin with its letters; none if the shell should complete a file
+    name."""
     *before, last = given
     if len(before) < 2:
         found = [*command.COMMANDS, "--help"]
@@ -95,7 +97,7 @@ def _operands(name: str, before: list[str]) -> list[str]:
 
 
 def _words_of(name: str, before: list[str]) -> int:
-    """How many of these words are neither flags nor their values."""
+    """The number of words in `before` that are operands: neither flags nor values of flags."""
     count = 0
     for word, follows in zip(before, ["", *before]):
         is_value = follows.startswith("--") and _takes_value(name, follows)
@@ -104,7 +106,7 @@ def _words_of(name: str, before: list[str]) -> int:
 
 
 def flags(name: str) -> list[str]:
-    """Of the program's commands as it describes them, of others as their --help has them."""
+    """The flags of a command: of loch-bench's commands from `loch-bench describe`, of others from their --help."""
     if name in command.OF_PROGRAM:
         described = _table(name).get("flags", [])
         return ["--help"] + [f"--{key}" for each in described for key in (each["key"], *each.get("aliases", []))]
@@ -115,7 +117,7 @@ def flags(name: str) -> list[str]:
 
 @functools.cache
 def _tables() -> dict[str, Table]:
-    """What the program says of its commands, by name; nothing where it is not built."""
+    """The commands in the JSON of `loch-bench describe`, by name; empty if loch-bench is not built."""
     said = _said("describe", "--json")
     try:
         return {each["name"]: each for each in json.loads(said or "{}").get("commands", [])}
@@ -128,7 +130,8 @@ def _table(name: str) -> Table:
 
 
 def _flag(name: str, flag: str) -> Table | None:
-    """Of a command that is not the program's: the flag of bench, which means the same there."""
+    """The description of a command's flag. A command of this package has the description of the flag of that name of
+    bench."""
     for each in _table(name if name in command.OF_PROGRAM else "bench").get("flags", []):
         if flag.removeprefix("--") in (each["key"], *each.get("aliases", [])):
             return cast(Table, each)
@@ -141,20 +144,21 @@ def _takes_value(name: str, flag: str) -> bool:
 
 
 def _values(setting: Table | None) -> list[str]:
-    """Those that have names; where it has none, a file perhaps."""
+    """The named values that a flag or operand accepts; empty if it has none (bash then completes file names)."""
     if setting is None:
         return []
     return setting.get("choices") or (names(setting["named_by"]) if "named_by" in setting else [])
 
 
 def _flags_of(text: str) -> list[str]:
-    """The flags in a help text: those of the usage (the first paragraph) and those with a line of their own."""
+    """The flags in a help text: those in the usage (the first paragraph) and those explained on a line of their own."""
     usage, _, rest = text.partition("\n\n")
     return _FLAG.findall(usage) + _EXPLAINED.findall(rest)
 
 
 def names(what: str) -> list[str]:
-    """The first word of each line of `loch list WHAT`; of experiments, as paths that are there from here."""
+    """The first word of each line of `loch list WHAT`; experiments as paths relative to the current folder, if they
+    exist."""
     found = [line.split()[0] for line in _said("list", what).splitlines() if line.strip() and not line.startswith(" ")]
     if what != "experiments":
         return found
@@ -163,7 +167,7 @@ def names(what: str) -> list[str]:
 
 
 def _said(*words: str) -> str:
-    """The output of loch-bench, if it is built."""
+    """The output of loch-bench for the arguments `words`; empty if loch-bench is not built."""
     program = os.environ.get("LOCH_BIN") or places.BINARY
     return _run([program, *words]) if os.access(program, os.X_OK) else ""
 

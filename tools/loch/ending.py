@@ -1,4 +1,4 @@
-"""How the commands that are written in Python end: each way with its exit status and at most one line."""
+"""How Python commands of Loch end: with an exit status, and at most one line on standard error."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ import traceback
 from pathlib import Path
 from typing import Callable
 
-LINE_MAX = 400  # letters of what somebody else said, in a line of ours
-# Of an error without a file name: it was standard output that could not be written.
+LINE_MAX = 400  # letters of an error line; longer messages of other programs and libraries are cut
+# Error numbers of an OSError without a file name: writing to standard output has failed.
 _NO_OUTPUT = (errno.ENOSPC, errno.EBADF, errno.EFBIG, errno.EIO, errno.EDQUOT)
 
 
 class CommandError(Exception):
-    """Something that whoever called can fix; one line."""
+    """An error that the caller of the command can correct; the message is one line, the exit status 2."""
 
     status = 2
 
 
 def one_line(text: object) -> str:
-    """`text` without line breaks and control characters, and cut where it goes on for long."""
+    """`text` on one line, without control characters, and cut after LINE_MAX letters."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
     return line if len(line) <= LINE_MAX else line[:LINE_MAX] + "…"
 
 
 def reason(error: BaseException) -> str:
-    """In words what went wrong, for a line that already says where: of an OSError, a parser, a number too large …"""
+    """What went wrong, in words, without the place: for an OSError, a parser's error, an exhausted memory and
+    others."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, MemoryError):
@@ -41,21 +42,24 @@ def reason(error: BaseException) -> str:
 
 
 def without_value(words: list[str]) -> str:
-    """The first of `words` that is a flag with the value --, which argparse takes for none; nothing if there is none."""
+    """The first of `words` that is a flag with the value `--`, which argparse mistakes for no value; "" if there is
+    none."""
     return next((word for word in words if word.startswith("--") and word.endswith("=--")), "")
 
 
 def status_of(command: Callable[[], int], name: str = "", interrupted: str = "interrupted") -> int:
-    """Runs a command; its exit status, or that of how it ended. `name` goes before each line that says so.
+    """Runs a command and returns its exit status, or the status of the exception that ended it.
 
-    Whatever the surroundings do (a full disk, a closed output) and whatever a file holds is one line and status 2. What
-    no reader has refused before is told with its place in our code, for it should have been."""
+    `name` precedes each error line. A full disk, a closed output and malformed files all end in one line and status 2.
+    An exception that the command itself does not turn into a CommandError is printed with the file and line that raised
+    it.
+    """
     prefix = f"{name}: " if name else ""
     have_streams = _open_closed_streams()
     try:
         try:
             status = command()
-        except SystemExit as end:  # of argparse, which has said what there was to say
+        except SystemExit as end:  # argparse has printed its usage or error before raising this
             status = end.code if isinstance(end.code, int) else 0
         if not have_streams:
             raise OSError(errno.EBADF, "it is closed")
@@ -63,7 +67,7 @@ def status_of(command: Callable[[], int], name: str = "", interrupted: str = "in
         return status
     except CommandError as error:
         told, status = str(error), error.status
-    except BrokenPipeError:  # the reader of the output has gone: end with the status of SIGPIPE
+    except BrokenPipeError:  # the reader of a pipe has closed it: end with the status of SIGPIPE
         told, status = "", 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         told, status = interrupted, 130
@@ -86,9 +90,11 @@ def status_of(command: Callable[[], int], name: str = "", interrupted: str = "in
 
 
 def _open_closed_streams() -> bool:
-    """Gives closed standard streams something to stand for, or the next file opened would take their number.
+    """Opens /dev/null for each closed standard stream, since the next file opened would otherwise get the stream's
+    number.
 
-    Whether standard output was open: what is written to a closed one is lost."""
+    Returns whether standard output was open: output to a closed one would be lost without an error.
+    """
     for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -107,11 +113,13 @@ def _place(error: BaseException) -> str:
 
 
 def _end_output(line: str) -> None:
-    """Writes the line, and sees to it that nothing is said at exit about output that cannot be written."""
+    """Prints the error line, and prevents a second error at exit if standard output or standard error cannot be
+    written."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the flush at exit must not fail either
+        # Python flushes standard output again at exit, which must not fail
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
         if line:
             print(one_line(line) if "\n" in line else line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Flags of the commands that are written in Python."""
+"""Command-line flags of Loch's Python commands."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors in one line, exit status 2; text in --help keeps its lines."""
+    """An argument parser whose errors are one line with exit status 2; help texts keep their line breaks."""
 
-    hint = ""  # after every error
+    hint = ""  # text appended to every error message, such as where to find help
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(**settings)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does; a flag that is not known is named with the one that was meant."""
+        """Parses the arguments; the error for an unknown flag suggests the most similar known flag."""
         found, rest = self.parse_known_args(args, namespace)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}{self._meant(rest, found)}")

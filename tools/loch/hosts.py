@@ -1,4 +1,4 @@
-"""Names of hosts, checked before they reach a command line: none is an option of ssh, a word of a shell, or two words."""
+"""Checks host names before they become part of a command line: they cannot be read as options of ssh or by a shell."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ NAME_MAX = 255
 
 
 def is_host(name: str) -> bool:
-    """A name for ssh, with its user or without."""
+    """Whether `name` is a host name for ssh, optionally USER@HOST."""
     return len(name) <= NAME_MAX and _NAME.fullmatch(name) is not None
 
 
 def is_address(name: str) -> bool:
-    """A name or address of something on the network, such as a BMC; no user."""
+    """Whether `name` is a host name or IP address without a user, such as a BMC's."""
     return len(name) <= NAME_MAX and _ADDRESS.fullmatch(name) is not None

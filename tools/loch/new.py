@@ -14,10 +14,10 @@ from loch.places import SOURCE
 
 TREE = Path(SOURCE)
 EXAMPLES = TREE / "tools" / "new"
-# The folders that each kind is put together from.
+# The folders of tools/new whose files make up a new protocol of each kind.
 KINDS = {"one-sided": ("common", "one-sided"), "rpc": ("common", "served", "rpc"), "log": ("common", "served", "log")}
 PLACEHOLDER = "newstore"
-# Words that C++ or Loch's own namespaces have.
+# Names that a protocol cannot have: C++ keywords, and names of Loch's namespaces and folders.
 TAKEN = set(
     """alignas alignof and asm auto bool break case catch char class concept const constexpr continue decltype default
 delete do double else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
@@ -44,7 +44,8 @@ class _Parser(Parser):
 
 
 def who_uses(name: str) -> str:
-    """The folder of a protocol whose code has the name as a word of its own, as its protocol's or an option's; or nothing."""
+    """The folder of the protocol whose C++ code has `name` as a string, as a protocol's or option's name; "" if none
+    has."""
     words = [f'"{word}{end}' for word in {name, name.replace("_", "-")} for end in ('"', ".")]
     for header in sorted(TREE.glob("*/module.h")):
         for source in (*header.parent.rglob("*.cc"), *header.parent.rglob("*.h")):

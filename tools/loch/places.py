@@ -1,18 +1,19 @@
-"""Where Loch's own files are: the tree, the build folder, the program. Imported at every start, so it imports little."""
+"""The paths of Loch's own files: source tree, build folder, loch-bench. Imports little, as every command imports it."""
 
 import os
 
 SOURCE = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-)  # the tree, or share/loch of a prefix
+)  # the source tree, or PREFIX/share/loch of an installation
 PACKAGE = os.path.join(SOURCE, "tools", "loch")
 BUILD = os.path.abspath(os.environ.get("LOCH_BUILD") or os.path.join(SOURCE, "build"))
 BINARY = os.path.join(BUILD, "release", "bin", "loch-bench")
 
-# Of a command of this package in another process, which finds everything set up: add the command and its flags.
+# Runs another command of this package in a new process without setup: append the command's name and flags.
 HAND_OVER = ["/usr/bin/python3", os.path.join(PACKAGE, "__main__.py"), "--no-setup"]
 
 
 def is_softroce_machine() -> bool:
-    """A Soft-RoCE machine sees this build: it runs what is there, and has neither a network nor the time to build."""
+    """Whether this process is inside a Soft-RoCE machine, which shares the host's build folder and must not build or
+    install."""
     return bool(os.environ.get("LOCH_MACHINES"))

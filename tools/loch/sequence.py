@@ -43,8 +43,8 @@ RUN = [
     "--warmup",
     "0ms",
 ]
-SKIPPED = 3  # the first operations of a client fill caches and ask for addresses
-# The tracks of a request in a trace (common/fabric/sim/tracing.cc).
+SKIPPED = 3  # each client's first operations are not drawn: they fill caches and exchange addresses
+# The tracks on which a work request appears in a trace (common/fabric/sim/tracing.cc).
 POSTED, OUT, IN, REMOTE, ANSWERED = (
     "NIC: work requests",
     "link: out",
@@ -57,7 +57,7 @@ LANE_GAP, ROW, MARGIN, HEAD = 168, 21, 74, 64
 
 @dataclass
 class Box:
-    """A span of the trace; instants in nanoseconds of simulated time."""
+    """A span on a track of the trace; `start` and `end` in nanoseconds of simulated time."""
 
     node: int
     track: str
@@ -69,13 +69,13 @@ class Box:
 
 @dataclass
 class Request:
-    """A work request, with the boxes that it has on the tracks of NICs and links."""
+    """A work request, with its spans on the tracks of NICs and links."""
 
     verb: str
     size: int
     source: int
     to: int
-    owner: str  # the worker that posted it: "client 0 of node 1"
+    owner: str  # the worker that posted the work request: "client 0 of node 1"
     boxes: list[Box] = field(default_factory=list)
 
     def at(self, track: str, node: int) -> Box | None:
@@ -84,9 +84,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Step:
-    """One arrow between two lanes, or a remark at one."""
+    """An arrow between two lanes of the diagram, or a note at one lane."""
 
-    time: int  # ns since the operation began
+    time: int  # nanoseconds since the operation began
     start: str
     end: str
     text: str
@@ -95,7 +95,7 @@ class Step:
 
 @dataclass
 class Panel:
-    """One operation: its lanes from left to right, and what happens, in order."""
+    """The diagram of one operation: its lanes from left to right, and its steps in the order of time."""
 
     title: str
     lanes: list[str]
@@ -103,7 +103,7 @@ class Panel:
     later: list[str]
 
     def shape(self) -> tuple[Any, ...]:
-        """Everything but the instants: operations of equal shape are drawn once."""
+        """The panel without times: operations with the same steps are drawn once."""
         return (
             tuple(self.lanes),
             tuple((step.start, step.end, step.text) for step in self.steps[1:-1]),
@@ -112,7 +112,8 @@ class Panel:
 
 
 def bench(protocol: str, operation: list[str], more: list[str], program: str) -> list[Box]:
-    """The trace of a run of one kind of operation. Node 0 alone serves where the protocol has such a role."""
+    """The trace of a simulated run with one kind of operation. If the protocol has dedicated servers, node 0 is the
+    only one."""
     roles = [["--nodes", "2", "--server-nodes", "1", "--operations", "12"], ["--nodes", "3", "--operations", "36"]]
     done = None
     with tempfile.TemporaryDirectory(prefix="loch-sequence-") as folder:
@@ -148,7 +149,7 @@ def bench(protocol: str, operation: list[str], more: list[str], program: str) ->
 
 
 def unless_given(flags: list[str], more: list[str]) -> list[str]:
-    """Flags with their values, without those that `more` has: bench takes none twice."""
+    """The flags and values of `flags` without those that `more` has, because bench refuses a flag given twice."""
     given = {word.split("=")[0] for word in more}
     return [word for flag, value in zip(flags[::2], flags[1::2]) if flag not in given for word in (flag, value)]
 
@@ -176,7 +177,7 @@ def boxes_of(document: dict[str, Any]) -> list[Box]:
 
 
 def typical(boxes: list[Box], kind: str) -> Box:
-    """The operation of median latency; of several the earliest."""
+    """The operation of `kind` with the median latency; the earliest if several have it."""
     of_client: dict[tuple[int, str], list[Box]] = {}
     for box in boxes:
         if box.name == kind and box.track.startswith("client"):
@@ -189,7 +190,8 @@ def typical(boxes: list[Box], kind: str) -> Box:
 
 
 def requests_of(boxes: list[Box], operation: Box) -> list[Request]:
-    """The requests that the operation's worker posts while it lasts, and those of servers to its node."""
+    """The work requests that the operation's worker posts during the operation, and those of servers to the client's
+    node."""
     found: dict[tuple[Any, ...], Request] = {}
     for box in boxes:
         if "request" not in box.args:
@@ -216,7 +218,7 @@ def nic_lane(node: int) -> str:
 
 
 def steps_of(request: Request, client: int, servers: set[int]) -> list[Step]:
-    """The way of a request through both NICs to the memory and back, as far as the trace has it."""
+    """The steps of a work request: through both NICs to the remote memory and back, as far as the trace shows them."""
     own, far = worker_lane(request.source, client, servers), worker_lane(request.to, client, servers)
     nic, far_nic = nic_lane(request.source), nic_lane(request.to)
     verb, size = request.verb, f"{request.size} B"
@@ -284,7 +286,7 @@ def count(number: int, what: str) -> str:
 
 
 def merged(panels: list[Panel]) -> list[Panel]:
-    """Merges panels that differ only in their instants; the remaining panel's title names them."""
+    """Merges panels that differ only in their times; the title of the remaining panel names the merged operations."""
     kept: list[Panel] = []
     for each in panels:
         same = next((other for other in kept if other.shape() == each.shape()), None)
@@ -314,7 +316,7 @@ def draw_step(step: Step, places_x: dict[str, int], y: int) -> list[str]:
 
 
 def draw_panel(each: Panel, top: int) -> tuple[list[str], int]:
-    """The panel's lines from `top` on, and where it ends."""
+    """The SVG lines of a panel whose upper edge is at y = `top`, and the y coordinate of its lower edge."""
     places_x = {lane: MARGIN + 50 + at * LANE_GAP for at, lane in enumerate(each.lanes)}
     bottom = top + HEAD + ROW * len(each.steps) + 4
     lines = [
@@ -382,7 +384,7 @@ def protocols(program: str) -> list[str]:
 
 
 def parse(argv: list[str]) -> tuple[list[str], bool, Path, list[str]]:
-    """The protocols, whether all are wanted, the folder, and the flags of loch bench."""
+    """The arguments of `loch sequence`: protocols, whether all are drawn, output folder, and flags for loch bench."""
     at = argv.index("--") if "--" in argv else len(argv)
     parser = Parser(
         prog="loch sequence", description=(__doc__ or "").split(": ", 1)[1], epilog=EPILOG, allow_abbrev=False
@@ -401,7 +403,8 @@ def parse(argv: list[str]) -> tuple[list[str], bool, Path, list[str]]:
 
 
 def main(argv: list[str], set_up: Callable[[], int], program: str) -> int:
-    """`set_up` builds the program; it is called once the flags are known to be right."""
+    """Runs `loch sequence`. `set_up` builds loch-bench (at path `program`); it is called after the flags have been
+    checked."""
 
     def called() -> int:
         names, is_all, folder, more = parse(argv)

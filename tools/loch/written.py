@@ -1,6 +1,5 @@
-"""Output files: whole or not there at all, through symbolic links; and devices and pipes, which are written to as they are.
-
-The same rules as the binary's (common/base/output_place.h)."""
+"""Writing output files: a regular file is replaced as a whole or left unchanged, also through symbolic links; devices
+and pipes are written to directly. loch-bench has the same rules (common/base/output_place.h)."""
 
 from __future__ import annotations
 
@@ -18,7 +17,8 @@ _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 @dataclass(frozen=True)
 class Place:
-    """Where an output goes: a regular file that is there or will be, a device or pipe, or a descriptor of ours."""
+    """Where an output goes: a regular file (existing or new), a device or pipe, or a file descriptor of this
+    process."""
 
     path: str
     is_file: bool = True
@@ -26,7 +26,10 @@ class Place:
 
 
 def place_of(path: str | Path) -> Place:
-    """The output that a name denotes, with symbolic links followed. `-` is standard output. Raises OSError for a folder."""
+    """The place that an output's name denotes, after following symbolic links; `-` is standard output.
+
+    Raises OSError if it is a folder.
+    """
     name = str(path)
     if name == "-":
         return Place(name, False, 1)
@@ -47,14 +50,17 @@ def place_of(path: str | Path) -> Place:
 
 
 def _descriptor_of(name: str) -> int | None:
-    """/dev/stdout and the like: what is open already must not be opened again, which would begin at its first byte."""
+    """The file descriptor that a path such as /dev/stdout names, or None.
+
+    Opening such a path again would write from the file's first byte on, over what is there.
+    """
     whole = os.path.normpath(os.path.abspath(name))
     found = _DESCRIPTOR.fullmatch(whole)
     return int(found[1]) if found else _STREAMS.get(whole)
 
 
 def why_not(path: str | Path) -> str:
-    """Why an output cannot be written there, as far as can be told before; nothing if it can."""
+    """Why the output `path` could not be written, as far as can be known before writing; "" if it can."""
     try:
         place = place_of(path)
     except OSError as error:
@@ -68,7 +74,8 @@ def why_not(path: str | Path) -> str:
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
-    """Either the whole new file or the old one, whatever happens in between; no other file is left beside it."""
+    """Replaces the file's content as a whole: after a failure the old file is unchanged, and no temporary file is
+    left."""
     place = place_of(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
     if not place.is_file:

@@ -3,8 +3,8 @@
 
   workloads/traces/make.py [FOLDER]
 
-They are drawn, not published ones: keys by a Zipf distribution of exponent 1, sizes and shares of operations of the order of
-those that Yang et al. (OSDI 2020) report of caches. The same files every time; a test compares them with those in the tree.
+The traces are synthetic: keys by a Zipf distribution of exponent 1; sizes and shares of operations are similar to those
+that Yang et al. (OSDI 2020) report of caches. Every run makes the same files, which a test compares with the tree's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECONDS = 4
 
 
 class Draws:
-    """Keys with sizes of their own, and operations on them."""
+    """A random source of keys (Zipf, each with fixed key and value sizes) and of operations by given shares."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -37,7 +37,7 @@ class Draws:
 
 
 def twitter() -> str:
-    """timestamp,key,key size,value size,client id,operation,TTL"""
+    """Twitter's cache trace, columns: timestamp,key,key size,value size,client id,operation,TTL"""
     draws = Draws(1)
     shares = {"get": 0.8, "gets": 0.01, "set": 0.14, "add": 0.02, "cas": 0.005, "delete": 0.02, "incr": 0.005}
     lines = []
@@ -53,7 +53,7 @@ def twitter() -> str:
 
 
 def cachelib() -> str:
-    """The columns of 2022 with op_time: op_time,key,key_size,op,op_count,size,cache_hits,ttl"""
+    """CacheLib's trace of 2022 with op_time: op_time,key,key_size,op,op_count,size,cache_hits,ttl"""
     draws = Draws(2)
     shares = {"GET": 0.7, "GET_LEASE": 0.1, "SET": 0.1, "SET_LEASE": 0.05, "DELETE": 0.05}
     lines = ["op_time,key,key_size,op,op_count,size,cache_hits,ttl"]
@@ -73,7 +73,7 @@ def cachelib() -> str:
 
 
 def ycsb() -> str:
-    """What YCSB's binding `basic` prints of a run: fields of 10 random printable characters"""
+    """The log that YCSB's binding `basic` prints of a run; each field has 10 random printable characters"""
     draws = Draws(3)
     shares = {"READ": 0.75, "UPDATE": 0.2, "INSERT": 0.03, "SCAN": 0.02}
     characters = "".join(map(chr, range(32, 127)))

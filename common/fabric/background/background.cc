@@ -48,7 +48,8 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
     for (std::uint32_t node = 0; node < inner().nodes(); ++node) {
       if (!inner().is_local(static_cast<fabric::NodeId>(node))) continue;
       if (report.nodes.size() <= node) report.nodes.resize(node + 1);
-      count_into(report.nodes[node].counters);  // a machine's processes are counted at the first of its nodes
+      // the processes of a machine are counted in the report of the first of its nodes
+      count_into(report.nodes[node].counters);
       break;
     }
     return report;
@@ -85,7 +86,7 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
   }
 
   std::unique_ptr<CpuLoad> load_;
-  mutable std::mutex mutex_;  // a worker's thread ends the warm-up
+  mutable std::mutex mutex_;  // the end of the warm-up is reported by a worker's thread
   std::optional<std::int64_t> window_began_;
   Reading at_begin_, at_end_;
   std::uint32_t lost_ = 0;

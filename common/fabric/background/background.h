@@ -1,6 +1,7 @@
-// A fabric with background workers alongside its run: they begin when it begins, are counted from the end of
-// the warm-up on and end when it ends. Also notes when the measurement window began by the wall clock, which
-// other instruments (watts) go by. Workers are the inner fabric's own: nothing is on their path.
+// A decorator that runs background load alongside a fabric's run: background workers start with the run, are
+// counted from the end of the warm-up, and stop with the run. It also records the wall-clock time at which
+// the measurement window began, by which power meters are read. The workers are the inner fabric's own, so
+// that nothing is added to the data path.
 #pragma once
 
 #include <memory>
@@ -12,22 +13,25 @@
 
 namespace loch::background {
 
-// Counters of the node that carries the background workers of this process in the fabric's report.
+// Counters that the report adds to the node that carries this process's background workers.
 inline constexpr const char* hashes_counter = "hog_hashes";
 inline constexpr const char* cpu_counter =
-    "hog_cpu_s";  // sum over the background workers, from the end of the warm-up
-inline constexpr const char* wall_counter = "hog_wall_s";  // seconds since then, times background workers
+    "hog_cpu_s";  // CPU seconds of all background workers since the end of the warm-up
+// seconds since the end of the warm-up, times the number of background workers
+inline constexpr const char* wall_counter = "hog_wall_s";
 inline constexpr const char* workers_counter = "hog_workers";
-inline constexpr const char* lost_counter = "hog_lost";  // ended before the run did
+// number of background workers that ended before the run did
+inline constexpr const char* lost_counter = "hog_lost";
 
 class BackgroundFabric : public fabric::Fabric {
  public:
-  // Nanoseconds since 1970 at the end of the warm-up; none before it.
+  // Nanoseconds since 1970 at the end of the warm-up; nullopt before it.
   [[nodiscard]] virtual std::optional<std::int64_t> window_began() const = 0;
 };
 
-// `hogs` wait for go(), and were started before `inner` was opened: a fork of a process that has memory
-// registered with a NIC may take that memory away from it. Null: only the window is noted.
+// `hogs` are processes that wait for go(). They have to be started before `inner` is opened: a fork of a
+// process with registered memory may take that memory away from it. Null: no background load, and only the
+// start of the window is recorded.
 [[nodiscard]] std::unique_ptr<BackgroundFabric> with_background(std::unique_ptr<fabric::Fabric> inner,
                                                                 std::unique_ptr<CpuLoad> load);
 

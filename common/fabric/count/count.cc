@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t verbs = 6, transports = 3;
 
-// Bytes on the wire without a division: what a first packet, each further one and an immediate cost.
-// The table is made from wire.h, so that there is one description of the headers.
+// Computes bytes on the wire without a division, from the cost of a first packet, of each further packet and
+// of an immediate. The table is filled by wire.h, so that headers are described in one place.
 class WireTable {
  public:
   WireTable(LinkFormat link, std::uint32_t mtu)
@@ -64,14 +64,15 @@ class WireTable {
  private:
   struct Entry {
     std::uint32_t request, response, second_request, second_response, more_request, more_response, immediate;
-    std::uint64_t data_request, data_response;  // 1 where the payload travels that way
+    // 1 where the payload travels in the request (the response), else 0
+    std::uint64_t data_request, data_response;
   };
   std::uint32_t mtu_;
   unsigned shift_;
   std::array<std::array<Entry, transports>, verbs> entries_{};
 };
 
-// One thread writes, others may read.
+// A counter that one thread writes and others may read.
 class Tally {
  public:
   void add(std::uint64_t amount) {
@@ -88,7 +89,7 @@ class Tally {
 
 class CountingWorker final : public WrappedWorker {
  public:
-  // `nodes`: for how many peers it counts the bytes on the wire, or 0.
+  // `nodes`: the number of peers for which bytes on the wire are counted; 0: they are not counted.
   CountingWorker(Worker* inner, const WireTable* wire, std::uint32_t nodes)
       : WrappedWorker(inner), wire_(wire), peers_(nodes) {}
 
@@ -107,7 +108,7 @@ class CountingWorker final : public WrappedWorker {
   }
 
   struct Peer {
-    Tally requested, responded;  // wire bytes to and from it
+    Tally requested, responded;  // wire bytes by node, of this worker's requests and of their responses
   };
   struct Counts {
     std::array<Tally, verbs> by_verb;

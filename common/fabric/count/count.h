@@ -1,4 +1,4 @@
-// A decorator that counts: work requests and bytes of every operation (OpStats) and of every node
+// A decorator that counts work requests and bytes of every operation (OpStats) and of every node
 // (NodeReport), over any fabric.
 #pragma once
 
@@ -11,17 +11,17 @@ namespace loch::fabric {
 
 struct CountConfig {
   LinkFormat link = LinkFormat::infiniband;
-  std::uint32_t mtu_bytes = 0;  // 0: the fabric's own
-  // The fabric's report has tx_wire_bytes and rx_wire_bytes of its own: they need not be added up here.
+  std::uint32_t mtu_bytes = 0;  // payload bytes of a packet; 0: as the fabric says
+  // The fabric's own report has tx_wire_bytes and rx_wire_bytes, so that this decorator need not count them.
   bool fabric_counts_wire = false;
 };
 
-// Takes the fabric over. Its report adds to each node the counters "posted.read", "posted.write",
+// Takes ownership of the fabric. Its report gets, for each node, the counters "posted.read", "posted.write",
 // "posted.cas", "posted.faa", "posted.send" and "posted.payload_bytes" of the node's workers, and
-// fills tx_wire_bytes and rx_wire_bytes where the fabric has none of its own. Requests are counted
-// when they are posted; requests to the node itself (loopback) cross no wire and count no bytes.
-// With several processes a remote node's entry holds the bytes that this process caused there: the
-// sum over the processes' reports is the whole.
+// tx_wire_bytes and rx_wire_bytes if the fabric has none of its own. Requests are counted when they are
+// posted; requests to the node itself (loopback) cross no wire and count no bytes. With several processes the
+// entry of a remote node has the bytes that this process caused there: the sum over the processes' reports is
+// the total.
 [[nodiscard]] std::unique_ptr<Fabric> count_requests(std::unique_ptr<Fabric> inner,
                                                      const CountConfig& config);
 

@@ -1,4 +1,4 @@
-// Tests that an arrived reply counts for the operation that asked.
+// Tests that a reply is counted for the operation that sent the request.
 #include "common/fabric/count/count.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace loch::fabric {
 namespace {
 
-// A server's reply is no work request of the client whose operation it belongs to; it counts all the same.
+// A server's reply is no work request of the client that asked, but counts for the client's operation.
 TEST(Count, AnArrivedReplyBelongsToItsOperation) {
   auto made = shm::make_shm({.nodes = 2, .seed = 1});
   ASSERT_TRUE(made.has_value());
@@ -25,10 +25,10 @@ TEST(Count, AnArrivedReplyBelongsToItsOperation) {
   EXPECT_EQ(stats.payload_bytes, 1032u);
   EXPECT_EQ(stats.wire_bytes,
             wire_bytes(Verb::write, Transport::rc, 1032, 4096, LinkFormat::infiniband).total());
-  reply.peer = 0;  // of this node: nothing crossed the network
+  reply.peer = 0;  // a peer on the same node: nothing crosses the network
   worker->attribute(reply);
   EXPECT_EQ(stats.write, 1u);
-  // The request was posted by another node, so this node's count does not grow.
+  // Another node posted the request, so the count of posted requests of this node does not grow.
   EXPECT_EQ(fabric->report().nodes[0].counters.at("posted.write"), 0);
 }
 

@@ -13,11 +13,11 @@
 namespace loch::fabric {
 namespace {
 
-// What runs by itself on a worker ends before the completion or watch that it delivers is seen, so none
-// outlives the main that waits for it.
+// A coroutine that nobody awaits. Each one ends before the completion or watch that it delivers is seen, so
+// that none outlives the main coroutine that waits for it.
 using coro::SelfOwned;
 
-// Completes a request whose status is set, `delay` from now.
+// Completes a request, whose status is set, after `delay` ns.
 SelfOwned complete_later(Worker* inner, WorkRequest* request, Nanos delay) {
   if (delay > 0) co_await inner->spin_until(inner->now() + delay);
   request->sink->fn(request->sink, *request);
@@ -30,19 +30,20 @@ SelfOwned post_later(Worker* inner, WorkRequest* request, Nanos delay) {
 
 struct FaultCounts {
   std::atomic<std::uint64_t> uc_lost = 0, ud_lost = 0, ud_held = 0, delayed = 0, rc_failed = 0;
-  static void add(std::atomic<std::uint64_t>& count) {  // only the owning thread writes
+  // no atomic increment is needed: only the owning thread writes
+  static void add(std::atomic<std::uint64_t>& count) {
     count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 };
 
 class FaultyWorker;
 
-// A completion sink that wraps the request's own one. Pooled.
+// A completion sink that takes the place of the request's own sink. Taken from a pool.
 struct Interposed : CompletionSink {
   FaultyWorker* owner = nullptr;
-  WorkRequest* request = nullptr;  // the protocol's
+  WorkRequest* request = nullptr;  // the request of the protocol
   CompletionSink* original = nullptr;
-  WorkRequest copy;  // copy of a WRITE that is placed in part
+  WorkRequest copy;  // what is posted in place of the request: a WRITE of a part of its bytes
   WcStatus forced = WcStatus::success;
   Nanos delay = 0;
 };
@@ -84,7 +85,7 @@ class FaultyWorker final : public WrappedWorker {
   enum class Fate : std::uint8_t { pass, lose, place_in_part, hold, fail, fail_executed, flush };
   struct Link {
     std::uint64_t failed_lanes = 0;
-    std::uint64_t silent_lanes = 0;  // lanes whose last request was unsignaled, as bits
+    std::uint64_t silent_lanes = 0;  // bit i: the last request on lane i was unsignaled
     std::uint32_t reconnections = 0;
   };
 
@@ -102,7 +103,8 @@ class FaultyWorker final : public WrappedWorker {
     if (is_behind) return finish_in_turn(request, status);
     run_queue().push(complete_later(&inner(), &request, 0).handle);
   }
-  // Behind unsignaled requests that were passed on: its completion says that those are retired.
+  // Completes a request after the unsignaled ones before it that were forwarded: a completion says that
+  // earlier requests on its queue pair have ended too.
   void finish_in_turn(WorkRequest& request, WcStatus status);
   Interposed* interpose(WorkRequest& request);
   void place_in_part(WorkRequest& request);
@@ -192,7 +194,7 @@ void FaultyWorker::finish_in_turn(WorkRequest& request, WcStatus status) {
   Interposed* between = interpose(request);
   between->forced = status;
   between->copy = request;
-  WorkRequest& empty = between->copy;  // does nothing, with the same rights
+  WorkRequest& empty = between->copy;  // a request of 0 bytes with the same access rights
   if (is_atomic(request.verb)) empty.verb = Verb::faa;
   empty.length = is_atomic(request.verb) ? 8 : 0;
   empty.operand = 0;
@@ -257,7 +259,7 @@ void FaultyWorker::divert(WorkRequest& request, Fate fate) {
 
 void FaultyWorker::post(WorkRequest* chain) {
   if (is_off_) return inner().post(chain);
-  WorkRequest* first = nullptr;  // of the run that is passed on with one doorbell
+  WorkRequest* first = nullptr;  // the first request of the chain that is forwarded with one doorbell
   WorkRequest* last = nullptr;
   const auto pass_on = [&] {
     if (first != nullptr) inner().post(std::exchange(first, nullptr));
@@ -312,8 +314,8 @@ void FaultyWorker::post_detached(const WorkRequest& request) {
   }
 }
 
-// The fabric below does not know of failures made up here, so a watch on a peer is cut into slices
-// and the connection is looked at in between.
+// The inner fabric does not know of the failures that this decorator makes up. A watch that ends with the
+// connection to a peer is therefore cut into slices, and the connection is checked between them.
 SelfOwned FaultyWorker::watch_in_slices(FaultyWorker* self, WatchWait* wait) {
   constexpr Nanos slice = 20'000;
   Worker& inner = self->inner();

@@ -1,5 +1,5 @@
-// A decorator that injects what rule 6 of the contract allows, and nothing else, over any fabric.
-// (The simulation has finer faults of its own.)
+// A decorator that injects the faults that rule 6 of the fabric contract allows, over any fabric. (The
+// simulation can inject more kinds of faults by itself.)
 #pragma once
 
 #include <memory>
@@ -12,18 +12,18 @@ namespace loch::fabric {
 // Faults to inject; all are off by default. Rates are probabilities per work request, in [0, 1].
 struct FaultConfig {
   std::uint64_t seed = 1;
-  double uc_loss = 0;           // UC SEND or WRITE is lost; its sender hears success
-  double uc_partial_write = 0;  // of the lost UC WRITEs: share of which a prefix of lines is placed
+  double uc_loss = 0;           // a UC SEND or WRITE is lost, while its sender sees success
+  double uc_partial_write = 0;  // share of the lost UC WRITEs of which a prefix of the lines is placed
   double ud_loss = 0;           // UD SEND is lost
-  double ud_reorder = 0;        // signaled UD SEND is held back for ud_reorder_ns, others overtake it
+  double ud_reorder = 0;  // a signaled UD SEND is delayed by ud_reorder_ns, so that later ones overtake it
   Nanos ud_reorder_ns = 20'000;
-  double delay = 0;  // completion comes up to delay_ns_max late
+  double delay = 0;  // a completion is delayed by up to delay_ns_max
   Nanos delay_ns_max = 100'000;
-  double rc_error = 0;             // RC request ends in retry_exceeded, all later ones are flushed
-  double rc_error_executed = 0.5;  // share of the failed RC requests that were executed all the same
+  double rc_error = 0;             // an RC request ends in retry_exceeded, and all later ones are flushed
+  double rc_error_executed = 0.5;  // share of the failed RC requests that are executed nevertheless
 };
 
-// Refuses rates outside [0, 1] and negative times. Takes the fabric over. Its report adds the
+// Takes ownership of the fabric; refuses rates outside [0, 1] and negative times. The report gets the
 // counters "fault.uc_lost", "fault.ud_lost", "fault.ud_held", "fault.delayed", "fault.rc_failed".
 [[nodiscard]] Result<std::unique_ptr<Fabric>> inject_faults(std::unique_ptr<Fabric> inner,
                                                             const FaultConfig& config);

@@ -1,6 +1,5 @@
-// The one dialect of --faults files: a mapping of faults by name, and a schedule of failures at fixed
-// instants. Each fabric takes what it can do and refuses the rest because it cannot do it, never because of
-// the spelling.
+// The format of --faults files, one for all fabrics: faults by name, and a schedule of failures at fixed
+// instants. A fabric refuses those faults that it cannot inject.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -16,31 +15,31 @@
 namespace loch::fabric {
 
 enum class FaultSource : std::uint8_t {
-  simulator,  // sim: everything that its model has
-  decorator,  // shm, verbs: what can be done to the requests of any fabric (fault.h), and killed processes
+  simulator,  // sim: all faults that its model has
+  decorator,  // shm, verbs: faults that the decorator in fault.h can inject, and killed processes
 };
 
 struct FaultKey {
-  settings::Setting setting;  // its aliases are former names
+  settings::Setting setting;  // aliases: other and former names of the key
   bool of_simulator = true;
   bool of_decorator = false;
 };
-// In the order in which docs/formats.md explains them.
+// All keys, in the order in which docs/formats.md explains them.
 [[nodiscard]] const std::vector<FaultKey>& fault_keys();
 
 struct FaultFile {
-  std::vector<std::pair<std::string, settings::Value>> values;  // by key, in the file's order
+  std::vector<std::pair<std::string, settings::Value>> values;  // pairs of key and value, in the file's order
   std::vector<YAML::Node> schedule;  // entries of the key `schedule`, each a mapping
 };
 
-// `path` is what errors call the text; they are one line: file, line, key, what was expected.
+// `path`: the name of the text in errors. An error is one line with file, line, key and what was expected.
 [[nodiscard]] Result<FaultFile> read_fault_file(const std::string& text, const std::string& path,
                                                 FaultSource source);
 
-// The one line of an error at a place of the file.
+// The error, in one line, for a place in the file.
 [[nodiscard]] std::unexpected<Error> wrong_in_file(const std::string& path, const YAML::Node& node,
                                                    std::string_view key, std::string_view expected);
-// Of two values for one key, either could be the one that was meant.
+// Refuses a mapping in which a key is given twice.
 [[nodiscard]] Result<> no_key_twice(const YAML::Node& mapping, const std::string& path);
 
 }  // namespace loch::fabric

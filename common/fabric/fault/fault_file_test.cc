@@ -1,4 +1,4 @@
-// One dialect of fault files: what each fabric takes, and why it refuses the rest.
+// Tests the format of fault files: which keys each fabric accepts, and why it refuses the others.
 #include "common/fabric/fault/fault_file.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(FaultFile, ValuesOutOfRangeAndUnknownNames) {
             std::string::npos);
 }
 
-// A key that no table names would be taken and do nothing.
+// A key that is in no fabric's table would be accepted and have no effect.
 TEST(FaultFile, EveryKeyIsOfSomeFabricAndItsDefaultIsInItsRange) {
   for (const FaultKey& key : fault_keys()) {
     EXPECT_TRUE(key.of_simulator || key.of_decorator) << key.setting.key;

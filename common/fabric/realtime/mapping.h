@@ -1,4 +1,4 @@
-// A mapped piece of memory, and zeroed memory of this process for regions.
+// A mapped piece of memory, and zeroed memory of this process from which regions are made.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace loch::fabric::realtime {
 
-// Pages from mmap; unmapped at the end of its life.
+// Pages from mmap, which the destructor unmaps.
 class Mapping {
  public:
   Mapping() = default;
@@ -26,8 +26,8 @@ class Mapping {
 
 // Zeroed memory of ordinary pages, which the kernel may make huge by itself. Error: exhausted.
 [[nodiscard]] Result<Mapping> zeroed_memory(std::size_t bytes);
-// Zeroed memory in huge pages that were set aside, of whole huge pages; none: there are too few of them, or
-// the memory would fill less than half of one.
+// Zeroed memory in reserved huge pages (a whole number of them). nullopt: too few are free, or the memory
+// would fill less than half of one.
 [[nodiscard]] std::optional<Mapping> huge_memory(std::size_t bytes);
 
 }  // namespace loch::fabric::realtime

@@ -1,4 +1,4 @@
-// What is refused while a fabric of real time is set up, in one line each.
+// The refusals that all real-time fabrics share while they are set up, each in one line.
 #include "common/fabric/realtime/regions.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The regions of a fabric's nodes, and what the fabrics of real time refuse in the same words while they are
-// set up. Control path.
+// The regions of a fabric's nodes, and the refusals that all real-time fabrics share while they are set up.
+// Control path.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ namespace loch::fabric::realtime {
 
 constexpr std::size_t region_name_most = 95;  // characters
 
-// By node, and by id on it. `R` derives from Region.
+// Regions by node, and by their id on the node. `R` derives from Region.
 template <typename R>
 class Regions {
  public:
   explicit Regions(std::uint32_t nodes) : by_node_(nodes) {}
-  // Null if the node has none of that name, or is none.
+  // The node's region of this name; null if there is none, or no such node.
   [[nodiscard]] R* find(NodeId node, std::string_view name) const {
     if (node >= by_node_.size()) return nullptr;
     for (const auto& region : by_node_[node]) {
@@ -28,7 +28,7 @@ class Regions {
     return nullptr;
   }
   [[nodiscard]] const std::vector<std::unique_ptr<R>>& of(NodeId node) const { return by_node_[node]; }
-  // The id of the next one.
+  // The id that the node's next region will get.
   [[nodiscard]] std::uint32_t next_id(NodeId node) const {
     return static_cast<std::uint32_t>(by_node_[node].size());
   }
@@ -41,22 +41,23 @@ class Regions {
   std::vector<std::vector<std::unique_ptr<R>>> by_node_;
 };
 
-// When a region is registered or a worker added.
+// How far the set-up of the fabric has come when a region is registered or a worker added.
 struct Stage {
-  bool is_local = false;  // the node is of this process
+  bool is_local = false;  // this process hosts the node
   bool is_exchanged = false;
 };
-// One line that names the region or worker, and says why not.
+// An error of one line that names the region or worker and the reason.
 [[nodiscard]] std::unexpected<Error> refuse_region(NodeId node, const RegionSpec& spec, ErrorCode code,
                                                    std::string_view why);
 [[nodiscard]] std::unexpected<Error> refuse_worker(const WorkerSpec& spec, ErrorCode code,
                                                    std::string_view why);
-// Of a look-up.
+// The error for looking up a region that does not exist.
 [[nodiscard]] std::unexpected<Error> unknown_region(NodeId node, std::string_view region, bool is_exchanged);
-// What is refused whatever the device says.
+// The checks of a region that do not depend on the device.
 [[nodiscard]] Result<> check_region(NodeId node, const RegionSpec& spec, Stage when, bool is_taken);
 [[nodiscard]] Result<> check_worker(const WorkerSpec& spec, Stage when);
-// 1 to 4096 nodes, all of one process (none given) or each one's own.
+// Checks the number of nodes (1 to 4096) and the processes: either one process hosts all nodes, or each node
+// has a process of its own.
 [[nodiscard]] Result<> check_nodes(std::string_view fabric, std::uint32_t nodes,
                                    std::optional<std::uint32_t> processes);
 

@@ -1,4 +1,4 @@
-// Regions by node and name, their memory, and the lines in which set-up is refused.
+// Tests regions by node and name, their memory, and the errors of set-up.
 #include "common/fabric/realtime/regions.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(Memory, IsZeroedAndRefusedWhereThereIsNone) {
       << too_large.error().message;
 }
 
-// A small region would waste most of a huge page.
+// A region that would fill less than half of a huge page gets ordinary pages.
 TEST(Memory, OfLessThanHalfAHugePageIsNotHuge) {
   EXPECT_FALSE(huge_memory((1 << 20) - 1).has_value());
   const std::optional<Mapping> huge = huge_memory((2 << 20) + 1);

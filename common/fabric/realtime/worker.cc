@@ -15,17 +15,19 @@
 namespace loch::fabric::realtime {
 namespace {
 
-// The clock is read every eighth turn when something has a deadline.
+// While something has a deadline, the clock is read every eighth turn.
 constexpr std::uint64_t turns_per_clock = 8;
-// Crowded workers give their core up after a number of fruitless turns, and sleep after many more.
+// Where workers share cores: fruitless turns after which a worker sleeps; it yields its core after fewer
+// (turns_before_yield).
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
-// What no doorbell tells (a deadline, the end of the run) is looked for this often.
+// ns; longest sleep, since no doorbell announces a deadline or the end of the run.
 constexpr Nanos longest_sleep = 500'000;
-// A yield that took so long went to a stranger; for how long cores are then given up by sleeping.
+// ns; a yield that took longer gave the core to another program. Workers then sleep instead of yielding for a
+// while.
 constexpr Nanos dear_yield = 1'000'000;
 constexpr Nanos sleeping_span = 100'000'000;
-// Shorter sleeps than this are spun: the kernel's wake-up costs as much.
+// ns; a shorter sleep is spent polling, because the kernel's wake-up costs as much.
 constexpr Nanos shortest_sleep = 3'000;
 
 void pause_cpu() {
@@ -44,7 +46,7 @@ void append(Wait*& list, Wait* wait) {
   *at = wait;
 }
 
-// Owns the worker thread's side of a main: its frame is the worker's, the Task stays the fabric's.
+// Runs a worker's main coroutine: its frame belongs to the worker's thread, the Task to the fabric.
 coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
   co_await std::move(*main);
   *ended = true;
@@ -54,7 +56,7 @@ coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
 
 Nanos Shared::now() const {
   timespec at{};
-  clock_gettime(CLOCK_MONOTONIC, &at);  // the vDSO: no system call
+  clock_gettime(CLOCK_MONOTONIC, &at);  // reads the clock through the vDSO, without a system call
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec - clock_base;
 }
 
@@ -63,7 +65,8 @@ void RealtimeWorker::store_word(Region& region, std::uint64_t offset, std::uint6
   has_stored(region, offset);
 }
 
-// The thread's CPU time is what counts, so that one that loses its core meanwhile computes as much as others.
+// Measures the thread's CPU time rather than the wall-clock time, so that a thread that loses its core
+// meanwhile still computes for the whole span.
 void RealtimeWorker::begin_compute(Nanos span, std::coroutine_handle<> waiter) {
   constexpr int rounds_between_looks = 256;
   const Nanos until = read_clock(CLOCK_THREAD_CPUTIME_ID) + span;
@@ -244,7 +247,7 @@ RealtimeWorker::Span RealtimeWorker::watched() const {
   for (const WatchWait* wait = watches_; wait != nullptr; wait = wait->next) {
     Span one{wait->word.region, wait->word.offset, wait->word.offset + 8};
     if (const WatchSet& set = wait->set; set.count != 0) {
-      // A slot's word is its last.
+      // The watched word of a slot is the slot's last one.
       const std::uint64_t first = set.offset + 8;
       one = {set.region, first - std::min<std::uint64_t>(first, set.stride),
              first + std::uint64_t{set.count - 1} * set.stride};
@@ -265,12 +268,12 @@ void RealtimeWorker::wake_up() {
   disarm_doorbell();
 }
 
-// A yield is cheap among workers that all yield, and no core goes idle, which would take long to wake.
-// But to strangers that compute the kernel may give a whole slice of theirs for each yield (EEVDF charges
-// the yielding thread one). After such a yield cores are given up by sleeping for a while, which forfeits
-// nothing.
+// Among workers that all yield, a yield is cheap, and no core goes idle (an idle core takes long to wake). If
+// other programs compute on the core, the kernel may give them a whole time slice for each yield (EEVDF
+// charges the yielding thread for it). After such a yield workers sleep instead of yielding for a while, for
+// which the kernel charges them nothing.
 void RealtimeWorker::share_core() {
-  if (is_armed_) {  // polled once more after the bell was armed
+  if (is_armed_) {  // the doorbell was armed, and the worker has polled once more since then
     Nanos most = device_is_busy() || reconnects_ != nullptr ? nap : longest_sleep;
     if (timers_ != nullptr) most = std::min(most, timers_->at - now());
     if (most > 0) {

@@ -1,9 +1,9 @@
-// A worker that is a thread of this machine in real time: its run queue, timers, watches and the
-// order in which it polls. What a device does (posting, completions, arrivals, reconnecting) is the
-// deriving fabric's. Nothing here allocates, locks, throws or enters the kernel per operation once
-// warm; the kernel is entered to sleep (sleep_until), and, when there are more workers than cores, to
-// give a core up after a number of fruitless polls: by sched_yield, or, where strangers take the core
-// for long after each yield, by sleeping until a doorbell rings.
+// A worker that is a thread of this machine in real time: its run queue, timers, watches and the order in
+// which it polls. A derived class does what depends on the device (posting, completions, arrivals,
+// reconnecting). No function here allocates, locks, throws or enters the kernel per operation after warm-up.
+// The kernel is entered by sleep_until, and, where there are more workers than cores, to yield the core after
+// a number of fruitless polls: by sched_yield, or, if other programs keep the core for long after each yield,
+// by sleeping until a doorbell rings.
 #pragma once
 
 #include <atomic>
@@ -17,17 +17,17 @@ namespace loch::fabric::realtime {
 // State shared by the workers of one process; constant during the run, except for the atomics.
 struct Shared {
   Capabilities capabilities;
-  Nanos clock_base = 0;  // CLOCK_MONOTONIC at zero of the fabric's clock
+  Nanos clock_base = 0;  // CLOCK_MONOTONIC at the zero of the fabric's clock
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
-  // How a worker that polls in vain waits; set before the threads start.
+  // How a worker waits while polling finds nothing; set before the threads start.
   bool pauses = true;  // with the processor's pause instruction between two turns
-  // Turns without progress before the thread yields, when cores are shared.
+  // Fruitless turns after which a thread yields its core, where cores are shared.
   std::uint32_t turns_before_yield = 64;
-  std::atomic<bool> is_crowded = false;  // cores are shared: polling in vain gives them up
+  std::atomic<bool> is_crowded = false;  // workers share cores, so that fruitless polling yields them
   [[nodiscard]] Nanos now() const;
-  // Every worker's main is told to stop, and the run was not to end here.
+  // Tells every worker's main coroutine to stop before the regular end of the run.
   void interrupt() {
     interrupted.store(true, std::memory_order_relaxed);
     stopping.store(true, std::memory_order_relaxed);
@@ -51,34 +51,37 @@ class RealtimeWorker : public Worker {
   void begin_reconnect(ReconnectWait* wait) final;
   void begin_compute(Nanos span, std::coroutine_handle<> waiter) final;
 
-  // The thread's body: runs `main` to its end. False: nothing of this worker can ever go on again.
+  // The body of the thread: runs `main` to its end. Returns false if no coroutine of this worker can ever be
+  // resumed again.
   [[nodiscard]] bool run(coro::Task<void>* main);
 
-  // How often this worker gave its core up; readable from any thread.
+  // How often this worker yielded its core and how often it slept; readable from any thread.
   std::atomic<std::uint64_t> yields = 0, sleeps = 0;
 
  protected:
-  // Moves what the device has to move: completions to their sinks, stalled requests on their way.
-  // False when nothing moved.
+  // Polls the device: calls sinks of completions and retries stalled requests. Returns false if nothing
+  // changed.
   virtual bool poll_device() = 0;
-  // Something was posted whose end is still to come: polling goes on.
+  // Whether posted requests have not ended yet, so that polling has to go on.
   [[nodiscard]] virtual bool device_is_busy() const = 0;
-  // Someone is still to be told of a completion.
+  // Whether some completion has not been delivered to its sink yet.
   [[nodiscard]] virtual bool owes_completions() const = 0;
-  // Takes arrived messages of a transport to the first of `waiters`, by finish_receive.
+  // Delivers arrived messages of a transport to the waiters, first come first served, by finish_receive.
   virtual bool poll_arrivals(Transport transport, ReceiveWait*& waiters) = 0;
   // Called on the worker's own thread, before its main coroutine starts.
   virtual void enter_thread() {}
-  // Goes on with connecting to a peer; true once connected.
+  // Continues connecting to a peer; returns true once connected.
   [[nodiscard]] virtual bool try_reconnect(NodeId peer) = 0;
 
-  // Sleeping until what is awaited may be there, where cores are shared. False: this fabric cannot tell.
+  // Arms a doorbell that rings when an awaited event may have happened, so that the worker can sleep where
+  // cores are shared. False: this fabric has no doorbells.
   [[nodiscard]] virtual bool arm_doorbell() { return false; }
   virtual void disarm_doorbell() {}
   virtual void sleep_until_rung(Nanos /*most*/) {}
-  // This worker has changed a word of its node's memory that others may wait for.
+  // Called after this worker stored to a word of its node's memory that other workers may be waiting for.
   virtual void has_stored(const Region& /*region*/, std::uint64_t /*offset*/) {}
-  // The bytes that watches wait for: a span of one region (null: of several, or none at all).
+  // The bytes that this worker's watches wait for: a span of one region; region null: bytes of several
+  // regions, or none.
   struct Span {
     const Region* region = nullptr;
     std::uint64_t begin = 0, end = 0;
@@ -86,9 +89,9 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] Span watched() const;
   [[nodiscard]] bool is_watching() const { return watches_ != nullptr; }
 
-  // The first waiter has its message in `result`.
+  // Resumes the first waiter, whose `result` holds its message.
   void finish_receive(ReceiveWait*& waiters);
-  // The clock as of a few turns ago.
+  // The fabric's time when the clock was last read, a few turns ago.
   [[nodiscard]] Nanos recent_time() const { return time_; }
   void refresh_time() { time_ = now(); }
   void give_up_core();
@@ -101,8 +104,8 @@ class RealtimeWorker : public Worker {
   bool poll_reconnects();
   [[nodiscard]] bool watch_ended(WatchWait& wait);
   [[nodiscard]] bool find_ready(WatchWait& wait) const;
-  [[nodiscard]] bool turn();  // one round over everything; false when nothing moved
-  [[nodiscard]] bool idle();  // pauses or sleeps; false: no progress is possible any more
+  [[nodiscard]] bool turn();  // polls everything once; false if nothing changed
+  [[nodiscard]] bool idle();  // pauses or sleeps; false if no coroutine can ever be resumed again
   void share_core();          // idle() where workers share cores, after several turns without progress
   void wake_up();
   [[nodiscard]] bool is_receiving() const {
@@ -111,15 +114,15 @@ class RealtimeWorker : public Worker {
 
   Shared* shared_;
   coro::RunQueue run_queue_;
-  ReceiveWait* receivers_[3] = {};  // first in, first served
+  ReceiveWait* receivers_[3] = {};  // first come, first served
   WatchWait* watches_ = nullptr;
-  TimerWait* timers_ = nullptr;  // soonest first
+  TimerWait* timers_ = nullptr;  // list of timers, the soonest first
   std::uint32_t spinning_timers_ = 0;
   ReconnectWait* reconnects_ = nullptr;
   std::uint64_t turns_ = 0;
   std::uint32_t fruitless_turns_ = 0;
   Nanos time_ = 0;
-  Nanos sleeps_until_ = 0;  // until this instant the worker gives its core up by sleeping, not by yielding
+  Nanos sleeps_until_ = 0;  // until this instant the worker sleeps rather than yields its core
   bool is_armed_ = false;   // asleep, or about to sleep: senders must wake the worker
   bool main_ended_ = false;
 };

@@ -37,11 +37,11 @@ struct WorkerPool::Member {
   std::unique_ptr<coro::Task<void>> main;
   std::thread thread;
   std::atomic<bool> is_running = false;
-  std::atomic<Nanos> cpu_ended = 0;   // CPU time of ended runs
-  std::atomic<Nanos> wall_ended = 0;  // the run's duration
+  std::atomic<Nanos> cpu_ended = 0;   // CPU time of all runs that have ended
+  std::atomic<Nanos> wall_ended = 0;  // duration of all runs that have ended
   std::atomic<Nanos> run_started = 0;
-  std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // at the last reset_counters
-  clockid_t cpu_clock = 0;                           // while is_running
+  std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // values at the last reset_counters
+  clockid_t cpu_clock = 0;                           // CPU clock of the thread; valid while is_running
 
   [[nodiscard]] Nanos cpu() const { return cpu_ended + (is_running ? read_clock(cpu_clock) : 0); }
   [[nodiscard]] Nanos wall() const {
@@ -92,7 +92,8 @@ std::uint32_t WorkerPool::started() const {
 
 namespace {
 
-// The kernel's struct sched_attr, whose header cannot stand beside <sched.h>; its first form.
+// The kernel's struct sched_attr in its first form; the kernel's header cannot be included together with
+// <sched.h>.
 struct SchedulingAttributes {
   std::uint32_t size, policy;
   std::uint64_t flags;
@@ -102,8 +103,9 @@ struct SchedulingAttributes {
 };
 static_assert(sizeof(SchedulingAttributes) == 48);
 
-// Turns of 100 us, the shortest there are, in place of some ms: who has been woken, or has yielded, is
-// served sooner, for the same share of the core. Kernels before 6.12 have one length for all.
+// Asks the scheduler for time slices of 100 us, the shortest possible, instead of some ms: a thread that was
+// woken or has yielded then gets its core back sooner, for the same share of the core. Kernels before 6.12
+// have one length for all.
 void take_short_turns() {
   SchedulingAttributes attributes{};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
@@ -117,7 +119,7 @@ void take_short_turns() {
 void WorkerPool::thread_body(Member& local) {
   const WorkerSpec& spec = local.worker->spec();
   pthread_setname_np(pthread_self(), fmt::format("{}:{}", spec.node, spec.name).substr(0, 15).c_str());
-  prctl(PR_SET_TIMERSLACK, 1);  // sleeps end when they should
+  prctl(PR_SET_TIMERSLACK, 1);  // wakes sleeping threads without the default delay of 50 us
   if (shared_->is_crowded.load()) take_short_turns();
   if (pin_ && spec.core >= 0) {
     cpu_set_t set;
@@ -145,7 +147,7 @@ void WorkerPool::join() {
     if (!local.thread.joinable()) return;
     local.thread.join();
     if (shared_->deadlocked.load()) {
-      // Frames that will never go on cannot be unwound: left as they are.
+      // Coroutine frames that will never be resumed cannot be unwound, and are leaked.
       [[maybe_unused]] auto* abandoned = local.main.release();
 #if defined(LOCH_ASAN)
       __lsan_ignore_object(abandoned);

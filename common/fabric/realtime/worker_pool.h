@@ -1,5 +1,5 @@
-// The threads of this process's workers: one each, from start() to the end of its main, with the CPU
-// time that it took. Control path: used by a real-time fabric on its set-up thread.
+// The threads of this process's workers, one for each from start() to the end of its main coroutine, and the
+// CPU time that they took. Control path: called by a real-time fabric on its set-up thread.
 #pragma once
 
 #include <atomic>
@@ -13,37 +13,38 @@
 
 namespace loch::fabric::realtime {
 
-// Cores that this process may run on.
+// Number of cores that this process may run on.
 [[nodiscard]] std::uint32_t usable_cores();
-// 0 when the clock's thread is gone.
+// Nanoseconds of a thread's CPU clock; 0 if the thread has ended.
 [[nodiscard]] Nanos read_clock(clockid_t clock);
 
 class WorkerPool {
  public:
-  // `pin`: a worker whose spec names a core stays on it. `shared` outlives the worker pool.
+  // `pin`: pins each worker to the core that its spec names, if any. `shared` has to outlive the pool.
   WorkerPool(Shared* shared, std::uint32_t nodes, bool pin);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Null when the index is taken on its node.
+  // Adds a worker; returns null if its node has one with the same index.
   RealtimeWorker* add(std::unique_ptr<RealtimeWorker> worker);
-  // A node's workers in order of adding.
+  // A node's workers, in the order in which they were added.
   [[nodiscard]] std::vector<RealtimeWorker*> workers(NodeId node) const;
   void start(Worker& worker, coro::Task<void> main);
-  // Mains that were started and have not run.
+  // Number of main coroutines that were started and have not run yet.
   [[nodiscard]] std::uint32_t started() const;
-  // Runs every main on a thread of its own. `await_clients` returns when the clients of all processes
-  // are done; then servers are told to stop and all threads are joined. `shares_cores`: workers that
-  // poll in vain give their cores up.
+  // Runs every main coroutine on a thread of its own. `await_clients` returns when the clients of all
+  // processes have ended; then servers are told to stop, and all threads are joined. `shares_cores`: workers
+  // whose polling finds nothing yield their cores.
   [[nodiscard]] RunEnd run(bool shares_cores, const std::function<void()>& await_clients);
-  // Clients of this process whose mains have not ended.
+  // Number of this process's clients whose main coroutines have not ended.
   [[nodiscard]] std::uint32_t clients_left() const { return clients_left_; }
-  // For run(), where all clients are of this process: returns when their mains have ended.
+  // The `await_clients` of a run in which all clients belong to this process: returns when their mains have
+  // ended.
   void await_own_clients() const;
 
   void reset_counters();
-  // Busy fractions, and "PREFIX.yields" and "PREFIX.sleeps".
+  // A node's busy fractions, and the counters "PREFIX.yields" and "PREFIX.sleeps".
   [[nodiscard]] NodeReport report(NodeId node, const std::string& prefix) const;
 
  private:
@@ -59,7 +60,8 @@ class WorkerPool {
 
   Shared* shared_;
   bool pin_;
-  std::vector<std::vector<std::unique_ptr<Member>>> workers_;  // by node, in order of adding
+  // by node, in the order in which they were added
+  std::vector<std::vector<std::unique_ptr<Member>>> workers_;
   std::atomic<std::uint32_t> clients_left_ = 0;
 };
 

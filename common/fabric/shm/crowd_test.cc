@@ -1,4 +1,4 @@
-// Workers that share cores: who sleeps is woken by what it waits for.
+// Tests workers that share cores: a sleeping worker is woken by the event that it waits for.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -39,7 +39,7 @@ TEST(Doorbell, EndsASleep) {
   doorbell.arm(0, 0, 8);
   doorbell.ring();
   const auto before = std::chrono::steady_clock::now();
-  doorbell.sleep(20'000'000'000);  // rung before it slept
+  doorbell.sleep(20'000'000'000);  // the doorbell was rung before, so that sleep() returns at once
   doorbell.arm(0, 0, 8);
   std::thread ringer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -50,7 +50,8 @@ TEST(Doorbell, EndsASleep) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(15));
 }
 
-// One message through the ring: claimed, filled and handed to the owner, who posts its buffer again.
+// Delivers one message through the ring: a sender claims a buffer and fills it, and the owner consumes it and
+// posts the buffer again.
 std::vector<std::uint64_t> deliver_next(ReceiveRing& ring, ReceiveQueue& queue) {
   ReceiveSlot* slot = ring.claim(1);
   EXPECT_NE(slot, nullptr);
@@ -63,7 +64,7 @@ std::vector<std::uint64_t> deliver_next(ReceiveRing& ring, ReceiveQueue& queue) 
 }
 
 // A sender that loses its core between claim and copy holds up the ring's oldest slot. The other buffer goes
-// round until the ring is full; then senders find none, and all goes on once the first one has a core again.
+// round until the ring is full; senders then find no buffer until the first sender has a core again.
 TEST(ReceiveRing, OneSlowSenderDelaysAndLosesNothing) {
   const auto ring = std::make_unique<ReceiveRing>();
   ReceiveQueue queue(ring.get());
@@ -86,8 +87,8 @@ TEST(ReceiveRing, OneSlowSenderDelaysAndLosesNothing) {
     ASSERT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(8U)) << round;
 }
 
-// The buffer of a sender that died half-way, and one that a message did not fit into, come back in a full
-// ring too.
+// Buffers that a dead sender had claimed, and buffers that were too small for a message, are posted again
+// even if the ring is full.
 TEST(ReceiveRing, BuffersOfADeadSenderComeBackThoughTheRingIsFull) {
   const auto ring = std::make_unique<ReceiveRing>();
   ReceiveQueue queue(ring.get());
@@ -103,7 +104,7 @@ TEST(ReceiveRing, BuffersOfADeadSenderComeBackThoughTheRingIsFull) {
   EXPECT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(7U));
 }
 
-// A token goes round all workers: node 0's and node 1's in turn. How each hands it on differs.
+// How a worker passes the token on. The token visits the workers of nodes 0 and 1 alternately.
 enum class Hand : std::uint8_t { write, faa, send, store };
 
 struct Ring {
@@ -112,7 +113,7 @@ struct Ring {
   std::vector<Worker*> workers;
   Region* memory[2];
   Hand hand = Hand::write;
-  Nanos holds_for = 0;  // the token at each worker
+  Nanos holds_for = 0;  // ns for which each worker keeps the token
 
   Ring(Hand handing, std::uint32_t each) : hand(handing) {
     shm::ShmConfig config;
@@ -129,7 +130,7 @@ struct Ring {
   }
 };
 
-// The word of worker i: beside it nothing else is written.
+// Offset of the word of worker i. Each word has a cache line of its own.
 std::uint64_t word_of(std::size_t i) { return 64 * i; }
 
 coro::Task<void> pass_on(Ring* ring, std::size_t to, std::uint64_t token) {
@@ -169,7 +170,7 @@ coro::Task<void> hand_round(Ring* ring, std::size_t me) {
   }
   const Nanos deadline = worker.now() + 25'000'000'000;
   for (std::uint64_t round = 1; round <= last; ++round) {
-    if (me != 0 || round != 1) {  // worker 0 begins
+    if (me != 0 || round != 1) {  // in the first round worker 0 has the token without waiting
       const std::uint64_t token = me == 0 ? round - 1 : round;
       if (ring->hand == Hand::send) {
         const Received got = co_await worker.receive(Transport::rc, deadline);
@@ -205,7 +206,7 @@ TEST_P(Crowd, PassesATokenRound) {
   EXPECT_GT(sum_of(*ring.fabric, "shm.yields") + sum_of(*ring.fabric, "shm.sleeps"), 0);
 }
 
-// Each worker holds the token so long that all others go to sleep meanwhile.
+// Each worker keeps the token for so long that all others go to sleep meanwhile.
 TEST_P(Crowd, WakesWhoSleeps) {
   Ring ring(GetParam(), realtime::usable_cores() + 1);
   ring.holds_for = 10'000'000 / static_cast<Nanos>(ring.workers.size());

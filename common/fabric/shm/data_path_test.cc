@@ -1,4 +1,4 @@
-// What the data path of shm promises: nothing allocated and no system call per operation.
+// Tests that the data path of shm makes no allocation and no system call per operation.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -61,7 +61,7 @@ struct Pair {
   RemoteRegion remote;
 };
 
-// One request of every verb, a message to itself, a watch and a chain.
+// Issues one request of every verb, a message to the worker itself, a watch and a chain.
 coro::Task<void> one_round(Pair* pair) {
   Worker& worker = *pair->worker[0];
   const LocalSlice here{pair->memory[0], 0};
@@ -92,7 +92,7 @@ coro::Task<void> one_round(Pair* pair) {
 
 coro::Task<void> count_allocations(Pair* pair, int rounds, std::uint64_t* from_heap,
                                    std::uint64_t* for_frames) {
-  for (int i = 0; i < 100; ++i) co_await one_round(pair);  // warm
+  for (int i = 0; i < 100; ++i) co_await one_round(pair);  // warm-up
   const std::uint64_t heap_before = allocations.load();
   const std::uint64_t frames_before = coro::FramePool::local().system_allocations();
   for (int i = 0; i < rounds; ++i) co_await one_round(pair);
@@ -106,12 +106,12 @@ TEST(ShmDataPath, AllocatesNothing) {
   std::uint64_t from_heap = 1, for_frames = 1;
   pair.fabric->start(*pair.worker[0], count_allocations(&pair, 12'500, &from_heap, &for_frames));
   ASSERT_TRUE(pair.fabric->run().has_value());
-  EXPECT_EQ(from_heap, 0u);  // in 100,000 operations
+  EXPECT_EQ(from_heap, 0u);  // allocations in 100,000 operations
   EXPECT_EQ(for_frames, 0u);
 }
 
-// From here on every system call of the calling thread but write and exit kills the process. (Strict
-// mode would forbid reading the time-stamp counter as well.)
+// From here on every system call of the calling thread but write and exit kills the process (seccomp; its
+// strict mode would also forbid reading the time-stamp counter).
 bool forbid_system_calls() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -227,7 +227,8 @@ TEST(Count, NodesAddUpSinceTheReset) {
   EXPECT_EQ(report.nodes[1].rx_wire_bytes, 5 * wire.request);
   EXPECT_EQ(report.nodes[1].tx_wire_bytes, 5 * wire.response);
   EXPECT_EQ(report.nodes[0].counters.at("posted.read"), 5);
-  EXPECT_EQ(report.nodes[0].counters.at("posted.write"), 1);  // loopback: posted, but on no wire
+  // a loopback WRITE is counted as posted, but has no bytes on the wire
+  EXPECT_EQ(report.nodes[0].counters.at("posted.write"), 1);
   EXPECT_EQ(report.nodes[0].counters.at("posted.payload_bytes"), 500);
 }
 
@@ -278,7 +279,7 @@ coro::Task<void> add_one(Pair* pair) {
   EXPECT_TRUE(done.ok());
 }
 
-// The contract does not promise a second run; repairs after a run use the same workers.
+// The fabric contract does not require a second run, but repairs after a run use the same workers.
 TEST(Shm, RunsOneAfterAnother) {
   Pair pair;
   for (std::uint64_t round = 1; round <= 3; ++round) {

@@ -1,12 +1,12 @@
-// How a worker that sleeps is woken by what it waits for. Used only where workers share cores: on cores
-// of its own a worker polls, and nobody looks at its doorbell.
+// How a sleeping worker is woken by the event that it waits for. Used only where workers share cores: a
+// worker with a core of its own polls, and its doorbell is not looked at.
 //
-//   owner                                        who changes its memory, or sends it a message
-//   publishes what it waits for; state = asleep  changes it
-//   fence; looks once more                       fence; state asleep, and this is what it waits for:
-//   sleeps while state is asleep                 state = awake, and wakes it
-// One of the two sees the other. A process that does not share cores leaves the fence out, and may miss
-// a sleeper of another process: sleeps are short.
+//   owner                                           a writer of its memory, or a sender of a message
+//   publishes what it waits for; state = asleep     makes the change
+//   fence; checks once more                         fence; is state asleep, and is this the awaited change?
+//   sleeps while state is asleep                    state = awake, and wakes the owner
+// At least one of the two sees the other's store. A process that does not share cores leaves out the fence
+// and may miss a sleeper of another process, which is why sleeps are short.
 #pragma once
 
 #include <linux/futex.h>
@@ -21,16 +21,16 @@
 
 namespace loch::fabric::shm {
 
-// In memory that all processes of a job map; zeroed memory is a valid one.
+// Lies in memory that all processes of a job map; all bytes zero is a valid state.
 struct alignas(64) Doorbell {
   enum State : std::uint32_t { awake, asleep };
   static constexpr std::uint32_t every_region = ~std::uint32_t{0};
   std::atomic<std::uint32_t> state;
-  // Bytes of one region of its node, or of all of them.
+  // The awaited bytes: of one region of the node, or of all its regions.
   std::atomic<std::uint32_t> region;
   std::atomic<std::uint64_t> begin, end;
 
-  // Owner.
+  // To be called by the owner: publishes that it waits for a change of these bytes.
   void arm(std::uint32_t watched, std::uint64_t from, std::uint64_t to) {
     region.store(watched, std::memory_order_relaxed);
     begin.store(from, std::memory_order_relaxed);
@@ -44,7 +44,8 @@ struct alignas(64) Doorbell {
     syscall(SYS_futex, &state, FUTEX_WAIT, asleep, &span, nullptr, 0);
   }
 
-  // Anyone, after a fence behind the change.
+  // Whether the owner sleeps and waits for this change. Any thread may call it, after a fence that follows
+  // the change.
   [[nodiscard]] bool awaits(std::uint32_t changed, std::uint64_t from, std::uint64_t to) const {
     if (state.load(std::memory_order_acquire) != asleep) return false;
     const std::uint32_t watched = region.load(std::memory_order_relaxed);

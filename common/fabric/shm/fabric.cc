@@ -45,7 +45,8 @@ class ShmFabric final : public Fabric {
     Capabilities& can = shared_.capabilities;
     can.fabric = "shm";
     can.device = config.ranks > 1 ? "processes" : "threads";
-    can.atomic_scope = AtomicScope::nic;  // really global; protocols are kept to the contract
+    // atomics of shm are really atomic against CPUs too; protocols are held to the contract's weaker promise
+    can.atomic_scope = AtomicScope::nic;
     can.max_inline_bytes = ShmWorker::max_inline_bytes;
     shared_.nodes.resize(config.nodes);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
@@ -87,7 +88,7 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Result<> fence(NodeId dead) override {
-    // Requests are carried out by the issuing thread: with its process gone, none is on the way.
+    // The issuing thread executes requests, so that none of a dead process is still on its way.
     if (shared_.is_lost(dead)) return {};
     return fail(ErrorCode::unavailable, fmt::format("node {} is not known to be dead", dead));
   }
@@ -106,7 +107,7 @@ class ShmFabric final : public Fabric {
   Shared shared_;
   std::unique_ptr<Job> job_;
   realtime::Regions<ShmRegion> regions_;
-  std::vector<std::vector<Mapping>> receive_memory_;  // by node, in order of adding workers
+  std::vector<std::vector<Mapping>> receive_memory_;  // by node and worker index
   realtime::WorkerPool pool_;
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;
@@ -129,7 +130,7 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
   if (job_ != nullptr) {
     memory = job_->create('r', id, spec.bytes);
     job_->mine().region[id] = entry;
-    job_->mine().regions.store(id + 1);  // read by the others after the exchange's barrier
+    job_->mine().regions.store(id + 1);  // other processes read it after the barrier of exchange()
   } else {
     memory = realtime::zeroed_memory(spec.bytes);
   }
@@ -179,7 +180,7 @@ Result<> ShmFabric::map_remote_node(NodeId node) {
   }
   for (std::uint32_t index = 0; index < slot.workers.load(); ++index) {
     auto memory = job_->map(node, 'w', index, sizeof(ReceiveArea));
-    ReceiveArea* area = nullptr;  // an index that nobody took
+    ReceiveArea* area = nullptr;  // stays null if no worker has this index
     if (memory) {
       area = reinterpret_cast<ReceiveArea*>(memory->data());
       remote_areas_.push_back(std::move(*memory));
@@ -203,7 +204,8 @@ Result<> ShmFabric::exchange(Nanos within) {
     if (node != config_.rank && !job_->is_lost(node)) mapped = map_remote_node(static_cast<NodeId>(node));
   }
   if (!mapped) return mapped;
-  // Everyone has mapped everything: the names go, so that no crash leaves memory behind.
+  // Every process has mapped all memory. The names are removed, so that a crash leaves no shared memory
+  // behind.
   LOCH_TRY(job_->barrier("end of the exchange of regions", within));
   job_->forget_names();
   return {};
@@ -225,7 +227,7 @@ std::uint32_t ShmFabric::running_workers() const {
 
 void ShmFabric::await_clients() {
   if (job_ == nullptr) return pool_.await_own_clients();
-  // Dead processes are looked for all the while, for the workers' sake.
+  // Looks for dead processes during the whole run, on behalf of the workers.
   const timespec interval{0, run_poll};
   Nanos next_look = 0;
   bool has_told = false;

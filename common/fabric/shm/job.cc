@@ -25,7 +25,7 @@ namespace loch::fabric::shm {
 namespace {
 
 constexpr std::string_view prefix = "loch.";
-constexpr Nanos poll_interval = 200'000;  // at which barriers poll
+constexpr Nanos poll_interval = 200'000;  // ns between two looks while waiting at a barrier
 constexpr Nanos dead_check_interval = 50'000'000;
 
 Nanos monotonic() {
@@ -39,8 +39,8 @@ void pause_for(Nanos span) {
   nanosleep(&interval, nullptr);
 }
 
-// Start time of a process in clock ticks since boot (/proc/PID/stat, field 22); 0: it does not run.
-// A zombie without threads has ended, whoever has yet to wait for it.
+// Start time of a process in clock ticks since boot (/proc/PID/stat, field 22); 0: it does not run. A zombie
+// without threads counts as ended, even before its parent has reaped it.
 std::uint64_t start_time(pid_t pid) {
   const std::string path = fmt::format("/proc/{}/stat", pid);
   std::FILE* file = std::fopen(path.c_str(), "r");
@@ -49,7 +49,7 @@ std::uint64_t start_time(pid_t pid) {
   const std::size_t length = std::fread(text, 1, sizeof text - 1, file);
   (void)std::fclose(file);
   text[length] = 0;
-  // The program's name ends at the last ')', and may itself hold blanks.
+  // The program's name ends at the last ')', and may itself contain blanks.
   const char* at = std::strrchr(text, ')');
   if (at == nullptr) return 0;
   std::istringstream fields(at + 1);
@@ -82,7 +82,8 @@ Result<Mapping> create_object(const std::string& name, std::size_t bytes) {
   if (file < 0) return std::unexpected(system_error("cannot be made", name));
   int error = 0;
   do {
-    error = posix_fallocate(file, 0, static_cast<off_t>(bytes));  // reserves: no SIGBUS later
+    // reserves the memory, so that no access raises SIGBUS later
+    error = posix_fallocate(file, 0, static_cast<off_t>(bytes));
   } while (error == EINTR);
   Result<Mapping> mapping = Mapping();
   if (error != 0) {
@@ -109,7 +110,7 @@ Result<Mapping> open_object(const std::string& name, std::size_t bytes) {
   return mapping;
 }
 
-// A file descriptor; closed at the end of its life.
+// A file descriptor, which the destructor closes.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -133,7 +134,7 @@ bool write_all(int file, std::string_view text) {
   return file >= 0;
 }
 
-// Fills the whole of `text`.
+// Reads as many bytes as `text` has; false if there are fewer.
 bool read_all(int file, std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t done = pread(file, text.data() + at, text.size() - at, static_cast<off_t>(at));
@@ -145,7 +146,7 @@ bool read_all(int file, std::string& text) {
 
 std::string control_name(std::string_view job) { return fmt::format("/{}{}.ctl", prefix, job); }
 
-// Maps a complete control block, whatever its size.
+// Maps the control block whole, at its actual size.
 Result<Mapping> open_control(const std::string& name) {
   LOCH_ASSIGN(const Mapping head, open_object(name, sizeof(ControlBlock)));
   const auto& block = *reinterpret_cast<const ControlBlock*>(head.data());
@@ -179,7 +180,8 @@ std::vector<std::string> object_names() {
   return names;
 }
 
-// "loch.JOB.ctl" and "loch.JOB.0.r3" belong to JOB, which has no dots.
+// Job name in the name of a shared-memory object: "loch.JOB.ctl" and "loch.JOB.0.r3" belong to JOB, which
+// contains no dots.
 std::string job_of(std::string_view object) {
   const std::string_view rest = object.substr(prefix.size());
   return std::string(rest.substr(0, rest.find('.')));
@@ -191,7 +193,8 @@ void unlink_with_prefix(std::string_view start) {
   }
 }
 
-// A rank that never came counts as gone: without the others it can do nothing.
+// Whether no rank of the job is alive. A rank that never joined counts as dead, because it can do nothing
+// without the others.
 bool everyone_gone(const ControlBlock& block) {
   for (std::uint32_t rank = 0; rank < block.ranks; ++rank) {
     const RankSlot& slot = block.slot(rank);
@@ -200,14 +203,14 @@ bool everyone_gone(const ControlBlock& block) {
   return true;
 }
 
-// Removes the name of a block that everyone has left; one of the leavers does it, so that the next
-// job of this name is never the one that loses its name.
+// Removes the name of a control block that every rank has left. The last leaver does it, so that the next job
+// of the same name does not lose its own name.
 void unlink_if_last(ControlBlock& block, const std::string& name) {
   if (everyone_gone(block) && block.is_unlinked.exchange(1) == 0) shm_unlink(name.c_str());
 }
 
-// A job of this name whose processes are alive: an earlier run of the same processes that the slower
-// ones are about to leave, or another job.
+// Waits, `within` at most, while processes of a job of this name are alive: either an earlier run of the same
+// processes, which some are about to leave, or another job.
 Result<> await_end_of_earlier_run(const std::string& name, Nanos within) {
   const Nanos deadline = monotonic() + within;
   for (;;) {
@@ -239,8 +242,8 @@ Result<Mapping> make_control(const std::string& name, std::uint32_t ranks, Nanos
   return mapping;
 }
 
-// A block whose creator is dead, or that this rank or rank 0 has left, is an earlier job's: the new one
-// is still to come.
+// Whether the control block belongs to this run. A block whose creator is dead, or that this rank or rank 0
+// has left, belongs to an earlier run, and the current one does not exist yet.
 bool is_current(const ControlBlock& block, std::uint32_t rank) {
   if (!is_alive(block.creator, block.creator_start)) return false;
   return block.slot(0).has_left.load() == 0 && (rank >= block.ranks || block.slot(rank).has_left.load() == 0);
@@ -352,7 +355,7 @@ std::uint32_t Job::lowest_alive() const {
   return rank;
 }
 
-// Texts of ranks that died before or meanwhile are empty.
+// The texts of all ranks. The text of a rank that died is empty.
 std::vector<std::string> Job::read_texts(const std::string& text) const {
   std::vector<std::string> texts(ranks());
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
@@ -375,7 +378,7 @@ Result<std::vector<std::string>> Job::gather(const std::string& text, Nanos with
   mine().gather_file.store(file.number());
   LOCH_TRY(barrier("gathering of results", within));
   const Nanos deadline = monotonic() + within;
-  // The reader may die before it has read: then the next one does.
+  // The rank that reads the texts may die before it has read them; the next one then reads.
   for (;;) {
     const std::uint32_t reader = lowest_alive();
     if (reader == rank_) {
@@ -413,13 +416,13 @@ void mark_lost(const std::string& job, std::uint32_t rank) {
 
 std::uint32_t remove_stale_jobs() {
   std::uint32_t removed = 0;
-  std::map<std::string, bool> is_running;  // by job
+  std::map<std::string, bool> is_running;  // by job name: whether a process of the job is alive
   for (const std::string& name : object_names()) {
     const std::string job = job_of(name);
     if (is_running.contains(job)) continue;
     const auto control = open_control(control_name(job));
-    // No control block, or none that can be read: it is made first and removed last, so what is
-    // left is a dead job's, unless one is starting at this moment (its block has no magic yet).
+    // No control block, or one that cannot be read: since it is created first and removed last, the objects
+    // are left from a dead job, unless a job is starting at this moment (its block has no magic number yet).
     struct stat status{};
     const bool has_control = stat(("/dev/shm" + control_name(job)).c_str(), &status) == 0;
     const bool is_starting = has_control && !control && status.st_mtime + 60 > time(nullptr);

@@ -1,4 +1,4 @@
-// Carrying work requests out: what a NIC does, by the issuing thread.
+// Executes work requests on the issuing thread, as a NIC would.
 #include <algorithm>
 #include <atomic>
 
@@ -29,8 +29,8 @@ std::uint64_t swap_word(std::byte* word, const WorkRequest& request) {
   return seen;
 }
 
-// Eight aligned bytes move at once, by acquire and release; more by relaxed words between fences, so
-// that requests of one queue pair take effect in their order.
+// Copies eight aligned bytes at once, by acquire and release; more bytes by relaxed words between fences, so
+// that requests of one queue pair take effect in order.
 void transfer(std::byte* to, const std::byte* from, std::uint32_t bytes) {
   if (bytes == 8 &&
       ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) & 7) == 0) {
@@ -98,7 +98,7 @@ void ShmWorker::ring_doorbells(NodeId node, std::uint32_t region, std::uint64_t 
   }
 }
 
-// Gives a message, or the immediate of a WRITE, to a receive buffer of the peer's worker.
+// Delivers a message, or the immediate of a WRITE, to a receive buffer of the peer's worker.
 ShmWorker::Attempt ShmWorker::deliver(WorkRequest& request, const std::byte* payload,
                                       std::uint32_t payload_bytes) {
   const bool is_reliable = request.transport == Transport::rc;
@@ -153,7 +153,7 @@ ShmWorker::Attempt ShmWorker::perform(WorkRequest& request, const std::byte* inl
       LOCH_CHECK(request.transport != Transport::ud, "UD has no WRITE");
       request.status = one_sided(request, inline_data);
       if (request.transport == Transport::uc && request.status != WcStatus::success) {
-        request.status = WcStatus::success;  // the responder drops it; the sender hears nothing
+        request.status = WcStatus::success;  // the responder drops the message, and the sender sees success
         return Attempt::done;
       }
       if (request.status != WcStatus::success || !request.has_immediate) return Attempt::done;
@@ -234,7 +234,7 @@ void ShmWorker::post_detached(const WorkRequest& request) {
   submit(copy, true);
 }
 
-// Tries the stalled requests again, in their order on each queue pair.
+// Retries the stalled requests, in their order on each queue pair.
 bool ShmWorker::poll_stalled() {
   refresh_time();
   for (Link& link : links_) link.stalled_lanes = 0;

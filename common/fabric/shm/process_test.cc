@@ -1,4 +1,4 @@
-// Several processes: exchange, data path, barriers, gathering, and processes that die.
+// Tests several processes: exchange, data path, barriers, gathering, and processes that die.
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::vector<std::string> left_behind(const std::string& job) {
   return names;
 }
 
-// Forks one process a rank and waits for all; a rank's status is 0 when it found nothing wrong.
+// Forks one process for each rank and waits for all. The status of a rank is 0 if its checks passed.
 std::vector<int> run_ranks(std::uint32_t ranks, const std::function<int(std::uint32_t)>& rank_main) {
   std::vector<pid_t> processes;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -62,7 +62,7 @@ std::vector<int> run_ranks(std::uint32_t ranks, const std::function<int(std::uin
     }                                                                                          \
   } while (false)
 
-// One rank of a job: a node with a region and a worker.
+// One rank of a job, which hosts a node with a region and a worker.
 struct Node {
   std::uint32_t rank = 0, ranks = 0;
   int failures = 0;
@@ -106,7 +106,7 @@ WorkRequest message_to(NodeId peer, LocalSlice from) {
   return request;
 }
 
-// Adds to a counter on every node, and passes a token round the ring of nodes.
+// Adds to a counter on every node, and passes a token from node to node.
 coro::Task<void> work(Node* at) {
   Node& node = *at;
   Worker& worker = *node.worker;
@@ -164,7 +164,8 @@ TEST(ShmProcesses, ShareMemoryMessagesAndResults) {
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
-// The lowest rank alive reads what is gathered; nothing of a running job has a name.
+// Gathers texts: the lowest rank alive receives them. Meanwhile no shared-memory object of the job has a
+// name.
 int rank_that_gathers(const std::string& job, std::uint32_t rank) {
   Node node;
   if (!make_node(node, job, rank, 3) || !exchange(node)) return 100;
@@ -187,7 +188,8 @@ TEST(ShmProcesses, TheLowestRankAliveGathers) {
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
-// Repeats of a measurement: the same processes, the same name, one fabric after another.
+// A job name can be used again: repeats of a measurement use the same processes and name, and one fabric
+// after another.
 TEST(ShmProcesses, AJobsNameIsUsedAgain) {
   const std::string job = job_name();
   const auto rank_main = [&](std::uint32_t rank) {
@@ -199,8 +201,8 @@ TEST(ShmProcesses, AJobsNameIsUsedAgain) {
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
-// Node 1 swaps a word to "held" and dies; the others see the word, take it over, cannot SEND to it,
-// and end without it.
+// Node 1 swaps a word to "held" and dies. The others see the word, take it over, fail to SEND to node 1, and
+// end without it.
 coro::Task<void> hold_and_die(Node* at) {
   Node& node = *at;
   const Completion held = co_await node.worker->cas(node.remote[1], 64, 0, 1);
@@ -223,7 +225,8 @@ coro::Task<void> outlive(Node* at) {
     co_await worker.sleep_until(soon);
   }
   EXPECT_OR_FAIL(!worker.connected(1));
-  const Completion taken = co_await worker.faa(node.remote[1], 64, 10);  // its memory is still mapped
+  // the memory of the dead node is still mapped
+  const Completion taken = co_await worker.faa(node.remote[1], 64, 10);
   EXPECT_OR_FAIL(taken.ok() && taken.result % 10 == 1);
   const WorkRequest request = message_to(1, here);
   const Completion sent = co_await worker.execute(request);
@@ -264,7 +267,7 @@ TEST(ShmProcesses, AKilledProcessDoesNotStopTheOthers) {
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
-// Without a supervisor the others find out by the process id.
+// Without a supervisor the other processes detect a death by the process id.
 TEST(ShmProcesses, ADeadProcessIsFoundWithoutASupervisor) {
   const std::string job = job_name();
   const auto rank_main = [&](std::uint32_t rank) { return rank_with_a_death(job, rank); };
@@ -280,7 +283,7 @@ TEST(ShmProcesses, ABarrierNamesWhoIsMissing) {
     Node node;
     if (!make_node(node, job, rank, 3)) return 100;
     char word = 'x';
-    if (rank == 2) {  // is there until the others have given up
+    if (rank == 2) {  // rank 2 stays until the others have given up waiting
       for (int others = 0; others < 2; ++others) EXPECT_OR_FAIL(read(gave_up[0], &word, 1) == 1);
       return node.failures;
     }
@@ -313,11 +316,11 @@ TEST(ShmProcesses, TheNextRunRemovesWhatADeadJobLeft) {
   const auto dies = [&](std::uint32_t rank) {
     Node node;
     if (!make_node(node, dead, rank, 2)) return 100;
-    kill(getpid(), SIGKILL);  // before the exchange: its objects still have names
+    kill(getpid(), SIGKILL);  // dies before the exchange, while its shared-memory objects still have names
     return 1;
   };
   EXPECT_EQ(run_ranks(1, dies), std::vector<int>{-SIGKILL});
-  EXPECT_THAT(left_behind(dead), testing::SizeIs(3));  // control, region, receive area
+  EXPECT_THAT(left_behind(dead), testing::SizeIs(3));  // control block, region and receive area
   EXPECT_THAT(run_ranks(2, [&](std::uint32_t rank) { return rank_that_works(next, rank, 2); }),
               testing::Each(0));
   EXPECT_THAT(left_behind(dead), testing::IsEmpty());

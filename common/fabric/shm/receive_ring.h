@@ -1,12 +1,12 @@
-// Posted receive buffers as a lock-free ring that senders take from: what a NIC's receive queue and
-// the receive side of its completion queue do. One owner posts and consumes; any thread, of any
-// process that maps the ring, claims the oldest posted buffer, copies its message straight into it
-// and marks it filled. Claim and claimant are one atomic word, so that the owner can take back the
-// buffer of a sender that died half-way, and no sender ever waits for another.
+// Posted receive buffers as a lock-free ring from which senders take: the counterpart of a NIC's receive
+// queue and of its receive completions. One owner posts and consumes. Any thread, of any process that maps
+// the ring, claims the oldest posted buffer, copies its message into it and marks it filled. Claim and
+// claimant are one atomic word, so that the owner can take back the buffer of a sender that died half-way,
+// and no sender waits for another.
 //
 //   ticket t lives in slot t mod 1024; its state word goes
 //   posted(t) -> claimed(t, claimant) -> filled(t)        delivered
-//                                     -> returned(t)      message did not fit: buffer posted anew
+//                                     -> returned(t)      message did not fit: buffer posted again
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct alignas(64) ReceiveSlot {
   std::uint64_t offset;
   std::uint64_t user;
   std::uint32_t region;
-  std::uint32_t capacity;  // bytes
+  std::uint32_t capacity;  // size of the buffer in bytes
   // Written by the sender, before it sets `filled`.
   std::uint32_t length;  // payload bytes
   std::uint32_t immediate;
@@ -40,7 +40,7 @@ struct ReceiveRing {
   enum Phase : std::uint8_t { empty, posted, claimed, filled, returned };
   static constexpr std::uint64_t slots = 1024;  // twice the receive queue's depth
 
-  alignas(64) std::atomic<std::uint64_t> next;  // oldest ticket that may be unclaimed
+  alignas(64) std::atomic<std::uint64_t> next;  // oldest ticket that may not have been claimed yet
   ReceiveSlot slot[slots];
 
   [[nodiscard]] static constexpr std::uint64_t word(std::uint64_t ticket, NodeId claimant, Phase phase) {
@@ -54,7 +54,7 @@ struct ReceiveRing {
   }
   [[nodiscard]] static constexpr std::uint64_t ticket_of(std::uint64_t state) { return state >> 24; }
 
-  // Sender: takes the oldest posted buffer, or null where there is none (receiver not ready).
+  // Called by a sender: claims the oldest posted buffer; null if there is none (receiver not ready).
   [[nodiscard]] ReceiveSlot* claim(NodeId claimant) {
     for (;;) {
       std::uint64_t ticket = next.load(std::memory_order_acquire);
@@ -67,42 +67,42 @@ struct ReceiveRing {
           return &candidate;
         }
       } else if (ticket_of(state) == ticket && phase_of(state) != empty) {
-        // Another sender took this ticket and has not advanced `next` yet: help it.
+        // Another sender has claimed this ticket but not advanced `next` yet; advance it on its behalf.
         next.compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel);
       } else if (next.load(std::memory_order_acquire) == ticket) {
         return nullptr;
       }
     }
   }
-  // Sender: ends its claim; the payload and the slot's fields are visible to the owner.
+  // Called by a sender: ends its claim, and makes the payload and the slot's fields visible to the owner.
   static void finish(ReceiveSlot& mine, Phase outcome) {
     const std::uint64_t ticket = ticket_of(mine.state.load(std::memory_order_relaxed));
     mine.state.store(word(ticket, 0, outcome), std::memory_order_release);
   }
 };
 
-// A worker's shared memory for senders: one ring per transport (rc, uc, ud), and its doorbell. Zeroed memory
-// is a valid one.
+// The shared memory in which a worker receives: one ring for each transport (rc, uc, ud), and its doorbell.
+// All bytes zero is a valid state.
 struct ReceiveArea {
   Doorbell doorbell;
   ReceiveRing ring[3];
 };
 
-// The owner's side of one ring; its state is private to the owner's thread.
+// The owner's side of one ring, with state that is private to the owner's thread.
 class ReceiveQueue {
  public:
   explicit ReceiveQueue(ReceiveRing* ring) : ring_(ring) { waiting_.reserve(ReceiveRing::slots); }
 
-  // Gives a buffer of `capacity` bytes to senders. A sender that lost its core between claim and end of copy
-  // holds up the ring's oldest slot, and after another 1023 messages the ring has no free one: the buffer
-  // then waits in the owner's own list for a poll that frees a slot, and senders find the receiver not ready
-  // meanwhile.
+  // Posts a buffer of `capacity` bytes. A sender that lost its core between claim and end of copy holds up
+  // the ring's oldest slot; after another 1023 messages the ring has no free slot. The buffer then waits in
+  // the owner's own list until a poll frees a slot, and senders find the receiver not ready meanwhile.
   void post(std::uint32_t region, std::uint64_t offset, std::uint32_t capacity, std::uint64_t user) {
     waiting_.push_back({region, offset, capacity, user});
     publish();
   }
-  // Calls deliver(slot) for each message that has arrived, at most `most`; `is_lost(node)` says whose
-  // claims will never end. Returns how many were delivered. Messages of one sender keep their order.
+  // Calls deliver(slot) for each message that has arrived, at most `most` of them; `is_lost(node)` tells
+  // whether a claimant is dead, so that its claim will never end. Returns the number of messages delivered.
+  // Messages of one sender keep their order.
   template <typename IsLost, typename Deliver>
   std::uint32_t poll(std::uint32_t most, IsLost is_lost, Deliver deliver) {
     const std::uint64_t end = ring_->next.load(std::memory_order_acquire);
@@ -126,18 +126,18 @@ class ReceiveQueue {
     return delivered;
   }
   [[nodiscard]] bool has_arrivals() const { return ring_->next.load(std::memory_order_acquire) != head_; }
-  // Posted buffers that senders cannot take yet.
+  // Number of posted buffers that are not in the ring yet.
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
 
  private:
   struct Buffer {
     std::uint32_t region;
     std::uint64_t offset;
-    std::uint32_t capacity;  // bytes
+    std::uint32_t capacity;  // size of the buffer in bytes
     std::uint64_t user;
   };
 
-  // Moves waiting buffers into the ring, the oldest first, as far as it has free slots.
+  // Moves waiting buffers into the ring, oldest first, as long as it has free slots.
   void publish() {
     std::size_t published = 0;
     for (; published < waiting_.size() && tail_ - head_ < ReceiveRing::slots; ++published, ++tail_) {
@@ -157,7 +157,7 @@ class ReceiveQueue {
   std::uint64_t head_ = 0;  // oldest ticket not yet consumed
   std::uint64_t tail_ = 0;  // next ticket to post
   bool consumed_[ReceiveRing::slots] = {};
-  std::vector<Buffer> waiting_;  // posted while the ring had no free slot
+  std::vector<Buffer> waiting_;  // buffers that were posted while the ring had no free slot
 };
 
 }  // namespace loch::fabric::shm

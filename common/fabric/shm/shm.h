@@ -1,11 +1,10 @@
-// This machine's memory as a fabric, in real time: nodes are threads of one process, or processes
-// that share POSIX shared memory (one node a process, under mpirun). One-sided operations are done
-// by the issuing thread.
+// This machine's memory as a fabric, in real time: nodes are threads of one process, or processes that share
+// POSIX shared memory (one node a process, under mpirun). The issuing thread executes one-sided operations.
 //
-// A worker that polls burns its core. When more workers run than there are cores, one gives its core
-// up after 64 fruitless turns: by sched_yield; after 20,000 of them, or where other programs keep the core
-// for long after a yield, by sleeping until its doorbell rings (doorbell.h): this device's completion
-// moderation. The report counts both ("shm.yields", "shm.sleeps"; "shm.crowded").
+// A worker that polls occupies its core. Where more workers run than there are cores, a worker yields its
+// core after 64 fruitless turns, by sched_yield; after 20,000 of them, or where other programs keep the core
+// for long after a yield, it sleeps until its doorbell rings (doorbell.h), which corresponds to a NIC's
+// completion moderation. The report counts both ("shm.yields", "shm.sleeps"; "shm.crowded").
 #pragma once
 
 #include <memory>
@@ -19,8 +18,9 @@ namespace loch::fabric::shm {
 struct ShmConfig {
   std::uint32_t nodes = 1;
   std::uint64_t seed = 1;
-  // One process: ranks = 1 and every node is local. Several: ranks == nodes, this process hosts
-  // node `rank`, and `job` names what they share (the same text in all, unique on the machine).
+  // One process: ranks = 1, and every node is local. Several processes: ranks == nodes, this process hosts
+  // node `rank`, and `job` is the name of their shared state (the same in all of them, unique on the
+  // machine).
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   std::string job;
@@ -29,15 +29,14 @@ struct ShmConfig {
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config);
 
-// For the supervisor of a rank whose process was killed and reaped (cluster/supervise.h), so that
-// nothing of it runs any more: marks the node lost and removes what it left in shared memory, the
-// job's control block too when it was the last one. After the exchange nothing of the job has a name,
-// and the others find out by themselves, within 50 ms. They go on without it: barriers
-// and gathering leave it out, RC SENDs to it fail, and its memory stays readable and writable, as
-// that of a machine whose process died does through its NIC.
+// To be called by the supervisor of a rank whose process was killed and reaped (cluster/supervise.h): marks
+// the node lost and removes its objects in shared memory, and the job's control block if it was the last
+// rank. After the exchange no object of the job has a name, and the other processes detect the death by
+// themselves within 50 ms. They go on without the node: barriers and gathering leave it out, RC SENDs to it
+// fail, and its memory stays readable and writable, like that of a machine whose process died behind its NIC.
 void mark_lost(const std::string& job, std::uint32_t rank);
-// Removes the shared memory of jobs of this user none of whose processes is alive; make_shm does it
-// in rank 0. Returns of how many jobs.
+// Removes the shared memory of this user's jobs of which no process is alive; make_shm calls it in rank 0.
+// Returns the number of jobs removed.
 std::uint32_t remove_stale_jobs();
 
 }  // namespace loch::fabric::shm

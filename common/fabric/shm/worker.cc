@@ -69,7 +69,7 @@ bool ShmWorker::try_reconnect(NodeId peer) {
 
 bool ShmWorker::arm_doorbell() {
   const Span span = watched();
-  // Messages wake it whatever it watches.
+  // A message wakes the worker regardless of the watched region.
   if (span.region != nullptr) {
     doorbell_.arm(span.region->id(), span.begin, span.end);
   } else {

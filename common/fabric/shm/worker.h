@@ -1,7 +1,7 @@
-// The data path of shm: one worker is one thread. post() carries a request out at once, on the
-// issuing thread; its completion waits in the worker's queue until the worker's next turn. Nothing
-// here allocates, locks, throws or enters the kernel per operation once warm (realtime/worker.h says
-// when a worker gives its core up).
+// The data path of shm: one worker is one thread. post() executes a request at once, on the issuing thread;
+// its completion stays in the worker's queue until the worker's next turn. No function here allocates, locks,
+// throws or enters the kernel per operation after warm-up (realtime/worker.h says when a worker yields its
+// core).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace loch::fabric::shm {
 
-// A region as a requester reaches it.
+// A remote region as a requester in this process reaches it.
 struct MappedRegion {
   enum Rights : std::uint32_t { can_read = 1, can_write = 2, can_atomic = 4 };
   std::byte* data = nullptr;
@@ -24,7 +24,7 @@ struct MappedRegion {
   std::uint32_t rights = 0;
 };
 
-// A node as a requester reaches it; fixed by exchange().
+// Regions and receive areas of a node, as requesters reach them; fixed by exchange().
 struct NodeTable {
   std::vector<MappedRegion> regions;        // by region id
   std::vector<ReceiveArea*> receive_areas;  // by worker index
@@ -33,13 +33,13 @@ struct NodeTable {
 // State shared by the workers of this process; constant during the run.
 struct Shared : realtime::Shared {
   std::vector<NodeTable> nodes;
-  Job* job = nullptr;  // several processes
+  Job* job = nullptr;  // null with a single process
   [[nodiscard]] bool is_lost(NodeId node) const { return job != nullptr && job->is_lost(node); }
 };
 
 class ShmWorker final : public realtime::RealtimeWorker {
  public:
-  // An RC SEND to a peer without a receive buffer fails after this long.
+  // ns after which an RC SEND fails if the peer has no receive buffer
   static constexpr Nanos rnr_patience = 1'000'000'000;
   static constexpr std::uint32_t max_inline_bytes = 256;
 
@@ -51,7 +51,7 @@ class ShmWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
 
-  // Control path. Called before the threads start.
+  // To be called on the control path, before the threads start.
   void connect(std::uint32_t nodes);
   void add_region(Region* region) {
     regions_.push_back(region);
@@ -71,28 +71,29 @@ class ShmWorker final : public realtime::RealtimeWorker {
   }
 
  private:
-  // The RC queue pairs to one peer, one bit a lane.
+  // The RC queue pairs to one peer, of which each lane has one bit.
   struct Link {
     std::uint64_t failed_lanes = 0;
-    std::uint64_t stalled_lanes = 0;  // a SEND waits for a receive buffer, later requests behind it
+    // bit i: on lane i a SEND waits for a receive buffer, and later requests wait behind it
+    std::uint64_t stalled_lanes = 0;
     std::uint32_t epoch = 1;
   };
-  // What must outlive post(): a detached request, and inline data.
+  // Bytes that have to outlive post(): a detached request, and inline payload.
   struct Copy {
     WorkRequest request;
     std::byte inline_data[max_inline_bytes];
   };
   struct Stalled {
     WorkRequest* request;
-    Copy* copy;      // null: the request's own memory holds everything
+    Copy* copy;      // null if the request's own memory holds everything
     Nanos deadline;  // 0: not tried yet
     bool is_detached;
   };
   enum class Attempt : std::uint8_t { done, not_ready };
 
   void submit(WorkRequest& request, bool is_detached);
-  // Carries the request out; sets request.status when done. `inline_data`: where the payload is kept,
-  // or null for the local buffer.
+  // Executes the request, and sets request.status when it is done. `inline_data`: where the inline payload is
+  // kept; null: in the local buffer.
   [[nodiscard]] Attempt perform(WorkRequest& request, const std::byte* inline_data);
   [[nodiscard]] WcStatus one_sided(WorkRequest& request, const std::byte* inline_data);
   [[nodiscard]] Attempt deliver(WorkRequest& request, const std::byte* payload, std::uint32_t payload_bytes);
@@ -101,7 +102,7 @@ class ShmWorker final : public realtime::RealtimeWorker {
   void stall(WorkRequest& request, bool is_detached);
 
   bool poll_stalled();
-  // Wakes the workers of `node` that sleep and wait for a change of these bytes.
+  // Wakes those workers of `node` that sleep and wait for a change of these bytes.
   void ring_doorbells(NodeId node, std::uint32_t region, std::uint64_t offset, std::uint64_t bytes);
   void fill(Received& message, const ReceiveSlot& slot) const;
 
@@ -109,7 +110,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
   std::vector<Region*> regions_;
   std::vector<Link> links_;  // by node
 
-  std::vector<WorkRequest*> completions_, completing_;  // swapped each turn
+  // finished requests; the two vectors are swapped each turn
+  std::vector<WorkRequest*> completions_, completing_;
   std::vector<Stalled> stalled_;
   std::vector<std::unique_ptr<Copy>> copies_;
   std::vector<Copy*> free_copies_;

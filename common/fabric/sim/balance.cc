@@ -53,7 +53,8 @@ const std::vector<Scheduler::Moved>& Scheduler::balance_if_due(std::uint32_t cor
   return moved_;
 }
 
-// Between sockets one core acts for its socket: the first idle one, else the first.
+// Whether this core balances on behalf of its group. Between sockets one core does so for its socket: the
+// first idle one, or else the first.
 bool Scheduler::balances_for_group(std::uint32_t core, unsigned level) const {
   if (level == 0) return true;
   const std::uint32_t first = socket_of(core) * per_socket_;
@@ -130,7 +131,8 @@ std::optional<Scheduler::Imbalance> Scheduler::find_imbalance(std::uint32_t core
   return Imbalance{busiest.cores, load};
 }
 
-// Is it worth moving one whole thread although the difference is less than one? (fix_small_imbalance)
+// Whether one thread should be moved although the difference in load is less than one thread
+// (fix_small_imbalance).
 double Scheduler::small_imbalance(const Group& busiest, const Group& local, bool is_settled) {
   const double one = busiest.load_per_thread();
   const double own = local.load_per_thread();
@@ -158,7 +160,8 @@ std::optional<std::uint32_t> Scheduler::busiest_core(CoreSet among) const {
   return busiest;
 }
 
-// Moves waiting threads of together at most `load` (by more than half of the last one's weight).
+// Moves waiting threads whose loads sum to at most `load`, exceeded by at most half of the last thread's
+// load.
 Scheduler::Pull Scheduler::pull_from(std::uint32_t from, std::uint32_t to, double load, bool takes_hot,
                                      Nanos now) {
   Core& source = cores_[from];

@@ -1,6 +1,6 @@
-// Calibration: the microbenchmarks that a hardware profile's constants were taken from, run in the
-// simulator. What the table shows is how well a handful of constants gives back what was measured;
-// system-level figures are predictions and are not here.
+// Calibration: runs, in the simulator, the microbenchmarks from which the constants of a hardware profile
+// were derived. The table shows how well a few constants reproduce the measured values; system-level figures
+// are predictions and are not in it.
 #pragma once
 
 #include <optional>
@@ -14,15 +14,16 @@
 namespace loch::fabric::sim {
 
 struct CalibrationRow {
-  std::string id;  // of the published figure ("V145")
+  std::string id;  // number of the published figure, such as "V145"
   std::string hardware;
-  std::string what;                 // "inbound READ, 32 B"
+  std::string what;                 // what was measured, such as "inbound READ, 32 B"
   std::string unit;                 // "M/s", "us", "B", "x" (a ratio), ""
-  std::optional<double> published;  // empty: nobody published it; shown for the trend
+  std::optional<double> published;  // nullopt: no published value; the row only shows the trend
   double obtained = 0;
-  std::string claim = {};  // "under 10", where the source gives no number
+  std::string claim = {};  // such as "under 10", if the source gives no number
   bool holds = true;       // whether the claim holds for the obtained value
-  // obtained / published - 1.
+  // Relative error: obtained
+  // published - 1.
   [[nodiscard]] std::optional<double> error() const {
     if (!published) return std::nullopt;
     return obtained / *published - 1;
@@ -30,7 +31,7 @@ struct CalibrationRow {
 };
 using CalibrationTable = std::vector<CalibrationRow>;
 
-// The rows of one profile, in the order of their cards' history (calibration_rows.cc).
+// Adds the rows of one profile, in the order in which the cards were published (calibration_rows.cc).
 [[nodiscard]] Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* table);
 // Runs the microbenchmarks of one profile, or of every profile ("all"). Takes seconds.
 [[nodiscard]] Result<CalibrationTable> calibrate(const std::string& hardware);
@@ -44,10 +45,10 @@ struct CalibrateFlags {
   std::string hardware, json;
   bool pcie = false;
 };
-// The table of its flags. Its places are in `flags`, which outlives it.
+// The command's table of flags, which stores values in `flags`; `flags` has to outlive it.
 [[nodiscard]] settings::Command calibrate_command(CalibrateFlags& flags);
 
-// `loch calibrate`: exit status 0, or 2 for bad input.
+// Runs `loch calibrate`. Returns the exit status: 0, or 2 for bad input.
 [[nodiscard]] int run_calibrate(const std::vector<std::string>& arguments);
 
 }  // namespace loch::fabric::sim

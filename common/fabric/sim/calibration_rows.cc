@@ -1,4 +1,4 @@
-// Which microbenchmarks each card's profile is set against. Ids are those of the published figures.
+// The microbenchmarks to which each card's profile was fitted. Ids are those of the published figures.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -12,7 +12,7 @@ namespace loch::fabric::sim {
 namespace {
 
 constexpr auto rc = Transport::rc, uc = Transport::uc, ud = Transport::ud;
-constexpr std::uint32_t batch = 16;  // guidelines 2016, 5.2.1
+constexpr std::uint32_t batch = 16;  // requests with one doorbell; guidelines 2016, 5.2.1
 
 // ---- Shapes ------------------------------------------------------------------------------------
 Microbenchmark inbound(Verb verb, std::uint32_t bytes, Transport transport = rc) {
@@ -23,7 +23,8 @@ Microbenchmark inbound(Verb verb, std::uint32_t bytes, Transport transport = rc)
   b.traffic.is_inline = true;
   return b;
 }
-// One by one, by MMIO where the card does that; every 16th datagram or unreliable WRITE is signaled.
+// Requests of one size posted singly, by MMIO if the card supports it; every 16th datagram or unreliable
+// WRITE is signaled.
 Microbenchmark outbound(Verb verb, std::uint32_t bytes, Transport transport) {
   Microbenchmark b = inbound(verb, bytes, transport);
   b.is_outbound = true;
@@ -57,7 +58,8 @@ Microbenchmark echo(std::uint32_t bytes, std::uint32_t reply, Transport transpor
   b.window = 4;
   return b;
 }
-// Windows of READs (WRITEs) to as many nodes as the machine has cores, one posting thread on each.
+// READs (or WRITEs) of one size, `window` outstanding, to as many nodes as the machine has cores, with one
+// posting thread on each core.
 Microbenchmark rounds(Verb verb, std::uint32_t cores, std::uint32_t window) {
   Microbenchmark b = outbound(verb, 8, rc);
   b.peers = b.workers = cores;
@@ -67,14 +69,15 @@ Microbenchmark rounds(Verb verb, std::uint32_t cores, std::uint32_t window) {
   b.duration = 600'000;
   return b;
 }
-// Enough at once to fill the fastest card.
+// The same benchmark with so many outstanding requests that the fastest card is busy.
 Microbenchmark many(Microbenchmark b) {
   b.peers = b.workers = b.receivers = 14;
   b.in_flight = 1024;
   if (b.window > 8) b.window = 8;
   return b;
 }
-// A card of the time at which a few were enough: not to measure how a long queue fills.
+// The same benchmark with fewer outstanding requests, enough for older cards, so that the time to fill a long
+// queue is not measured.
 Microbenchmark few(Microbenchmark b) {
   b.window = std::min(b.window, 2u);
   b.warm_up = 500'000;
@@ -104,7 +107,7 @@ class Rows {
     LOCH_ASSIGN(const double below, mops(over));
     return value(id, what, "x", published, above / below);
   }
-  // `published` 0: nobody published it.
+  // Adds a row. `published` 0: there is no published value.
   Result<> value(const char* id, const char* what, const char* unit, double published, double obtained) {
     CalibrationRow row{id, profile_.name, what, unit, {}, obtained};
     if (published > 0) row.published = published;
@@ -123,7 +126,7 @@ class Rows {
   CalibrationTable* table_;
 };
 
-// The smallest READ, of powers of two, at which the link is what is busy (V174).
+// The smallest READ size, of powers of two, at which the link is the bottleneck (V174).
 Result<> binding_read(Rows* rows, double published,
                       const std::function<Microbenchmark(Microbenchmark)>& fill) {
   std::uint32_t bytes = 16;
@@ -134,8 +137,8 @@ Result<> binding_read(Rows* rows, double published,
   return rows->value("V174", "inbound READ, least size at which the link binds", "B", published, bytes);
 }
 
-// READs in windows of N: how near the published best N comes to the best of all (many are alike), and how
-// work-request misses grow with N (V176, V177).
+// READs with a window of N: how near the rate at the published best N comes to the best rate of all (many are
+// alike), and how work-request misses grow with N (V176, V177).
 Result<> windows_of_reads(Rows* rows, std::uint32_t published_best, std::uint32_t cores) {
   double best = 0;
   std::map<std::uint32_t, Measured> by_window;
@@ -157,7 +160,7 @@ Result<> windows_of_reads(Rows* rows, std::uint32_t published_best, std::uint32_
                      writes.work_request_misses, writes.work_request_misses == 0);
 }
 
-// One core's datagrams of 60 B: what several queue pairs give (V171).
+// Rate of one core's datagrams of 60 B with one and with several queue pairs (V171).
 Result<> queue_pairs(Rows* rows, double with_four) {
   LOCH_ASSIGN(const double one, rows->mops(batched(60, 1, 1)));
   LOCH_ASSIGN(const double two, rows->mops(batched(60, 1, 2)));
@@ -174,7 +177,7 @@ Result<> queue_pairs(Rows* rows, double with_four) {
                      four / one > 1.9 && four / one < 3.3);
 }
 
-// The least payload, in steps of 16 B, that is sent faster when it is fetched than inlined (V149).
+// The smallest payload, in steps of 16 B, for which a fetched WRITE is faster than an inlined one (V149).
 Result<> inline_switch(Rows* rows, double published) {
   std::uint32_t bytes = 32;
   for (; bytes <= rows->profile().nic.max_inline_bytes; bytes += 16) {
@@ -270,7 +273,7 @@ Result<> connectx3_ethernet(Rows* rows) {
   return rows->latency("V121", "WRITE latency, 16 KB, alone", 0, alone(Verb::write, 16384));
 }
 
-// The bandwidth limit of the PCIe bus (V170), and the bytes of ten work requests of 65 B (V179).
+// The bandwidth limit of the PCIe bus (V170), and the bus bytes of ten work requests of 65 B (V179).
 Result<> bus(Rows* rows) {
   const PcieProfile& pcie = rows->profile().pcie;
   const PcieHeaders headers{static_cast<std::uint32_t>(pcie.read_header_bytes),
@@ -289,7 +292,7 @@ Result<> bus(Rows* rows) {
                      bytes(doorbell_bus_bytes(10, 65, headers)));
 }
 
-// The number of cores that reach the NIC's peak send rate (V172).
+// The number of cores that are needed to reach the NIC's peak send rate (V172).
 Result<> cores_that_saturate(Rows* rows) {
   LOCH_ASSIGN(const double all, rows->mops(many(batched(60))));
   double cores = 0;

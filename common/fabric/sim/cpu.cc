@@ -1,4 +1,4 @@
-// Threads of a simulated node: waking, blocking, sharing cores, and the time that each gets.
+// The threads of a simulated node: waking, blocking, sharing of cores, and the CPU time of each.
 #include "common/fabric/sim/cpu.h"
 
 #include <algorithm>
@@ -123,7 +123,7 @@ void NodeCpu::leave(SimThread* thread, ThreadState state) {
 
 // ---- Cores ---------------------------------------------------------------------------------------
 
-// A thread was queued on a core that is not idle.
+// Called when a thread was queued on a core that is not idle: decides whether it preempts the running one.
 void NodeCpu::check_preemption(Core& core, const SchedEntity& queued) {
   if (!scheduler_.preempts(queued, queue_.now())) return;
   if (core.is_switching) {
@@ -133,7 +133,7 @@ void NodeCpu::check_preemption(Core& core, const SchedEntity& queued) {
   }
 }
 
-// Lets the scheduler choose who runs. The core is not in the middle of a switch.
+// Lets the scheduler choose the core's next thread. The core must not be in the middle of a switch.
 void NodeCpu::reschedule(Core& core) {
   SimThread* next = thread_of(scheduler_.pick(core.index, queue_.now()));
   if (next != nullptr && next == core.running) return;
@@ -184,7 +184,7 @@ void NodeCpu::on_switched(Event* self) {
     core.last = next;
     cpu.start_switch(core, better);
   } else {
-    cpu.reschedule(core);  // the thread that was about to run is gone: pick another
+    cpu.reschedule(core);  // the thread that was about to run has left; choose another
   }
 }
 
@@ -210,7 +210,7 @@ void NodeCpu::take_off(Core& core) {
 
 // ---- Ticks ---------------------------------------------------------------------------------------
 
-// All cores of a node tick at one instant, as Linux' do by default.
+// Schedules the next tick. All cores of a node tick at the same instant, as Linux does by default.
 void NodeCpu::arm_tick() {
   if (tick_.is_armed || !scheduler_.is_contended()) return;
   tick_.is_armed = true;
@@ -237,7 +237,7 @@ void NodeCpu::tick() {
   arm_tick();
 }
 
-// Balancing has moved threads to `core`; one of them may have been running elsewhere.
+// Called after balancing moved threads to `core`; one of them may have been running on its former core.
 void NodeCpu::take_moved(Core& core, const std::vector<Scheduler::Moved>& moved) {
   for (const Scheduler::Moved& move : moved) {
     if (!move.was_running) continue;

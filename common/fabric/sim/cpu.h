@@ -37,27 +37,29 @@ constexpr std::size_t thread_roles = 4;
 
 class SimThread;
 
-// Whom NodeCpu tells. Either may be null.
+// The callbacks of a thread; either may be null.
 struct ThreadHooks {
   void (*on_scheduled)(SimThread* thread) = nullptr;
   void (*on_descheduled)(SimThread* thread) = nullptr;
-  void* owner = nullptr;  // SimThread::owner()
+  void* owner = nullptr;  // pointer that SimThread::owner() returns
 };
 
 struct ThreadSpec {
   std::string name;
-  CoreSet allowed = all_cores;          // cores it may run on; one_core(n) pins it
+  CoreSet allowed = all_cores;          // cores that the thread may run on; one_core(n) pins it
   ThreadRole role = ThreadRole::other;  // for CPU accounting
-  bool is_background = false;           // wakes at once, never blocks, computes for ever
-  std::uint32_t weight = 1024;          // 1024: nice 0
-  std::uint32_t parent_core = 0;        // core of the parent thread: preferred among equally loaded cores
+  // a background worker: runnable from the start, never blocks, computes for ever
+  bool is_background = false;
+  std::uint32_t weight = 1024;    // the scheduler's load weight; 1024 is nice 0
+  std::uint32_t parent_core = 0;  // core of the parent thread: preferred among equally loaded cores
 };
 
 class SimThread : SchedEntity {
  public:
   [[nodiscard]] ThreadState state() const { return state_; }
   [[nodiscard]] bool is_on_core() const { return state_ == ThreadState::on_core; }
-  [[nodiscard]] std::uint32_t core() const { return SchedEntity::core; }  // now, or the last one
+  // the core that it runs on, or ran on last
+  [[nodiscard]] std::uint32_t core() const { return SchedEntity::core; }
   [[nodiscard]] const std::string& name() const { return spec_.name; }
   [[nodiscard]] ThreadRole role() const { return spec_.role; }
   [[nodiscard]] void* owner() const { return hooks_.owner; }
@@ -75,31 +77,32 @@ class SimThread : SchedEntity {
   ThreadState state_ = ThreadState::blocked;
   bool is_paused_ = false;
   bool wakes_when_resumed_ = false;
-  Nanos on_core_since_ = 0;  // while on_core
-  Nanos cpu_ns_ = 0;         // since the books were reset
-  Nanos ended_at_ = 0;       // once ended
+  Nanos on_core_since_ = 0;  // since when it is on its core
+  Nanos cpu_ns_ = 0;         // CPU time since the last reset of the accounting
+  Nanos ended_at_ = 0;       // time of its end, if it has ended
 };
 
 // CPU accounting of a node since the last reset.
 struct CpuUsage {
-  Nanos span = 0;  // of virtual time
+  Nanos span = 0;  // virtual time that the accounting covers
   std::uint32_t cores = 0;
-  Nanos busy_ns = 0;       // over all cores: time of threads, context switches and wake-ups
-  Nanos switching_ns = 0;  // … of it: switching threads, leaving idle states
-  std::array<Nanos, thread_roles> role_ns = {};               // CPU time of threads, by role
-  std::array<std::uint32_t, thread_roles> role_threads = {};  // also those that have ended
-  std::array<Nanos, idle_states> idle_ns = {};                // cores' idle time by idle state, deepest last
-  Nanos idle_shallow_ns = 0;                                  // … in periods too short for any state
-  Nanos package_awake_ns = 0;                                 // sum over sockets
-  double background_hashes = 0;  // SHA-256 hashes that the background workers would have made
-  std::uint64_t wake_ups = 0;    // of cores, from idle
+  Nanos busy_ns = 0;       // sum over all cores: time of threads, context switches and wake-ups
+  Nanos switching_ns = 0;  // part of busy_ns that was spent on switching threads and leaving idle states
+  std::array<Nanos, thread_roles> role_ns = {};  // CPU time of threads, by role
+  // number of threads by role, ended ones included
+  std::array<std::uint32_t, thread_roles> role_threads = {};
+  std::array<Nanos, idle_states> idle_ns = {};  // cores' idle time by idle state, deepest last
+  Nanos idle_shallow_ns = 0;                    // idle time of cores in periods too short for any idle state
+  Nanos package_awake_ns = 0;                   // sum over sockets of the time in which some core was awake
+  double background_hashes = 0;  // SHA-256 hashes that the background workers would have computed
+  std::uint64_t wake_ups = 0;    // number of times that a core left idleness
   std::uint64_t ticks = 0, switches = 0, migrations = 0;
 
-  // Fraction of all cores' time.
+  // Share of the time of all cores in which they were busy.
   [[nodiscard]] double busy_fraction() const {
     return span > 0 ? static_cast<double>(busy_ns) / (static_cast<double>(span) * cores) : 0;
   }
-  // CPU time of a role's threads, as a fraction of the time they could have had with a core each.
+  // CPU time of a role's threads as a share of what they would have had with a core each.
   [[nodiscard]] double role_fraction(ThreadRole role) const {
     const auto i = static_cast<std::size_t>(role);
     return span > 0 && role_threads[i] > 0
@@ -110,49 +113,51 @@ struct CpuUsage {
 
 class NodeCpu {
  public:
-  // `seed` decides the phase of the node's ticks, nothing else. The queue must outlive the node, and
-  // the node the events that are pending when the run ends.
+  // `seed` determines only the phase of the node's ticks. The queue has to outlive the node, and the node the
+  // events that are pending when the run ends.
   NodeCpu(EventQueue& queue, const CpuProfile& cpu, const SchedulerProfile& scheduler,
           const PowerProfile& power, std::uint64_t seed);
   NodeCpu(const NodeCpu&) = delete;
   NodeCpu& operator=(const NodeCpu&) = delete;
 
-  // A new, blocked thread (a background worker is woken at once); lives as long as the node. `allowed` must
-  // name a core that exists.
+  // Adds a blocked thread (a background worker is woken at once), which exists as long as the node. `allowed`
+  // has to include a core of the node.
   SimThread* add_thread(const ThreadSpec& spec, const ThreadHooks& hooks = {});
 
-  // blocked -> runnable or (soon) on_core. Nothing happens to a thread that is awake, or has ended.
+  // Makes a blocked thread runnable, and soon on_core. No effect on a thread that is awake or has ended.
   void wake(SimThread* thread);
-  // -> blocked: it gives its core up.
+  // Makes the thread blocked; it leaves its core.
   void block(SimThread* thread);
-  // -> ended, for good: a worker that was killed.
+  // Ends the thread for good: a worker that was killed.
   void end(SimThread* thread);
-  // SIGSTOP and SIGCONT: a paused thread gets no core, and keeps its wake-ups.
+  // As SIGSTOP and SIGCONT do: a paused thread gets no core, and is runnable after resume() if it was woken
+  // meanwhile.
   void pause(SimThread* thread);
   void resume(SimThread* thread);
 
   [[nodiscard]] CpuUsage usage() const;
   void reset_usage();
-  // CPU time of one thread since the books were reset.
+  // CPU time of a thread since the last reset of the accounting.
   [[nodiscard]] Nanos cpu_time(const SimThread* thread) const {
     return thread->cpu_ns_ + (thread->is_on_core() ? counted(thread->on_core_since_) : 0);
   }
   [[nodiscard]] const CpuProfile& profile() const { return cpu_; }
-  // Events that this node's scheduling has made so far: ticks, and dispatches after a switch.
+  // Number of events that the scheduling of this node has caused so far: ticks, and dispatches after a
+  // switch.
   [[nodiscard]] std::uint64_t scheduling_events() const { return scheduling_events_; }
   [[nodiscard]] EventQueue& queue() { return queue_; }
 
  private:
-  struct Core : Event {  // the event ends the switch that is under way
+  struct Core : Event {  // as an event, it ends the switch in progress
     NodeCpu* cpu = nullptr;
     std::uint32_t index = 0;
-    SimThread* running = nullptr;  // on_core; null while idle or switching
-    SimThread* next = nullptr;     // chosen; on_core when the switch is over
-    SimThread* last = nullptr;     // ran last: coming back to it costs no switch
+    SimThread* running = nullptr;  // the thread that is on_core; null while the core is idle or switching
+    SimThread* next = nullptr;     // the chosen thread, which is on_core when the switch has ended
+    SimThread* last = nullptr;     // the thread that ran last; switching back to it costs nothing
     bool is_idle = true;           // neither running nor switching
     bool is_switching = false;
-    bool needs_pick = false;  // the choice is to be made anew when the switch is over
-    Nanos since = 0;          // of the present state: idle, switching or running
+    bool needs_pick = false;  // the next thread has to be chosen anew when the switch has ended
+    Nanos since = 0;          // when the present state (idle, switching, running) began
   };
   struct Tick : Event {
     NodeCpu* cpu = nullptr;
@@ -161,7 +166,7 @@ class NodeCpu {
 
   struct Package {
     std::uint32_t idle_cores = 0;
-    Nanos since = 0;  // of its state: all its cores idle, or not
+    Nanos since = 0;  // when the present state (all cores idle, or not) began
   };
 
   static SimThread* thread_of(SchedEntity* entity) { return static_cast<SimThread*>(entity); }
@@ -176,10 +181,11 @@ class NodeCpu {
   void put_on(Core& core, SimThread* thread);
   void take_off(Core& core);
   void take_moved(Core& core, const std::vector<Scheduler::Moved>& moved);
-  // Books: cpu_usage.cc.
+  // Accounting (cpu_usage.cc).
   void enter_idle(Core& core);
   Nanos leave_idle(Core& core);
-  [[nodiscard]] std::size_t idle_state(Nanos idle) const;  // idle_states: too short for any
+  // index of the idle state for an idle period of this length; idle_states if it is too short for any
+  [[nodiscard]] std::size_t idle_state(Nanos idle) const;
   [[nodiscard]] Nanos counted(Nanos since) const {
     return queue_.now() - (since > books_since_ ? since : books_since_);
   }
@@ -198,7 +204,7 @@ class NodeCpu {
   Tick tick_;
   Nanos tick_phase_ = 0;
   std::vector<Package> packages_;
-  CpuUsage books_;  // since books_since_, without the states that still last
+  CpuUsage books_;  // accounting since books_since_, without the states that have not ended yet
   Nanos books_since_ = 0;
   std::uint64_t migrations_before_ = 0;
   std::uint64_t scheduling_events_ = 0;

@@ -1,6 +1,6 @@
-// What the simulator knows of a node's processor, its kernel's scheduler and its power draw: a part of
-// the hardware profile (hardware.h). The YAML files in experiments/hardware give each constant its
-// source; the defaults here are the machine of Nessie 2017, section 6 (two E5-2620 v2, Linux 3.13).
+// The constants of a node's processor, its kernel's scheduler and its power draw: a part of the hardware
+// profile (hardware.h). The YAML files in experiments/hardware give each constant its source; the defaults
+// here describe the machine of Nessie 2017, section 6 (two E5-2620 v2, Linux 3.13).
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@ namespace loch::fabric::sim {
 struct CpuProfile {
   std::uint32_t cores = 1, sockets = 1;  // cores of the node, at most 64, numbered socket by socket
   double post_ns = 0;                    // building one work request
-  double post_recv_ns = 0;               // building one RECV work request, and saying so
-  double doorbell_ns = 0;                // ringing it: one uncached store
+  double post_recv_ns = 0;               // building one RECV work request and ringing its doorbell
+  double doorbell_ns = 0;                // ringing a doorbell: one uncached store
   double write_combine_ns = 0;           // each 64-byte line written through MMIO
-  double poll_ns = 0;                    // from a completion or word in memory to the code that polls for it
-  double completion_ns = 0;              // handling one completion
+  double poll_ns = 0;        // from a completion or word in memory until the polling code has seen it
+  double completion_ns = 0;  // handling one completion
   double hash_fixed_ns = 0, hash_byte_ns = 0;
   double compare_fixed_ns = 0, compare_byte_ns = 0;
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
-  double memory_ns = 0;             // a random access to memory that nothing prefetched
-  double line_ns = 0;               // to get a cache line that another core has changed
-  double operation_ns = 0;          // a store operation's own bookkeeping
-  double background_hash_ns = 500;  // SHA-256 of a small buffer: what a background worker does all day
+  double memory_ns = 0;     // a random access to memory that nothing prefetched
+  double line_ns = 0;       // fetching a cache line that another core has changed
+  double operation_ns = 0;  // fixed part of one store operation
+  // SHA-256 of a small buffer, which a background worker computes all the time
+  double background_hash_ns = 500;
 };
 
 // A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the
@@ -34,16 +35,21 @@ struct CpuProfile {
 // of threads (so one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only
 // one that is a slice ahead (experiments/hardware/connectx6-100g.yaml).
 struct SchedulerProfile {
-  double tick_ms = 4;                 // slices end on ticks only
-  double latency_ms = 24;             // period in which each runnable thread runs once
-  double minimum_granularity_ms = 3;  // least slice: the period grows when latency / this run
-  double wakeup_granularity_ms = 4;   // lead of the running thread at which a waking one preempts it
-  double sleeper_credit_ms = 12;      // how far behind the others a thread that slept is placed at most
-  double migration_cost_ms = 0.5;     // a thread that ran within this is hot: not worth moving
-  double imbalance_percent = 125;     // the busier group's load over the puller's, to pull while busy
-  double balance_idle_ms = 1, balance_idle_most_ms = 4;  // between an idle core's balancings: from, to
-  double balance_busy_ms = 64;     // the same for a busy core, from; it grows by the same factor
-  double max_pull = 32;            // threads looked at by one balancing at most
+  double tick_ms = 4;      // slices end on ticks only
+  double latency_ms = 24;  // target period in which each runnable thread runs once
+  // shortest slice; the period becomes longer if latency / threads is below it
+  double minimum_granularity_ms = 3;
+  // a waking thread preempts the running one if that one leads by more than this
+  double wakeup_granularity_ms = 4;
+  double sleeper_credit_ms = 12;   // how far behind the others, at most, a thread that slept is placed
+  double migration_cost_ms = 0.5;  // a thread that ran within this time has a warm cache and is not moved
+  // a busy core pulls threads if the other group's load exceeds its own by this factor
+  double imbalance_percent = 125;
+  // first and longest interval between the balancings of an idle core
+  double balance_idle_ms = 1, balance_idle_most_ms = 4;
+  // first interval between the balancings of a busy core, which grows by the same factor
+  double balance_busy_ms = 64;
+  double max_pull = 32;            // most threads that one balancing examines
   double wakeup_us = 0;            // from the wake-up to the first instruction on an idle core, beyond
                                    // leaving its idle state (PowerProfile)
   double context_switch_us = 1.5;  // from one thread to another on a core
@@ -61,14 +67,14 @@ constexpr std::uint32_t idle_states = 4;
 // Watts of a node. Only two numbers of a machine are measured, idle and fully loaded; core_busy_w is
 // what the other constants leave of their difference, divided by the cores.
 struct PowerProfile {
-  double idle_w = 0;              // the whole node, nothing running, NIC up
-  double core_busy_w = 0;         // each core that polls or computes, above its deepest sleep
-  double core_wake_j = 0;         // energy of one wake-up beyond that of leaving the idle state
-  double package_active_w = 0;    // uncore of each socket while any of its cores is awake
-  double package_sleep_us = 100;  // all cores idle this long before their package sleeps
-  double nic_byte_nj = 0;         // each byte on the wire, sent or received
-  double nic_busy_w = 0;          // the NIC at its full rate, above idle
-  // C1, C1E, C3, C6: the kernel's intel_idle has them for Ivy Bridge-EP.
+  double idle_w = 0;              // the whole node with no thread running and the NIC up
+  double core_busy_w = 0;         // each core that polls or computes, above a core in its deepest idle state
+  double core_wake_j = 0;         // energy of one wake-up, beyond that of leaving the idle state
+  double package_active_w = 0;    // the uncore of each socket while any of its cores is awake
+  double package_sleep_us = 100;  // idle time of all cores of a package after which the package sleeps
+  double nic_byte_nj = 0;         // energy of each byte on the wire, sent or received
+  double nic_busy_w = 0;          // the NIC at its full rate, above its idle draw
+  // C1, C1E, C3, C6, as in the kernel's intel_idle table for Ivy Bridge-EP
   IdleState idle[idle_states] = {{1, 1, 0.45}, {80, 10, 0.3}, {156, 59, 0.1}, {300, 82, 0}};
 };
 

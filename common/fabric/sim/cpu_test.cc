@@ -1,4 +1,4 @@
-// The simulated cores: scheduling by the rules of Linux 3.13, callbacks, books.
+// Tests the simulated cores: scheduling by the rules of Linux 3.13, callbacks, accounting.
 #include "common/fabric/sim/cpu.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ CpuProfile one_core_only() {
   return cpu;
 }
 
-// A thread that keeps a diary.
+// A thread that records when it was on which core.
 struct Diary {
   struct Stay {
     Nanos from = 0, to = -1;
@@ -63,7 +63,7 @@ class Node {
                        {Diary::on, Diary::off, &diary});
     return diary;
   }
-  // A thread that does nothing but poll.
+  // Adds a thread that polls all the time.
   Diary& poller(CoreSet allowed, ThreadRole role = ThreadRole::client) {
     Diary& diary = add("poller " + std::to_string(diaries_.size()), allowed, role);
     cpu.wake(diary.thread);
@@ -117,7 +117,7 @@ TEST(NodeCpu, TwoPollersOnACoreTakeTurnsOf12To16Ms) {
 }
 
 TEST(NodeCpu, ModernSlicesAreShorter) {
-  SchedulerProfile modern;  // of a kernel 6.6, as cpu_profile.h explains
+  SchedulerProfile modern;  // a scheduler of kernel 6.6, as cpu_profile.h explains
   modern.latency_ms = 3;
   modern.wakeup_granularity_ms = 3;
   modern.sleeper_credit_ms = 0;
@@ -150,7 +150,7 @@ TEST(NodeCpu, WeightsShareTheCore) {
               3, 0.2);
 }
 
-// 13 equal pollers on 12 cores: at every moment one pair shares, and it stays a pair for long.
+// 13 equal pollers on 12 cores: at every moment two of them share a core, and the pair seldom changes.
 TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
   Node node(twelve_cores());
   std::vector<Diary*> pollers;
@@ -183,7 +183,8 @@ TEST(NodeCpu, AnUnpinnedBackgroundWorkerSharesWithOnePinnedPollerAtATime) {
   EXPECT_NEAR(usage.role_fraction(ThreadRole::background), background_share, 1e-9);
   EXPECT_NEAR(usage.role_fraction(ThreadRole::server), (12 - background_share) / 12, 0.01);
   EXPECT_NEAR(usage.background_hashes, static_cast<double>(node.time(background)) / 500, 2);
-  for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 4 * s);  // pinned ones lose half at most
+  // a pinned poller loses at most half of its core
+  for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 4 * s);
   for (const Diary* poller : pollers) {
     for (const auto& stay : poller->stays) ASSERT_EQ(stay.core, poller->stays.front().core);
   }
@@ -199,7 +200,7 @@ TEST(NodeCpu, BackgroundWorkersTakeFreeCoresFirst) {
   EXPECT_GT(node.cpu.usage().role_fraction(ThreadRole::background), 0.98);
 }
 
-// As fork does: where all cores are loaded alike, a new thread stays with its parent.
+// As fork does: if all cores are equally loaded, a new thread stays on its parent's core.
 TEST(NodeCpu, ANewThreadStaysOnItsParentsCoreWhereAllAreAlike) {
   for (const std::uint32_t parent : {3U, 7U}) {
     Node node(twelve_cores());
@@ -212,7 +213,7 @@ TEST(NodeCpu, ANewThreadStaysOnItsParentsCoreWhereAllAreAlike) {
   }
 }
 
-// Background workers that start packed on one socket spread out over both.
+// Background workers that start on one socket spread over both sockets.
 TEST(NodeCpu, ANewThreadStaysOnItsParentsSocketUnlessTheOtherIsLessLoaded) {
   for (const std::uint32_t parent : {0U, 5U, 6U, 11U}) {
     Node node(twelve_cores());
@@ -233,7 +234,7 @@ TEST(NodeCpu, BalancingFillsIdleCoresOfBothSockets) {
   node.run_to(1 * ms);
   for (int i = 0; i < 12; ++i) node.add("hog", all_cores, ThreadRole::background, true);
   node.run_to(100 * ms);
-  for (Diary* diary : parked) node.cpu.block(diary->thread);  // socket 1 empties
+  for (Diary* diary : parked) node.cpu.block(diary->thread);  // leaves the cores of socket 1 idle
   node.cpu.reset_usage();
   node.run_to(2 * s);
   EXPECT_GT(node.cpu.usage().busy_fraction(), 0.99);
@@ -245,7 +246,7 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   Diary& background = node.add("hog", one_core(0), ThreadRole::background, true);
   Diary& sleeper = node.add("sleeper", one_core(0));
   node.run_to(100 * ms);
-  node.cpu.wake(sleeper.thread);  // the sleeper never ran: a new thread waits one slice
+  node.cpu.wake(sleeper.thread);  // the sleeper never ran before: a new thread waits one slice
   node.run_to(200 * ms);
   ASSERT_TRUE(sleeper.stays.size() >= 1);
   while (!sleeper.thread->is_on_core()) node.run_to(node.queue.now() + ms);
@@ -253,12 +254,14 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   node.run_to(node.queue.now() + 100 * ms);
   const std::size_t before = sleeper.stays.size();
   const Nanos woken = node.queue.now();
-  node.cpu.wake(sleeper.thread);  // the background worker leads by more than 4 ms
+  // the background worker leads by more than 4 ms, so that the sleeper preempts it
+  node.cpu.wake(sleeper.thread);
   EXPECT_EQ(background.stays.back().to, woken);
   node.run_to(woken + 10 * us);
   ASSERT_EQ(sleeper.stays.size(), before + 1);
   EXPECT_EQ(sleeper.stays.back().from, woken + 1'500);  // one context switch
-  // It sleeps for a moment and wakes again: by now it is not 4 ms behind any more once it ran 9 ms.
+  // The sleeper blocks briefly and wakes again: after running 9 ms it is less than 4 ms behind, and does not
+  // preempt.
   node.run_to(woken + 9 * ms);
   node.cpu.block(sleeper.thread);
   node.run_to(node.queue.now() + 100 * us);
@@ -311,7 +314,7 @@ TEST(NodeCpu, PausedThreadsGetNoCoreAndLoseNothing) {
 TEST(NodeCpu, EndedThreadsLeaveAtAnyMoment) {
   Node node(one_core_only());
   Diary& a = node.poller(one_core(0));
-  node.cpu.end(a.thread);  // during the switch to it
+  node.cpu.end(a.thread);  // ends the thread during the switch to it
   node.run_to(ms);
   EXPECT_TRUE(a.stays.empty());
   EXPECT_EQ(node.cpu.usage().busy_fraction() > 0.01, false);
@@ -327,7 +330,8 @@ TEST(NodeCpu, EndedThreadsLeaveAtAnyMoment) {
   EXPECT_EQ(running.thread->state(), ThreadState::ended);
   const std::uint64_t events = node.cpu.scheduling_events();
   node.run_to(10 * s);
-  EXPECT_LE(node.cpu.scheduling_events(), events + 1);  // alone again: ticks have stopped
+  // one thread is left on the core, and ticks have stopped
+  EXPECT_LE(node.cpu.scheduling_events(), events + 1);
 }
 
 TEST(NodeCpu, BooksCanBeReset) {
@@ -376,8 +380,8 @@ TEST(NodeCpu, TheSeedDecidesEverything) {
   EXPECT_NE(fingerprint(1), fingerprint(2));
 }
 
-// Books add up under random behaviour: every core's time is busy or idle, no thread gets more than the
-// time there is, and threads run only where they may.
+// Random wake-ups and blocks: the time of every core is either busy or idle, the threads' times do not exceed
+// it, and threads run only on allowed cores.
 TEST(NodeCpu, RandomLife) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Rng rng(seed, "life");

@@ -1,4 +1,4 @@
-// What NodeCpu writes down: busy and idle time, idle states, packages.
+// NodeCpu's accounting: busy and idle time, idle states, packages.
 #include <algorithm>
 
 #include "common/base/check.h"
@@ -23,7 +23,7 @@ void NodeCpu::enter_idle(Core& core) {
   }
 }
 
-// Returns how long the core takes to leave the idle state that it is in by now.
+// Ends the core's idle period; returns the ns that leaving its idle state takes.
 Nanos NodeCpu::leave_idle(Core& core) {
   book_idle(books_, core);
   ++books_.wake_ups;
@@ -41,7 +41,7 @@ void NodeCpu::book_idle(CpuUsage& books, const Core& core) const {
   (state == idle_states ? books.idle_shallow_ns : books.idle_ns[state]) += counted(core.since);
 }
 
-// A package sleeps once all its cores have been idle for a while.
+// Accounts a period of a package. A package sleeps after all its cores have been idle for a while.
 void NodeCpu::book_package(CpuUsage& books, const Package& package, bool was_idle) const {
   Nanos awake = counted(package.since);
   if (was_idle) {

@@ -1,5 +1,5 @@
-// One event of the simulation: an intrusive node, so that nothing is allocated to schedule it. It
-// lives in a request's, a worker's or an awaiter's own storage and is in the queue at most once.
+// An event of the simulation: an intrusive list node, so that scheduling it allocates nothing. It is a member
+// of a request, a worker or an awaiter, and is in the queue at most once.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace loch::fabric::sim {
 
 struct Event {
   Nanos at = 0;             // virtual time, set by the queue
-  std::uint64_t order = 0;  // among events of one instant: lowest first; set by the queue
-  Event* next = nullptr;    // the queue's own
+  std::uint64_t order = 0;  // order among events of one instant, lowest first; set by the queue
+  Event* next = nullptr;    // for the queue's lists
   void (*fire)(Event* self) = nullptr;
-  // Addresses that the handler will read, or null: prefetched when the event is near.
+  // Addresses that the handler will read, or null; they are prefetched when the event is due soon.
   const void* needs[2] = {};
 };
 

@@ -1,4 +1,4 @@
-// Inserts into and opens the buckets of the event queue.
+// Inserts events into the buckets of the event queue, and opens buckets.
 #include "common/fabric/sim/event_queue.h"
 
 namespace loch::fabric::sim {
@@ -9,7 +9,8 @@ void EventQueue::refuse(Nanos at) const {
 }
 
 namespace {
-// The event comes within the next 256 ns of virtual time: its own next lines, and what it needs.
+// Prefetches the remaining cache lines of an event that is due within 256 ns of virtual time, and the memory
+// that its handler will read.
 void prefetch(const Event& event) {
   prefetch_line(&event, 64);
   prefetch_line(&event, 128);
@@ -20,8 +21,8 @@ void prefetch(const Event& event) {
 }
 }  // namespace
 
-// Moves the base to the start of the first slot in use, which is above level 0, and files its events in
-// lower levels, in their order.
+// Moves the base to the start of the first slot in use, which is at a level above 0, and files its events in
+// lower levels, keeping their order.
 void EventQueue::open_first() {
   const auto [level, slot] = first_place();
   Event* const tail = tails_[level][slot];

@@ -26,7 +26,7 @@
 
 namespace loch::fabric::sim {
 
-// Brings the line at `bytes` behind `from` into the cache; nothing where there is nothing.
+// Prefetches the cache line at `bytes` behind `from`; no effect if `from` is null.
 inline void prefetch_line(const void* from, std::size_t bytes) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes));
 }
@@ -37,15 +37,15 @@ class EventQueue {
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
-  // From now on simultaneous events are popped in random order: for tests, which must not depend on
-  // the order of pushing. Only while the queue is empty.
+  // From now on simultaneous events are popped in random order, for tests of code that must not depend on the
+  // order of pushing. To be called while the queue is empty.
   void randomize_ties(std::uint64_t seed) {
     LOCH_CHECK(empty(), "the tie rule is chosen before the first push");
     ties_ = Rng(seed, "ties");
     is_random_ = true;
   }
 
-  // Files the event for `at` (>= now()); sets its `at` and `order`. It must not be in a queue.
+  // Schedules the event for `at` (>= now()), and sets its `at` and `order`. The event must not be in a queue.
   void push(Event* event, Nanos at) {
     if (at < now_) [[unlikely]]
       refuse(at);
@@ -55,7 +55,7 @@ class EventQueue {
     file(event);
   }
 
-  // Takes the earliest event and moves now() to its time; null when there is none.
+  // Removes and returns the earliest event, and moves now() to its time; null if the queue is empty.
   [[nodiscard]] Event* pop() {
     while (words_[0] == 0) {
       if (levels_in_use_ == 0) return nullptr;
@@ -64,8 +64,8 @@ class EventQueue {
     return take();
   }
 
-  // pop(), if the earliest event is not later than `limit`; else null, and now() is `limit`
-  // (>= now()).
+  // As pop(), if the earliest event is not later than `limit`; otherwise returns null, and now() becomes
+  // `limit` (>= now()).
   [[nodiscard]] Event* pop_until(Nanos limit) {
     while (levels_in_use_ != 0) {
       const Place first = first_place();
@@ -79,7 +79,7 @@ class EventQueue {
 
   [[nodiscard]] bool empty() const { return levels_in_use_ == 0; }
   [[nodiscard]] std::size_t size() const { return pushed_ - popped_; }
-  // Time of the last event popped, or the last limit reached.
+  // Time of the last event that was popped, or the last limit that was reached.
   [[nodiscard]] Nanos now() const { return now_; }
   // Events popped so far.
   [[nodiscard]] std::uint64_t popped() const { return popped_; }
@@ -91,7 +91,7 @@ class EventQueue {
     unsigned level, slot;
   };
 
-  // Files an event without a branch on its level or slot, which could not be predicted.
+  // Files an event without a conditional branch on its level or slot, which the processor could not predict.
   void file(Event* event) {
     const auto at = static_cast<std::uint64_t>(event->at);
     const unsigned level = static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1)) / 8;
@@ -116,8 +116,8 @@ class EventQueue {
     levels_in_use_ &= ~(static_cast<std::uint32_t>(words_[level] == 0) << level);
   }
 
-  // A slot is a circular list, known by its tail: the head is tail->next. A single event is its own
-  // predecessor.
+  // Appends an event to a slot: a circular list known by its tail, so that the head is tail->next and a
+  // single event is its own predecessor.
   static void append(Event** tail, Event* event) {
     event->next = event;
     Event* const before = *tail != nullptr ? *tail : event;
@@ -126,7 +126,7 @@ class EventQueue {
     *tail = event;
   }
 
-  // The earliest event: level 0 is not empty.
+  // Removes the earliest event; level 0 must not be empty.
   [[nodiscard]] Event* take() {
     const unsigned slot = first_slot(0);
     Event* const tail = tails_[0][slot];
@@ -145,7 +145,7 @@ class EventQueue {
     const auto word = static_cast<unsigned>(std::countr_zero(words_[level]));
     return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[level][word]));
   }
-  // The first slot of the lowest level in use.
+  // The first slot in use of the lowest level in use.
   [[nodiscard]] Place first_place() const {
     const auto level = static_cast<unsigned>(std::countr_zero(levels_in_use_));
     return {level, first_slot(level)};
@@ -160,12 +160,12 @@ class EventQueue {
   void open_first();
   static void insert_by_order(Event** tail, Event* event);
 
-  std::uint64_t base_ = 0;  // events are filed by how they differ from this; never after now_
+  std::uint64_t base_ = 0;  // base of the wheel: events are filed by their difference from it; at most now_
   Nanos now_ = 0;
   std::uint64_t pushed_ = 0, popped_ = 0;
   std::uint32_t levels_in_use_ = 0;
   bool is_random_ = false;
-  std::uint32_t words_[levels] = {};  // which words of `occupied_` are not 0
+  std::uint32_t words_[levels] = {};  // bit i of a level: word i of the level's `occupied_` is not 0
   std::uint64_t occupied_[levels][words] = {};
   Event* tails_[levels][slots] = {};
   Rng ties_;

@@ -23,7 +23,7 @@
 namespace loch::fabric::sim {
 namespace {
 
-// Random spans, drawn beforehand: the queue is measured, not the generator.
+// Random spans, drawn beforehand, so that the generator is not measured.
 class Spans {
  public:
   Spans() : spans_(1 << 14) {
@@ -37,7 +37,7 @@ class Spans {
   std::size_t at_ = 0;
 };
 
-class BinaryHeap {  // std::priority_queue
+class BinaryHeap {  // the heap of std::priority_queue
  public:
   void push(Event* event, Nanos at) {
     event->at = at;
@@ -64,7 +64,7 @@ class BinaryHeap {  // std::priority_queue
   Nanos now_ = 0;
 };
 
-class QuadHeap {  // 4-ary, keys beside the pointers
+class QuadHeap {  // a 4-ary heap with keys stored next to the pointers
  public:
   void push(Event* event, Nanos at) {
     event->at = at;
@@ -135,7 +135,7 @@ BENCHMARK(churn<EventQueue>)->Arg(100)->Arg(1000)->Arg(10'000);
 BENCHMARK(churn<QuadHeap>)->Arg(100)->Arg(1000)->Arg(10'000);
 BENCHMARK(churn<BinaryHeap>)->Arg(100)->Arg(1000)->Arg(10'000);
 
-// The event that resumes a coroutine; it lives in the awaiter, in the frame.
+// An event that resumes a coroutine; it is a member of the awaiter, in the coroutine's frame.
 struct Delay : Event {
   Delay(EventQueue& q, Nanos s) : queue(q), span(s) {}
   bool await_ready() const noexcept { return false; }

@@ -1,4 +1,4 @@
-// The event queue against a sorted reference.
+// Tests the event queue against a sorted list.
 #include "common/fabric/sim/event_queue.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(EventQueue, TimeZeroAndTheEndOfTime) {
   EXPECT_EQ(queue.popped(), 4u);
 }
 
-// Events of one instant come out as they were pushed, however far ahead each push was made.
+// Events of one instant are popped in the order of pushing, however far ahead each was pushed.
 TEST(EventQueue, EqualTimesKeepTheOrderOfPushing) {
   constexpr Nanos meeting = 123'456'789;
   EventQueue queue;
@@ -63,7 +63,7 @@ TEST(EventQueue, EqualTimesKeepTheOrderOfPushing) {
     ++pushed;
   };
   add();
-  // Come nearer by ever smaller steps, so that every level of the wheel is crossed.
+  // Pushes events from ever smaller distances, so that every level of the wheel is used.
   for (Nanos left = meeting; left > 1; left /= 2) {
     queue.push(&step, meeting - left / 2);
     add();
@@ -98,12 +98,12 @@ TEST(EventQueue, PopUntilStopsAtItsLimit) {
   EXPECT_EQ(queue.now(), 69'999);
   EXPECT_EQ(queue.pop_until(70'000), &near);
   EXPECT_EQ(queue.pop_until(70'299), nullptr);
-  queue.push(&near, 70'299);  // now() itself, although a later slot was looked into
+  queue.push(&near, 70'299);  // now() itself, although the queue has looked into a later slot
   EXPECT_EQ(queue.pop_until(70'299), &near);
   EXPECT_EQ(queue.pop_until(last_instant), &far);
 }
 
-// Spans that stress different levels.
+// A random span, from ranges that use different levels of the wheel.
 Nanos random_span(Rng& rng) {
   switch (rng.below(8)) {
     case 0:
@@ -126,7 +126,7 @@ Nanos random_span(Rng& rng) {
 }
 
 struct Reference {
-  std::set<std::pair<std::pair<Nanos, int>, Marked*>> pending;  // by (time, order of pushing)
+  std::set<std::pair<std::pair<Nanos, int>, Marked*>> pending;  // events by (time, order of pushing)
 };
 
 void interleave(std::uint64_t seed, bool uses_limits) {
@@ -157,7 +157,7 @@ void interleave(std::uint64_t seed, bool uses_limits) {
     const auto first = reference.pending.begin();
     if (first == reference.pending.end() || first->first.first > limit) {
       ASSERT_EQ(got, nullptr) << "step " << step;
-      if (uses_limits && limit == last_instant) return;  // the end of time: nothing can follow
+      if (uses_limits && limit == last_instant) return;  // the largest time: no event can follow
       continue;
     }
     ASSERT_EQ(got, first->second) << "step " << step;
@@ -196,7 +196,7 @@ TEST(EventQueue, TiesMayBeRandomBySeed) {
     const std::vector<int> order = tied_order(seed);
     EXPECT_EQ(order, tied_order(seed));
     std::vector<int> sorted = order;
-    // Events still come in the order of their times: the first 25 are those of the first instant.
+    // Events are still popped in the order of their times: the first 25 are those of the first instant.
     std::sort(sorted.begin(), sorted.begin() + 25);
     std::sort(sorted.begin() + 25, sorted.end());
     for (int i = 0; i < 50; ++i) ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i);
@@ -204,7 +204,7 @@ TEST(EventQueue, TiesMayBeRandomBySeed) {
     ++first_counts[order.front()];
   }
   EXPECT_EQ(orders.size(), 200u);
-  EXPECT_GT(first_counts.size(), 20u);  // any of the 25 may come first
+  EXPECT_GT(first_counts.size(), 20u);  // among the 25, any event may be first
 }
 
 }  // namespace

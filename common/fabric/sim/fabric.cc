@@ -21,7 +21,7 @@ Capabilities capabilities_of(const HardwareProfile& hardware, const SimFaults& f
   can.fabric = "sim";
   can.device = hardware.name;
   can.atomic_scope = AtomicScope::nic;
-  can.untorn_bytes = 64;  // a cache line is never torn
+  can.untorn_bytes = 64;  // the simulation never tears a cache line
   const bool is_torn = faults.torn_read > 0 || faults.torn_write > 0 || faults.torn_landing > 0;
   can.in_order_placement = hardware.nic.is_in_order_placement && !is_torn;
   can.max_rd_atomic = hardware.nic.max_rd_atomic;
@@ -62,7 +62,7 @@ class SimFabric final : public Fabric {
     LOCH_TRY(check_node(spec.node));
     SimNode& home = *sim_.nodes[spec.node];
     const bool is_taken = spec.index < home.workers.size() && home.workers[spec.index] != nullptr;
-    // Of a node that is back, a worker takes the place of the dead one.
+    // On a node that has restarted, the new worker takes the place of the dead one with this index.
     const bool is_reborn =
         is_taken && home.is_up && home.incarnation > 1 && home.workers[spec.index]->is_dead();
     if (is_taken && !is_reborn) {
@@ -84,8 +84,8 @@ class SimFabric final : public Fabric {
 
   Result<> exchange(Nanos) override {
     for (auto& worker : sim_.workers) worker->connect_all();
-    // A connection's queue pair is made at its first request, out of these; where each worker talks to
-    // each node there is nothing left to allocate once it runs.
+    // Queue pairs are made at the first request of a connection, from this many preallocated ones. If each
+    // worker talks to each node, nothing is allocated during the run.
     constexpr std::size_t most_ahead = 1 << 16;
     sim_.queue_pairs.reserve(std::min(sim_.workers.size() * sim_.nodes.size(), most_ahead));
     if (sim_.config.trace != nullptr) name_tracks(sim_);
@@ -216,7 +216,7 @@ void SimFabric::add_background_workers() {
 
 RunEnd SimFabric::run_events() {
   if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();
-  // Memory at rest holds all that was acknowledged.
+  // Waits until every acknowledged WRITE is in memory.
   while (sim_.live_tasks > 0 || sim_.late_writes > 0) {
     if (is_interrupted_.load(std::memory_order_relaxed) && !sim_.stopping) sim_.begin_stopping();
     const Nanos deadline = sim_.config.deadline;

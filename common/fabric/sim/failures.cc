@@ -8,12 +8,13 @@
 namespace loch::fabric::sim {
 namespace {
 
-// One failure to come, and afterwards its end. Owned by itself: made while setting up, or when the
-// one before it strikes; there are few.
+// One coming failure, and afterwards its end. It deletes itself. Made during set-up, or when the preceding
+// failure strikes; there are few.
 struct FailureEvent : Event {
   Simulation* sim = nullptr;
   ScheduledFault fault;
-  double rate = 0;  // > 0: drawn; the next one is drawn when this one strikes
+  // failures per second, drawn at random; the next one is drawn when this one strikes. 0: it strikes once
+  double rate = 0;
   bool is_end = false;
 };
 
@@ -78,10 +79,10 @@ void finish(Simulation& sim, const ScheduledFault& fault) {
   SimNode& node = *sim.nodes[fault.node];
   if (fault.kind == Kind::pause && node.is_up) pause_workers(node, false);
   if (fault.kind == Kind::crash && !node.is_up) {
-    node.is_up = true;  // fresh memory, fresh rkeys, no workers
+    node.is_up = true;  // the node has fresh memory, fresh rkeys and no workers
     ++node.incarnation;
     for (auto& region : node.regions) region->rkey = sim.make_rkey(node, region->id());
-    // The restarted node's NIC has lost the requests of its former workers.
+    // The NIC of the restarted node has lost the requests of the node's former workers.
     for (SimWorker* worker : node.workers) {
       if (worker != nullptr) worker->fence();
     }
@@ -89,7 +90,7 @@ void finish(Simulation& sim, const ScheduledFault& fault) {
   }
 }
 
-// Draws the next failure of a kind: which node (and worker), when, how long.
+// Draws the next failure of a kind: its node (and worker), instant and duration.
 void draw(Simulation& sim, Kind kind, double rate) {
   ScheduledFault fault;
   fault.kind = kind;

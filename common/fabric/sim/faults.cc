@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t faults_bytes_max = 1 << 20;
 
-// Where the values of a file go; names, types and ranges are those of fault_keys().
+// Where the value of a key is stored; names, types and ranges are in fault_keys().
 struct FaultField {
   std::string_view key;
   std::variant<double SimFaults::*, Nanos SimFaults::*, bool SimFaults::*, std::uint32_t SimFaults::*> member;
@@ -72,7 +72,7 @@ constexpr std::string_view scheduled_shape =
     "{kind: crash|pause|nic_stall|cut|kill|one_way|lossy|no_buffers|clock_step, node: N, at: TIME, span: "
     "TIME, worker: N, peer: N, chance: P, step: TIME}";
 
-// Decimal digits alone: no hexadecimal number, and no blank before it.
+// Parses a number of decimal digits only: no hexadecimal number, no leading blank.
 Result<double> number(const YAML::Node& node, const std::string& path, const std::string& key,
                       const char* expected, double most) {
   const std::string text = node.IsScalar() ? node.Scalar() : "";
@@ -206,7 +206,8 @@ Result<SimFaults> parse_faults(const std::string& text, const std::string& path)
 
 SimFaults swarm(Rng& rng) {
   SimFaults faults;
-  // Every random number is drawn even where its fault is off, so that one choice does not shift the others.
+  // A random number is drawn even for a fault that is off, so that one choice does not change the draws after
+  // it.
   const auto maybe = [&rng](double exists, double most) {
     const bool is_on = rng.chance(exists);
     const double rate = most * rng.uniform() * rng.uniform();

@@ -1,5 +1,5 @@
-// What the simulator can do to a protocol: each weak behaviour of the contract (fabric.h, rules 1
-// to 7) and each failure is one named option, off by default. A YAML file sets them by these names.
+// The faults that the simulator can inject: each weak behaviour that the fabric contract allows (fabric.h,
+// rules 1 to 7) and each failure is one named option, off by default. A YAML file sets them by these names.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,39 @@
 
 namespace loch::fabric::sim {
 
-// Something that happens to a node (or a worker of it) at an instant of virtual time.
+// An event that befalls a node, or one of its workers, at a fixed instant of virtual time.
 struct ScheduledFault {
   enum class Kind : std::uint8_t {
-    crash,       // the node loses memory, rkeys and workers; back after `span` with fresh memory, if > 0
-    pause,       // the node's workers do not run for `span`; its NIC goes on
-    nic_stall,   // the node's NIC does nothing for `span`
-    cut,         // the node's link is down for `span` (0: for good)
-    kill,        // one worker dies between two instructions; the node and its memory live on
+    // the node loses memory, rkeys and workers; if `span` > 0, it restarts after `span` with fresh memory
+    crash,
+    pause,       // the node's workers do not run for `span`; its NIC continues
+    nic_stall,   // the node's NIC processes nothing for `span`
+    cut,         // the node's link is down for `span` (0: for ever)
+    kill,        // one worker dies between two instructions; its node and memory stay
     one_way,     // messages from the node to `peer` are lost for `span`; those from `peer` arrive
     lossy,       // each message over the node's link is lost with `chance`, for `span`
     no_buffers,  // SENDs to it find no receive buffer for `span`
-    clock_step,  // the node's clock is off by `step` from now on
+    clock_step,  // the node's clock is changed by `step` from now on
   };
   Kind kind = Kind::pause;
   NodeId node = 0;
-  std::uint16_t worker = 0;  // kill
+  std::uint16_t worker = 0;  // of a kill
   Nanos at = 0, span = 0;
-  NodeId peer = 0;    // one_way
-  double chance = 0;  // lossy
-  Nanos step = 0;     // clock_step
+  NodeId peer = 0;    // of a one_way failure
+  double chance = 0;  // of a lossy link
+  Nanos step = 0;     // of a clock_step
   friend bool operator==(const ScheduledFault&, const ScheduledFault&) = default;
 };
 [[nodiscard]] std::string_view name(ScheduledFault::Kind kind);
 
-// A probability is per message (per poll for jitter), a span the longest that is drawn.
+// Probabilities are per message (per poll for jitter); a span is the longest that is drawn.
 struct SimFaults {
-  // Rule 1: lines fetched or placed at different instants, in permuted order.
+  // Rule 1: the lines of a transfer are fetched or placed at different instants, in random order.
   double torn_read = 0;           // the responder's fetch of a READ
   double torn_write = 0;          // the responder's placement of a WRITE or SEND
   double torn_landing = 0;        // the requester's placement of READ data
-  Nanos torn_span = 2'000;        // within this span
-  std::uint32_t torn_chunks = 8;  // most pieces that a transfer is torn into
+  Nanos torn_span = 2'000;        // span over which the pieces of a torn transfer are spread, at most
+  std::uint32_t torn_chunks = 8;  // most pieces into which a transfer is torn
   // Rule 2: CAS and FAA read and write memory at two instants: CPU stores and WRITEs fall between.
   bool split_atomics = false;
   Nanos split_span = 300;
@@ -55,41 +56,41 @@ struct SimFaults {
   // Rule 4: a WRITE posted after a READ or atomic overtakes it, unless fenced.
   double overtaking_write = 0;
   Nanos overtaking_span = 3'000;
-  // Rule 6.
+  // Rule 6: losses of UC and UD.
   double uc_loss = 0, ud_loss = 0;  // a lost UC WRITE is placed in part half of the time
   double ud_reorder = 0;
   Nanos ud_reorder_span = 20'000;
-  double rc_loss = 0;  // one try of an RC request or its response; the NIC retries
+  double rc_loss = 0;  // one try of an RC request or its response is lost, and the NIC retries
   double rnr = 0;      // a SEND finds no receive buffer at its first try
-  // Time.
-  Nanos clock_skew = 0;               // each node's clock is off by at most this, either way
+  // Clocks and timing.
+  Nanos clock_skew = 0;               // each node's clock differs by at most this in either direction
   double clock_drift_ppm = 0;         // each node's clock drifts from true time by at most this
   Nanos jitter = 0;                   // each poll is late by at most this
   double stragglers = 0;              // a worker is a straggler with this probability: starved of its core,
   Nanos lag = 0;                      // a straggler's polls are late by up to a random share of this
   std::uint32_t first_straggler = 0;  // a node's workers before this one are never stragglers
-  // A worker's core is taken from it in the middle of what it does (an interrupt, another thread): its
-  // computation takes longer by up to so much, and what it writes is half written for as long.
+  // A worker loses its core in the middle of a computation (an interrupt, another thread): the computation
+  // takes longer by up to interrupted_span, and memory that it is writing stays half-written for as long.
   double interrupted = 0;
   Nanos interrupted_span = 5'000;
-  double slow_dma = 0;  // a DMA takes longer
+  double slow_dma = 0;  // probability that a DMA takes longer
   Nanos slow_dma_span = 10'000;
-  // Failures, scheduled and drawn (the drawn ones: mean rate a node and second of virtual time).
+  // Failures: scheduled ones, and drawn ones by their mean rate per node and second of virtual time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
-  Nanos outage_span = 100'000;  // longest drawn pause, stall, cut, time until a restart
-  std::uint32_t kills = 0;      // never more drawn kills and crashes than this
+  Nanos outage_span = 100'000;  // longest drawn pause, stall, cut and time until a restart
+  std::uint32_t kills = 0;      // upper bound of the number of drawn kills and crashes
   Nanos heal_at = 0;            // no fault is drawn after this time (0: never healed)
 
   [[nodiscard]] bool any() const;
 };
 
-// Errors are one line: file, line, key, what was expected.
+// Reads a faults file. An error is one line with file, line, key and what was expected.
 [[nodiscard]] Result<SimFaults> load_faults(const std::string& path);
 // Reads the faults from a text; `path` names it in error messages.
 [[nodiscard]] Result<SimFaults> parse_faults(const std::string& text, const std::string& path);
-// A mixture for one seed: first which behaviours exist at all, then how often. It holds weak memory
-// behaviour, time and losses, pauses, stalls and short cuts; kills and crashes only as the caller sets.
+// Draws a mixture of faults for one seed: first which kinds occur, then how often. It includes weak memory
+// behaviour, clocks, losses, pauses, stalls and short cuts; kills and crashes only if the caller sets them.
 [[nodiscard]] SimFaults swarm(Rng& rng);
 
 }  // namespace loch::fabric::sim

@@ -158,7 +158,7 @@ settings::Setting setting_of(const HardwareField& field) {
   return setting;
 }
 
-// Writes one value to its place, or says what was expected.
+// Stores one value in its variable, or returns an error that says what was expected.
 Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfile* profile,
              const std::string& path) {
   const settings::Setting setting = setting_of(field);
@@ -202,7 +202,7 @@ std::string keys_of(std::string_view section) {
   return text;
 }
 
-// `key: {value: 38, unit: ns, source: "…"}`
+// Reads one constant: `key: {value: 38, unit: ns, source: "…"}`
 Result<> read_constant(const std::string& section, const std::string& key, const YAML::Node& entry,
                        HardwareProfile* profile, const std::string& path) {
   const HardwareField* field = find_field(section, key);

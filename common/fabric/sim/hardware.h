@@ -18,62 +18,68 @@
 
 namespace loch::fabric::sim {
 
-// The NIC. Times of "per request" are the gap of its processing units when nothing misses: the
-// reciprocal of a published peak rate. A gap is how far apart requests are, not how long one takes:
-// that is `pipeline`, once for each pass through the NIC.
+// The NIC. Times per request are gaps of its processing units if no cache misses: the reciprocal of a
+// published peak rate. A gap is the time between two requests; the latency of one is `pipeline`, once for
+// each pass through the NIC.
 struct NicProfile {
-  // Requester side: nanoseconds between requests of one kind, all queue pairs together.
+  // Requester side: gap in ns between requests of one kind, over all queue pairs.
   double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0,
          request_atomic_ns = 0;
-  double request_line_ns = 0;  // more for each 64-byte line of a work request beyond the first
-  double queue_pair_ns = 0;    // one queue pair alone: between work requests that the NIC has to fetch
-  // Side of arrivals: likewise for requests, and for responses (READ data, an ACK, an atomic reply).
+  double request_line_ns = 0;  // added to the gap for each 64-byte line of a work request beyond the first
+  double queue_pair_ns = 0;    // gap between work requests of a single queue pair that the NIC has to fetch
+  // Responder side: gaps between requests of one kind, and between responses (READ data, an ACK, an atomic
+  // reply).
   double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
   double response_ns = 0;
-  double respond_byte_ns = 0;  // more for each byte that a READ fetches, where the units do not overlap it
-  // Additional time of one more DMA: a payload that is fetched, or placed in addition to its completion.
+  // added for each byte that a READ fetches, as far as the units do not overlap the fetch
+  double respond_byte_ns = 0;
+  // Time of an additional DMA, for a payload that is fetched, or placed apart from its completion.
   double payload_ns = 0;
-  std::uint32_t inline_receive_bytes = 0;  // payloads of RECVs that travel in the completion; 0: none do
-  double inline_receive_ns = 0;            // additional time of a RECV with inline payload
-  double pipeline_ns = 0;                  // latency of one pass through the NIC
-  std::uint32_t atomic_buckets = 1;        // locks for atomics, by address; 1: one for the whole NIC
-  double atomic_hold_ns = 0;               // how long a lock is held: one PCIe read and one write
-  std::uint32_t queue_pair_entries = 0;    // contexts of queue pairs that fit in its cache
-  std::uint32_t translation_entries = 0;   // page translations (MTT) that fit
-  std::uint32_t work_request_entries = 0;  // work requests kept until their response
+  // largest RECV payload that travels in the completion; 0: none does
+  std::uint32_t inline_receive_bytes = 0;
+  double inline_receive_ns = 0;  // additional time of a RECV with inline payload
+  double pipeline_ns = 0;        // latency of one pass through the NIC
+  // number of locks for atomics, chosen by address; 1: one lock for the whole NIC
+  std::uint32_t atomic_buckets = 1;
+  double atomic_hold_ns = 0;             // for how long an atomic holds its lock: one PCIe read and one write
+  std::uint32_t queue_pair_entries = 0;  // queue pair contexts that fit in the NIC's cache
+  std::uint32_t translation_entries = 0;   // page translations (MTT entries) that fit in the NIC's cache
+  std::uint32_t work_request_entries = 0;  // work requests that the NIC caches until their response
   std::uint64_t page_bytes = 4096;         // page size of registered memory
-  std::uint32_t outstanding_fetches = 8;   // PCIe reads for cache misses in flight at once
-  std::uint32_t max_rd_atomic = 16;        // READs and atomics outstanding on a queue pair
+  std::uint32_t outstanding_fetches = 8;   // PCIe reads for cache misses that can be outstanding
+  std::uint32_t max_rd_atomic = 16;        // READs and atomics that can be outstanding on a queue pair
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
-  bool is_post_by_mmio = false;       // a lone work request is written through MMIO, not fetched by DMA
+  bool is_post_by_mmio = false;       // a single work request is written by MMIO rather than fetched by DMA
   bool is_in_order_placement = true;  // a message's bytes appear in address order
-  double retry_timeout_ns = 0;        // of RC: 4.096 us * 2^n
+  double retry_timeout_ns = 0;        // RC's retransmission timer: 4.096 us * 2^n
   std::uint32_t retry_count = 7, rnr_retry_count = 7;
   double rnr_timer_ns = 0;
 };
 
 struct PcieProfile {
   double gbytes_s = 0;                  // each direction, after line coding (GB = 10^9 bytes)
-  double read_ns = 0;                   // a DMA read: request to first data
-  double write_ns = 0;                  // a DMA write: until a CPU can see it
-  double mmio_ns = 0;                   // a CPU's write through MMIO: until the NIC has it
-  double read_header_bytes = 26;        // of a packet that writes, or asks for a read (P_r)
-  double data_header_bytes = 22;        // of each packet that answers a read (P_c)
-  double link_layer_bytes = 0;          // of acknowledgments and credits, a packet
-  std::uint32_t packet_bytes = 128;     // data bytes of a read completion or posted write
-  std::uint32_t completion_bytes = 64;  // a completion queue entry
+  double read_ns = 0;                   // a DMA read, from its request to the first data
+  double write_ns = 0;                  // a DMA write, until a CPU can see the data
+  double mmio_ns = 0;                   // a CPU's MMIO write, until the NIC has it
+  double read_header_bytes = 26;        // header of a packet that writes data or requests a read (P_r)
+  double data_header_bytes = 22;        // header of each packet that answers a read (P_c)
+  double link_layer_bytes = 0;          // acknowledgments and credits, in bytes per packet
+  std::uint32_t packet_bytes = 128;     // data bytes of one read completion or posted write
+  std::uint32_t completion_bytes = 64;  // size of a completion queue entry
 };
 
 struct LinkProfile {
   LinkFormat format = LinkFormat::infiniband;
-  double gbits_s = 0;  // data rate of a node's link, each direction, after line coding
+  double gbits_s = 0;  // data rate of a node's link in each direction, after line coding
   std::uint32_t mtu_bytes = 4096;
-  std::uint32_t framing_bytes = 0;  // time of a packet on the link beside its bytes: preamble, gap, credits
-  double switch_ns = 0;             // one switch, port to port
-  double cable_ns = 0;              // both cables, node to node
-  // What the switch takes from a node while the ports that it goes to are busy; then the node's link is
-  // held, for all destinations alike (IEEE 802.3x, 802.1Qbb; credits on InfiniBand). 0: it never is.
+  // bytes whose time a packet takes in addition to its own: preamble, gap, credits
+  std::uint32_t framing_bytes = 0;
+  double switch_ns = 0;  // latency of one switch from port to port
+  double cable_ns = 0;   // latency of both cables from node to node
+  // Bytes that the switch accepts from a node while the destination port is busy. When they are used up, the
+  // node's link is paused for all destinations (IEEE 802.3x, 802.1Qbb; credits on InfiniBand). 0: it is never
+  // paused.
   std::uint32_t port_buffer_bytes = 0;
 };
 
@@ -86,11 +92,12 @@ struct HardwareProfile {
   CpuProfile cpu;
   SchedulerProfile scheduler;
   PowerProfile power;
-  std::map<std::string, std::string> sources;  // "nic.request_read" -> where the constant comes from
+  // source of each constant, by its key such as "nic.request_read"
+  std::map<std::string, std::string> sources;
 };
 
-// One constant of the file: its key, its unit, where it goes and what is sensible. The table is the
-// whole of the format: the loader, `loch list hardware` and the tests go through it.
+// One constant of a profile: its key, unit, variable and range. The table of fields defines the whole format:
+// the loader, `loch list hardware` and the tests use it.
 struct HardwareField {
   using Place = std::variant<double*, std::uint32_t*, std::uint64_t*, bool*, LinkFormat*>;
   const char* section;
@@ -104,8 +111,8 @@ struct HardwareField {
 // The profile's constants as settings: "nic.request_read", with unit and range.
 [[nodiscard]] std::vector<settings::Setting> hardware_settings();
 
-// Reads a profile by name ("connectx3-10gbe", from experiments/hardware under $LOCH_HOME, else under
-// the source folder) or from a YAML file. Errors are one line: file, line, key, what was expected.
+// Reads a profile by name ("connectx3-10gbe", from experiments/hardware under $LOCH_HOME, or else under the
+// source folder) or from a YAML file. An error is one line with file, line, key and what was expected.
 [[nodiscard]] Result<HardwareProfile> load_hardware(std::string_view name_or_file);
 // Reads a hardware profile from a text; `path` names it in error messages.
 [[nodiscard]] Result<HardwareProfile> parse_hardware(const std::string& text, const std::string& path);

@@ -1,5 +1,5 @@
-// Any bytes at all, read as a hardware profile: refused in one line that names the file, or accepted with
-// every value in its range.
+// Fuzzer: reads arbitrary bytes as a hardware profile, which is refused in one line that names the file, or
+// accepted with every value in its range.
 #include <cstddef>
 #include <cstdint>
 #include <string>

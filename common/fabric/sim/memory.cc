@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::uint64_t small_page = 4096;
 constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
-// From here on a region is made of huge pages: a random access to a table would miss the TLB each
-// time, and dense tables waste less than half of their last page by it.
+// A region of at least this size is made of huge pages: with small pages each random access to a table would
+// miss the TLB. Dense tables waste less than half of their last huge page.
 constexpr std::uint64_t huge_from = huge_page / 2;
 
 std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Zeroed pages, `bytes` of them (a multiple of the page size), or MAP_FAILED.
+// Maps `bytes` bytes (a multiple of the page size) of zeroed memory; MAP_FAILED on error.
 void* map_pages(std::uint64_t bytes) {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (bytes < huge_page) return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-  // A huge page lies at a multiple of its size: more is mapped, and what is beside it given back.
+  // A huge page has to be aligned to its size: maps more than needed, and unmaps the excess on both sides.
   void* mapped = mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (mapped == MAP_FAILED) return mapped;
   auto* const first = static_cast<std::byte*>(mapped);
@@ -67,7 +67,7 @@ Result<std::unique_ptr<SimRegion>> SimRegion::map(NodeId node, std::uint32_t id,
 SimRegion::~SimRegion() { munmap(mapping_, mapped_); }
 
 void SimRegion::clear() {
-  // Private anonymous pages that are given back read as zero.
+  // Private anonymous pages that were released with MADV_DONTNEED read as zero.
   if (madvise(mapping_, mapped_, MADV_DONTNEED) != 0) std::memset(mapping_, 0, mapped_);
 }
 
@@ -95,7 +95,8 @@ Staged* StagingPool::take(const Region& source, std::uint64_t offset, std::uint3
   return staged;
 }
 
-// Small buffers are made by the block, so that a warm pool bears a rare crowd of one size.
+// Small buffers are allocated in blocks, so that the pool has some left when many of one size are needed at
+// once.
 Staged* StagingPool::grow(std::uint8_t size_class) {
   const std::uint64_t stride = sizeof(Staged) + (std::uint64_t{1} << size_class);
   const std::uint64_t count = size_class <= 12 ? 64 : 1;
@@ -125,7 +126,7 @@ void gather(Staged* staged, std::uint32_t begin, std::uint32_t end) {
 }
 
 namespace {
-// Kept bytes from `offset` on by geometry alone, at most `want`; 0 in an elided part.
+// Number of stored bytes from `offset` on according to the elision, at most `want`; 0 in an elided part.
 std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64_t want) {
   if (!elision.on()) return want;
   const std::uint64_t within = offset % elision.entry_bytes;
@@ -141,7 +142,8 @@ std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64
 
 void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
              std::uint32_t end) {
-  if (staged->source->keeps_alike(staged->offset, target, target_offset)) {  // one piece
+  // both sides store the same bytes: one copy
+  if (staged->source->keeps_alike(staged->offset, target, target_offset)) {
     const std::uint64_t from = staged->kept_before(begin);
     const std::uint64_t to = staged->kept_before(end);
     std::byte* const landing =

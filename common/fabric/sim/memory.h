@@ -1,4 +1,4 @@
-// Simulated registered memory: lazily zeroed, copied as far as it is kept, watched.
+// Simulated registered memory: zeroed lazily, copied as far as its bytes are stored, and watched by pollers.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace loch::fabric::sim {
 
 struct SimWatch;
 
-// A region of a simulated node. The pages come from the system when they are first written.
+// A region of a simulated node. The system provides its pages when they are first written.
 class alignas(64) SimRegion : public Region {
  public:
   [[nodiscard]] static Result<std::unique_ptr<SimRegion>> map(NodeId node, std::uint32_t id,
@@ -26,11 +26,11 @@ class alignas(64) SimRegion : public Region {
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
   // The address of the stored byte that follows `before` stored ones (Region::kept_before).
   [[nodiscard]] std::byte* kept_at(std::uint64_t before) const { return mapping_ + before; }
-  // Fresh memory, as after a restart of the node.
+  // Zeroes the memory, as a restart of the node does.
   void clear();
 
-  // A poller of the bytes [begin, end). Pollers are contiguous, oldest first, because every message that
-  // lands looks at all of them.
+  // A poller of the bytes [begin, end). Pollers are stored contiguously, oldest first, because every message
+  // that is placed checks all of them.
   struct Watched {
     std::uint64_t begin = 0, end = 0;
     SimWatch* watch = nullptr;
@@ -43,11 +43,12 @@ class alignas(64) SimRegion : public Region {
   }
   [[nodiscard]] const std::vector<Watched>& watches() const { return watches_; }
 
-  // A split atomic is between its read and its write until then.
+  // Marks the region as being between the read and the write of a split atomic, until `at`.
   void hold_until(Nanos at) { held_until_ = at; }
   [[nodiscard]] Nanos held_until() const { return held_until_; }
 
-  // A peer's access rights; copied from the spec, next to the other members that a request reads.
+  // Access rights of peers; copied from the spec, so that they are next to the other members that a request
+  // reads.
   struct Rights {
     bool read = false, write = false, atomic = false;
   };
@@ -63,30 +64,31 @@ class alignas(64) SimRegion : public Region {
   std::uint64_t mapped_;
 };
 
-// The kept bytes of a message on its way, and the region that they came from.
+// The stored bytes of a message in transit, and the region that they were read from.
 struct Staged {
   Staged* next_free = nullptr;
   const Region* source = nullptr;
-  std::uint64_t offset = 0;  // logical, of the source
-  std::uint64_t first = 0;   // kept bytes of the source in front of it
-  std::uint64_t kept = 0;    // and in it
-  std::uint32_t length = 0;  // logical
+  std::uint64_t offset = 0;  // logical offset in the source region
+  std::uint64_t first = 0;   // number of stored bytes of the source before the message
+  std::uint64_t kept = 0;    // number of stored bytes of the message
+  std::uint32_t length = 0;  // logical length of the message
   std::uint8_t size_class = 0;
-  // Kept bytes of the source in front of the message's byte number `at`.
+  // Number of stored bytes of the source before the message's byte `at`.
   [[nodiscard]] std::uint64_t kept_before(std::uint32_t at) const {
     return at == 0 ? first : at == length ? first + kept : source->kept_before(offset + at);
   }
   [[nodiscard]] std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
-// Buffers of powers of two, kept on free lists.
+// A pool of buffers whose sizes are powers of two, with a free list for each size.
 class StagingPool {
  public:
   StagingPool() = default;
   ~StagingPool();
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
-  // A buffer for [offset, offset + length) of a region that outlives it; not filled yet.
+  // Takes a buffer for [offset, offset + length) of a region that has to outlive the buffer; its contents are
+  // undefined.
   [[nodiscard]] Staged* take(const Region& source, std::uint64_t offset, std::uint32_t length);
   void give(Staged* staged);
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
@@ -99,8 +101,8 @@ class StagingPool {
   std::vector<void*> blocks_;
 };
 
-// Brings what the region keeps of [offset, offset + length) into this machine's cache, or its first
-// lines, while other events go on. Any offset and length will do.
+// Prefetches the stored bytes of [offset, offset + length) of the region, or their first lines. Any offset
+// and length are allowed.
 inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::uint64_t length) {
   if (offset >= region.bytes()) return;
   constexpr std::uint64_t most = 512;  // beyond this the hardware prefetcher continues
@@ -112,10 +114,10 @@ inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::ui
   if (kept > 0) __builtin_prefetch(first + kept - 1);
 }
 
-// Copies the part [begin, end) of the message (logical, from its start) out of its source region.
+// Copies the part [begin, end) of the message (logical offsets in the message) from its source region.
 void gather(Staged* staged, std::uint32_t begin, std::uint32_t end);
-// Copies the part [begin, end) of the message to where it belongs: target_offset is that of the
-// message's first byte. What either side does not keep is left out.
+// Copies the part [begin, end) of the message to its destination, where the message's first byte is at
+// target_offset. Bytes that either side does not store are left out.
 void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
              std::uint32_t end);
 

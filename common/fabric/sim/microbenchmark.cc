@@ -11,7 +11,8 @@
 namespace loch::fabric::sim {
 namespace {
 
-constexpr std::uint64_t posting_bytes = 1 << 20;  // sources, landing places, counters
+// memory of a posting worker: payloads, landing buffers, counters
+constexpr std::uint64_t posting_bytes = 1 << 20;
 constexpr std::uint32_t slot_bytes = 256, slots = 16, slice_bytes = slots * slot_bytes;
 constexpr std::uint32_t receive_depth = 512;
 constexpr Nanos credit_poll = 200;
@@ -33,7 +34,8 @@ struct Bench {
 };
 
 bool has_receivers(const Microbenchmark& shape) { return shape.traffic.verb == Verb::send; }
-// Of unreliable SENDs to one node what arrives counts, and the senders are held back by it.
+// Whether the rate is that of arrivals: for unreliable SENDs to one node, where arrivals also limit how many
+// SENDs are in flight.
 bool counts_arrivals(const Microbenchmark& shape) {
   return has_receivers(shape) && !shape.is_outbound && !shape.is_echo;
 }
@@ -92,7 +94,8 @@ coro::Task<void> post_rounds(Bench* bench, Worker* worker) {
   }
 }
 
-// A client of echoes: a window of SENDs on their way, each followed by the next when its answer is there.
+// A client of an echo server: keeps a window of SENDs outstanding, and sends the next one when an answer has
+// arrived.
 coro::Task<void> echo_all(Bench* bench, Worker* worker, const Receiving* receiving) {
   const LocalSlice local{bench->memory[worker->node()], worker->index() * std::uint64_t{slice_bytes}};
   for (std::uint32_t turn = 0; worker->now() < bench->end; ++turn) {
@@ -149,7 +152,7 @@ Result<> set_up(Bench* bench, const HardwareProfile& hardware) {
   return {};
 }
 
-// Called before the run: buffers that are posted then cost no core anything.
+// Called before the run, so that posting receive buffers costs no CPU time.
 void start(Bench* bench) {
   const Microbenchmark& shape = bench->shape;
   for (const auto& [worker, buffers] : bench->receiving) {
@@ -193,7 +196,7 @@ Result<Measured> measure(const HardwareProfile& hardware, const Microbenchmark& 
   measured.gbits_s = measured.mops * benchmark.traffic.bytes * 8e-3;
   if (bench.turns > 0)
     measured.mean_us = static_cast<double>(bench.waited) * 1e-3 / static_cast<double>(bench.turns);
-  // Of echoes: by Little's law, for each client always has its window on the way.
+  // Latency of echoes by Little's law, since each client always has its whole window outstanding.
   const double outstanding = static_cast<double>(bench.posting.size()) * benchmark.window;
   if (benchmark.is_echo && done > 0) measured.mean_us = outstanding / measured.mops;
   const FabricReport report = bench.fabric->report();

@@ -1,4 +1,4 @@
-// One microbenchmark of a simulated NIC: many nodes against one, one verb, one size.
+// One microbenchmark of a simulated NIC: many nodes and one measured node, one verb, one size.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,27 @@ namespace loch::fabric::sim {
 
 struct Microbenchmark {
   Traffic traffic;
-  bool is_outbound = false;  // one node posts to many; else many post to one
-  bool is_echo = false;      // SENDs: the node that is measured answers each; else nobody answers
+  bool is_outbound = false;  // the measured node posts to many others; otherwise many post to it
+  bool is_echo = false;      // SENDs: the measured node answers each one
   std::uint32_t reply_bytes = 0;
-  bool in_rounds = false;       // a worker posts its window and waits for all of it; else it refills it
-  std::uint32_t peers = 12;     // nodes beside the one that is measured
+  // a worker posts its window and waits for all of it; otherwise it refills the window continuously
+  bool in_rounds = false;
+  std::uint32_t peers = 12;     // number of nodes beside the measured one
   std::uint32_t workers = 4;    // posting workers per node
   std::uint32_t receivers = 4;  // SENDs: receiving workers per node
-  std::uint32_t window = 16;    // outstanding turns a worker
-  // SENDs, inbound: on their way at once. What a lossless link's credits hold back is no part of the model.
+  std::uint32_t window = 16;    // outstanding turns of a worker
+  // Inbound SENDs: how many may be in flight at once. The model does not include the credits by which a
+  // lossless link limits them.
   std::uint32_t in_flight = 256;
   Nanos warm_up = 100'000, duration = 300'000;
 };
 
 struct Measured {
-  double mops = 0;                 // work requests (echoes) a second, in millions
-  double mean_us = 0;              // mean latency of a turn
-  double gbits_s = 0;              // payload
-  double link_busy = 0;            // share of the time, of the measured node's link, the busier direction
-  double work_request_misses = 0;  // a work request
+  double mops = 0;       // million work requests (echoes) per second
+  double mean_us = 0;    // mean latency of a turn
+  double gbits_s = 0;    // payload rate
+  double link_busy = 0;  // share of time for which the measured node's link was busy, in its busier direction
+  double work_request_misses = 0;  // misses of the work-request cache per work request
 };
 
 [[nodiscard]] Result<Measured> measure(const HardwareProfile& hardware, const Microbenchmark& benchmark);

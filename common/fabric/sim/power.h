@@ -1,11 +1,12 @@
-// Watts of a node, from what its cores and its NIC did. Calibrated on two measured points, a node that
-// does nothing and one that is fully loaded; everything between them is prediction.
+// The power of a node, computed from the activity of its cores and its NIC. Calibrated on two measured
+// points, an idle node and a fully loaded one; everything between them is a prediction.
 //
 //   W = idle + core_busy · (busy cores + idle cores by the power fraction of their idle state)
 //       + package_active · awake packages + core_wake · wake-ups/s + NIC by bytes and utilization
 //
-// What makes the curve bend: a core that sleeps for a moment only reaches a shallow idle state, and
-// one core awake keeps its socket's uncore awake. A thread that polls costs what one that computes does.
+// The relation between load and power is not linear, because a core that sleeps briefly only reaches a
+// shallow idle state, and because one awake core keeps its socket's uncore awake. A polling thread costs as
+// much as a computing one.
 #pragma once
 
 #include "common/fabric/sim/cpu.h"
@@ -19,7 +20,7 @@ struct NicUsage {
   double utilization = 0;  // mean fraction of the NIC's rate that was used, 0 to 1
 };
 
-// Mean watts over CpuUsage::span; all zero if the span is 0.
+// Mean watts over CpuUsage::span, by cause; all zero if the span is 0.
 struct PowerDraw {
   double idle_w = 0;      // power of the idle node
   double busy_w = 0;      // cores that poll, compute, switch or wake

@@ -1,4 +1,4 @@
-// Power: two measured points are met by calibration; between them the model must behave.
+// Tests power: the two calibrated points are reproduced, and between them the model has the expected shape.
 #include "common/fabric/sim/power.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct Machine {
     power.idle_w = 81;
     power.package_active_w = 9;
     power.nic_byte_nj = 0.4;
-    // The part of the difference that the other constants do not explain.
+    // Watts that the other constants leave unexplained.
     power.core_busy_w = (139 - power.idle_w - power.package_active_w * cpu_profile.sockets -
                          power.nic_byte_nj * 1e-9 * nic_bytes_s) /
                         cpu_profile.cores;
@@ -32,7 +32,8 @@ struct Machine {
   PowerProfile power;
 };
 
-// Watts when `busy` cores poll without end and the others' threads work for `work` every `period`.
+// Watts of a machine of which `busy` cores poll all the time and the threads of the others work for `work` in
+// every `period`.
 double watts(const Machine& machine, std::uint32_t busy, Nanos work, Nanos period, double nic_load) {
   EventQueue queue;
   NodeCpu cpu(queue, machine.cpu_profile, SchedulerProfile{}, machine.power, 1);
@@ -103,20 +104,20 @@ TEST(Power, GrowsWithPollingCores) {
   }
 }
 
-// Sleeping saves, waking often saves less: the deeper states and the package are never reached.
+// Sleeping saves power, but waking often saves less: deep idle states and package sleep are never reached.
 TEST(Power, FrequentWakingKeepsTheMachineHalfAwake) {
   const Machine machine;
   const double rare = watts(machine, 0, 1 * us, 100 * ms, 0);
   const double often = watts(machine, 0, 40 * us, 900 * us, 0);
   const double very_often = watts(machine, 0, 100 * us, 250 * us, 0);
   EXPECT_LT(rare, 82);
-  EXPECT_GT(often, 90);  // far above the share of time that cores are busy (4 % of 58 W)
+  EXPECT_GT(often, 90);  // far above the 4 % of 58 W for which cores are busy
   EXPECT_LT(often, 110);
   EXPECT_GT(very_often, often);
   EXPECT_LT(very_often, 139);
 }
 
-// Two servers that poll for ever cost more than none, at the same load of the clients.
+// Two servers that poll all the time cost more than none, at the same client load.
 TEST(Power, PollingServersCostAtLowLoad) {
   const Machine machine;
   EXPECT_GT(watts(machine, 3, 40 * us, 900 * us, 0.2), watts(machine, 0, 40 * us, 900 * us, 0.2) + 5);

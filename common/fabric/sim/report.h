@@ -5,7 +5,7 @@
 
 namespace loch::fabric::sim {
 
-// When the counters were last reset, and what the pools had taken from the system by then.
+// When the counters were last reset, and the pools' allocations up to then.
 struct Books {
   Nanos since = 0;
   std::uint64_t allocations = 0;

@@ -28,14 +28,14 @@ void prefetch_contexts(const SimRequest& r, const Timing& timing) {
   r.to->contexts.prefetch(r.qp->responder);
   r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));
 }
-// Does somebody wait for its completion queue entry?
+// Whether the request's completion makes an entry in the completion queue.
 bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
 // The cached context of the request's queue pair. A worker's first datagram queue also receives.
 CachedContext* context_of(const SimRequest& r) {
   const bool receives = r.qp->transport == Transport::ud && r.qp->lane == 0;
   return receives ? r.qp->owner->datagram_context() : &r.qp->requester;
 }
-// A READ's data and where it will be placed.
+// Prefetches the data of a READ and the memory where they will be placed.
 void prefetch_landing(const SimRequest& r) {
   const auto& region = static_cast<const SimRegion&>(*r.wr->local.region);
   const std::uint64_t offset = r.wr->local.offset;
@@ -81,15 +81,16 @@ void Stages::release(SimRequest* r) {
   sim.requests.give(r);
 }
 
-// A context that is not in the NIC's cache is one PCIe read, of which a few can be under way.
+// Latency of a context look-up: a context that is not in the NIC's cache takes one PCIe read, of which
+// several can be outstanding.
 Picos Stages::context(Simulation& sim, SimNode& node, CachedContext* context) {
   if (node.contexts.touch(context)) return 0;
   ++node.context_misses;
   return cache_miss(sim.timing, node.fetch.turn(sim.now_ps(), sim.timing.fetch_gap));
 }
 
-// The pages of a buffer: the first one's translation is waited for, the others are fetched while
-// data moves.
+// Latency of translating the pages of a buffer: the NIC waits for the first page's translation, and fetches
+// the others while data are transferred.
 Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                           std::uint64_t length) {
   const auto [first, last] = pages_of(sim.timing, offset, length);
@@ -111,7 +112,7 @@ void Stages::at_requester(Event* event) {
   SimNode& node = *r->from;
   sim.note(kind_requester, node.id);
   if (r->is_cancelled || qp->is_fenced) return release(r);
-  if (!node.is_up) return;  // the posting worker is dead, and its request with it
+  if (!node.is_up) return;  // the posting worker has died, and its request with it
   if (sim.now() < node.stalled_until) {
     sim.queue.push(r, node.stalled_until + ++node.stall_order);
     return;
@@ -125,7 +126,7 @@ void Stages::at_requester(Event* event) {
   qp->stalled_last = r;
 }
 
-// A READ or atomic has come back: the send queue goes on.
+// Continues with requests that were stalled in the send queue, after a READ or atomic has completed.
 void Stages::resume_stalled(Simulation& sim, QueuePair* qp) {
   while (SimRequest* r = qp->stalled_first) {
     if (r->wr->is_fenced && qp->outstanding_reads > 0) return;
@@ -175,14 +176,15 @@ bool Stages::is_behind_blocker(SimRequest* r, void (*stage)(Event*)) {
   if (qp->blocker == r || r->is_carrier) return false;
   Simulation& sim = *r->sim;
   const auto behind = static_cast<Nanos>(r->sequence - qp->blocker->sequence);
-  if (behind > (Nanos{1} << 31)) return false;  // the request precedes the one that is retried
-  if (!r->from->is_up) return true;             // no retry: the posting node is down
+  if (behind > (Nanos{1} << 31)) return false;  // the request was posted before the one that is being retried
+  if (!r->from->is_up) return true;             // no retry, because the posting node is down
   r->fire = stage;
   sim.queue.push(r, std::max(qp->blocked_until, sim.now()) + behind);
   return true;
 }
 
-// The peer does not answer: RC retries after a timer and gives up in the end; UC and UD lose the message.
+// Handles a peer that does not answer: RC retries after a timer and finally gives up; UC and UD lose the
+// message.
 void Stages::unreachable(SimRequest* r, void (*again)(Event*)) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
@@ -226,7 +228,8 @@ void Stages::depart(Event* event) {
     return unreachable(r, &Stages::depart);
   }
   SimRequest* message = r;
-  if (qp->transport != Transport::rc) {  // the message goes on by itself; the request is done when it left
+  // UC and UD: the message travels on by itself, and the request has ended once it left
+  if (qp->transport != Transport::rc) {
     message = sim.requests.take();
     *message = *r;
     auto* copy = sim.copies.take();
@@ -294,11 +297,11 @@ void Stages::answered(Event* event) {
     if (r->status == WcStatus::success && r->wr->local.region != nullptr && r->wr->length > 0) {
       if (r->data != nullptr) prefetch_landing(*r);
       way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
-      // It went over the bus while it came from the link; what is left is its last packet.
+      // The data crossed the PCIe bus while they arrived from the link; the last packet is left.
       way.visit(node.pcie_write, data_landing(timing, r->wr->length));
     }
   }
-  if (makes_entry(*r)) {  // the completion follows the data on the bus, and waits as long as it
+  if (makes_entry(*r)) {  // the completion follows the data on the bus, and waits as long as they do
     node.pcie_write.serve(now, timing.completion_entry);
     way.delay += timing.completion_entry;
   }
@@ -338,9 +341,9 @@ void Stages::land(Event* event) {
   complete(r);
 }
 
-// The request is done; it is retired when all its elders on the queue pair are.
+// Ends the request. It is retired when all earlier requests of its queue pair have ended.
 void Stages::complete(SimRequest* r) {
-  // No one waits for the completion, and other requests of the queue pair may be gone.
+  // No coroutine waits for the completion, and other requests of the queue pair may not exist any more.
   if (r->qp->is_fenced) return release(r);
   r->is_done = true;
   retire(*r->sim, r->qp);
@@ -352,7 +355,7 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
     if (!r->is_done && !is_flushed) return;
     qp->oldest = r->next_in_qp;
     if (qp->oldest == nullptr) qp->newest = nullptr;
-    if (is_flushed && !r->is_done) {  // in flight: its own event ends it
+    if (is_flushed && !r->is_done) {  // in transit: its own next event ends it
       const bool is_stalled = qp->stalled_first == r;
       if (is_stalled) {
         qp->stalled_first = r->next_waiting;

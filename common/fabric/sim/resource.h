@@ -1,5 +1,5 @@
-// Resources of the model: a first-come-first-served server, a cache of contexts, a cache of keys,
-// and a free list of objects. All deterministic; none allocates once warm.
+// Resources of the model: a first-come-first-served server, a cache of contexts, a cache of keys, and a pool
+// of objects. All are deterministic, and allocate nothing after warm-up.
 #pragma once
 
 #include <cstdint>
@@ -11,39 +11,39 @@
 
 namespace loch::fabric::sim {
 
-// Picoseconds: at 150 million requests a second nanoseconds are too coarse for a gap.
+// Picoseconds: at 150 million requests per second, whole nanoseconds would be too coarse for a gap.
 using Picos = std::int64_t;
 [[nodiscard]] constexpr Picos picos(Nanos span) { return span * 1000; }
 [[nodiscard]] constexpr Picos picos(double ns) { return static_cast<Picos>(ns * 1000 + 0.5); }
 [[nodiscard]] constexpr Nanos nanos_up(Picos span) { return (span + 999) / 1000; }
 
-// One server, first come first served. It is asked at the instant of arrival, so that the order of
-// the events is the order of service.
+// A server with a first-come-first-served queue. Its functions are called at the instant of arrival, so that
+// the order of events is the order of service.
 struct Server {
   Picos free_at = 0;
-  Picos busy = 0;  // since the last reset of the counters
-  // Serves work of `span` that arrives now; returns when it is done.
+  Picos busy = 0;  // busy time since the last reset of the counters
+  // Serves work of `span` that arrives now; returns the time of its end.
   Picos serve(Picos now, Picos span) {
     free_at = (free_at > now ? free_at : now) + span;
     busy += span;
     return free_at;
   }
-  // Returns when the server becomes free, as a delay from now, and occupies it for `span`.
+  // Returns the delay from now until the server becomes free, and occupies it for `span` from then on.
   Picos turn(Picos now, Picos span) { return serve(now, span) - span - now; }
 };
 
-// Least recently used out of the contexts that it is shown. It numbers them, and keeps their order in
-// an array of its own, which stays in this machine's cache where the contexts' owners would not.
+// A context in a NIC's least-recently-used cache. The cache numbers the contexts, and keeps their order in an
+// array of its own, which stays in this machine's cache where the contexts' owners would not.
 struct CachedContext {
-  std::uint32_t number = 0;  // in the cache of its NIC; 0: not shown yet
+  std::uint32_t number = 0;  // number in the NIC's cache; 0: not seen by the cache yet
 };
 class ContextCache {
  public:
   explicit ContextCache(std::uint32_t entries = 0) : entries_(entries), links_(1) {}
   void prefetch(const CachedContext& context) const { __builtin_prefetch(&links_[context.number]); }
-  // True when it was there; it is the newest now.
+  // Makes the context the most recently used one; returns whether it was in the cache.
   bool touch(CachedContext* context) {
-    if (entries_ == 0) return true;  // no limit
+    if (entries_ == 0) return true;  // 0 entries: the cache is unlimited
     std::uint32_t number = context->number;
     if (number == 0) number = context->number = add();
     if (number == links_[ends].older) return true;
@@ -59,8 +59,9 @@ class ContextCache {
   }
 
  private:
-  static constexpr std::uint32_t ends = 0;  // its `older` is the newest of all, its `newer` the oldest
-  // A ring through `ends`; what is not in the cache points to itself.
+  // index of the list head: `older` is the most recently used entry, `newer` the least recently used one
+  static constexpr std::uint32_t ends = 0;
+  // An entry of a circular list through `ends`; an entry that is not in the cache refers to itself.
   struct Link {
     std::uint32_t newer = 0, older = 0;
   };
@@ -90,7 +91,7 @@ class ContextCache {
   std::vector<Link> links_;
 };
 
-// Keys of page translations: 8-way sets, oldest replaced first within a set.
+// A cache of page translations: 8-way sets, of which the oldest entry is replaced first.
 class KeyCache {
  public:
   explicit KeyCache(std::uint32_t entries = 0) {
@@ -103,14 +104,14 @@ class KeyCache {
   void prefetch(std::uint64_t key) const {
     if (!sets_.empty()) __builtin_prefetch(&sets_[set_of(key)]);
   }
-  // True when the key (not 0) was there; it is there afterwards. Without entries it always is.
+  // Inserts the key (not 0); returns whether it was in the cache. With 0 entries it always is.
   bool touch(std::uint64_t key) {
     std::uint64_t& recent = recent_[place(key)];
     if (recent == key || sets_.empty()) return true;
     const std::size_t at = set_of(key);
     Set& set = sets_[at];
-    // Every way is looked at, without a branch: where the key stands cannot be foretold. The top bit of
-    // (x - 1) & ~x is set for x = 0 alone.
+    // All ways are compared without a branch, because the position of the key is unpredictable. The top bit
+    // of (x - 1) & ~x is set only for x = 0.
     std::uint64_t found = 0;
     for (const std::uint64_t way : set.ways) found |= ((way ^ key) - 1) & ~(way ^ key);
     if (found >> 63 == 0) {
@@ -131,10 +132,12 @@ class KeyCache {
   static std::size_t place(std::uint64_t key) { return (key ^ key >> 48) % 16; }
   std::vector<Set> sets_;
   std::vector<std::uint8_t> turn_;
-  std::uint64_t recent_[16] = {};  // keys that are in their sets, by their last bits: a worker's own pages
+  // recently found keys, indexed by their low bits: pages that a worker uses all the time
+  std::uint64_t recent_[16] = {};
 };
 
-// Objects linked by `next_free`, made in blocks and never given back before the end.
+// A pool of objects, linked by `next_free` when unused. Memory is allocated in blocks and freed only at the
+// end.
 template <typename T>
 class Pool {
  public:
@@ -152,7 +155,7 @@ class Pool {
   void reserve(std::size_t objects) {
     for (std::size_t made = 0; made < objects; made += block) grow();
   }
-  // Blocks taken from the system so far.
+  // Number of blocks allocated so far.
   [[nodiscard]] std::uint64_t allocations() const { return blocks_.size(); }
 
  private:

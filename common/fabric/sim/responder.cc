@@ -1,5 +1,4 @@
-// The responder's side of a request: from its link to memory and back, and what the weak behaviours
-// of faults.h make of it.
+// The responder's side of a request: from its link to memory and back, and the weak behaviours of faults.h.
 #include <algorithm>
 
 #include "common/fabric/sim/simulation.h"
@@ -14,7 +13,7 @@ constexpr std::uint32_t grh_bytes = 40;
 bool takes_receive(const SimRequest& r) {
   return r.verb == Verb::send || (r.verb == Verb::write && r.wr->has_immediate);
 }
-// A small payload that travels in its completion (inline receive).
+// Whether the payload is so small that it travels in its completion (inline receive).
 bool is_in_completion(const SimRequest& r) {
   return r.verb == Verb::send && r.wr->length > 0 &&
          r.wr->length <= r.sim->config.hardware.nic.inline_receive_bytes;
@@ -23,13 +22,14 @@ Receives receives_of(const SimRequest& r) {
   if (!takes_receive(r)) return Receives::nothing;
   return is_in_completion(r) ? Receives::in_completion : Receives::placed;
 }
-// The lock that the NIC holds for an atomic.
+// The NIC's lock that the atomic takes.
 Server& lock_of(const SimRequest& r, SimNode& node) {
   return node.atomic_locks[atomic_lock(r.wr->remote_offset, node.atomic_locks.size())];
 }
-// READs and atomics keep their order among themselves, though WRITEs may overtake them.
+// Whether a WRITE may overtake the request: READs and atomics keep their order only among themselves.
 bool may_be_overtaken(const SimRequest& r) { return r.verb == Verb::read || is_atomic(r.verb); }
-// The context in the responder's NIC: the connection's, or of the datagram queue that it is sent to.
+// The context in the responder's NIC: that of the connection, or of the datagram queue to which the message
+// was sent.
 CachedContext* context_at(const SimRequest& r, const SimNode& node) {
   if (r.qp->transport != Transport::ud) return &r.qp->responder;
   const std::uint16_t index = r.wr->peer_worker;
@@ -38,8 +38,8 @@ CachedContext* context_at(const SimRequest& r, const SimNode& node) {
 }
 }  // namespace
 
-// Draws whether the message is torn, and then into how many pieces, in what order, how far apart. What counts
-// are the lines of the memory that begins at `offset`: 8 bytes may lie in two of them.
+// Draws whether the message is torn, and if so into how many pieces, in which order and how far apart. Pieces
+// are made of the cache lines of the memory that begins at `offset`; even 8 bytes may lie in two lines.
 void Stages::plan_pieces(SimRequest* r, std::uint64_t offset, double probability) {
   Simulation& sim = *r->sim;
   r->pieces = 1;
@@ -56,8 +56,8 @@ void Stages::plan_pieces(SimRequest* r, std::uint64_t offset, double probability
   r->piece_gap = std::max<Nanos>(1, sim.up_to(sim.config.faults.torn_span) / (r->pieces - 1));
 }
 
-// The part of the message that is touched now, in memory that begins at `offset`: whole aligned lines of 64
-// bytes, but for the message's ends.
+// The part [begin, end) of the message that is read or written now, in memory that begins at `offset`: whole
+// aligned lines of 64 bytes, except at the message's ends.
 void Stages::touch_piece(SimRequest* r, std::uint64_t offset, std::uint32_t* begin, std::uint32_t* end) {
   const std::uint32_t length = r->wr->length;
   if (r->pieces == 1) {
@@ -71,7 +71,8 @@ void Stages::touch_piece(SimRequest* r, std::uint64_t offset, std::uint32_t* beg
 }
 
 namespace {
-// Returns false if the message is lost or arrives later; it is then released, or its next event is scheduled.
+// Decides whether an arriving message is processed now. Returns false if the message is lost, and then
+// releases it, or if it is delayed, and then schedules its next event.
 bool is_let_in(SimRequest* r) {
   Simulation& sim = *r->sim;
   const SimFaults& faults = sim.config.faults;
@@ -100,8 +101,8 @@ bool is_let_in(SimRequest* r) {
   return true;
 }
 
-// The request's turns at the responder's link, NIC and bus, and the latencies. Returns when the whole message
-// has arrived, in picoseconds.
+// Takes the request through the responder's link, NIC and bus, with their queues and latencies. Returns the
+// time in picoseconds at which the whole message has arrived.
 Picos pass_responder(SimRequest* r, Passage* way) {
   Simulation& sim = *r->sim;
   const Timing& timing = sim.timing;
@@ -115,7 +116,7 @@ Picos pass_responder(SimRequest* r, Passage* way) {
     node.rx_bytes += r->request_wire;
     trace_stage(sim, *r, Track::ingress, node.id, (now + way->turn) / 1000, span / 1000);
   }
-  const Picos done = now + way->turn + span;  // the whole message has arrived
+  const Picos done = now + way->turn + span;  // when the whole message has arrived
   const Receives receives = receives_of(*r);
   const std::uint32_t length = r->wr->length;
   way->visit(node.responder, {responding_gap(timing, r->verb, length, receives), span + timing.pipeline});
@@ -141,12 +142,14 @@ Picos pass_responder(SimRequest* r, Passage* way) {
       way->delay += timing.completion_entry;
     }
   }
-  if (receives != Receives::nothing) node.pcie_read.serve(now, timing.recv_fetch);  // fetched ahead of use
+  // the NIC fetches the RECV ahead of its use
+  if (receives != Receives::nothing) node.pcie_read.serve(now, timing.recv_fetch);
   return done;
 }
 
-// Draws what the weak behaviours of faults.h do to a request that would be executed at `at`: it is torn,
-// visible late, or overtaken. Returns when it is executed; `last` becomes the end of its last piece.
+// Draws which weak behaviours of faults.h strike a request that would be executed at `at`: it is torn,
+// becomes visible late, or is overtaken. Returns when it is executed; `last` becomes the time of its last
+// piece.
 Nanos weaken(SimRequest* r, Nanos at, Nanos* last) {
   Simulation& sim = *r->sim;
   const SimFaults& faults = sim.config.faults;
@@ -207,8 +210,8 @@ WcStatus Stages::validate(SimRequest* r) {
   return WcStatus::success;
 }
 
-// Gives a SEND (or an immediate) its receive buffer and, when the message is in memory, its receiver
-// the news. False: there is none, and the request was dealt with.
+// Takes a receive buffer for a SEND (or an immediate), and informs the receiver when the message is in
+// memory. Returns false if there is no buffer; the request was then retried or dropped.
 bool Stages::take_receive(SimRequest* r) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
@@ -250,7 +253,7 @@ bool Stages::take_receive(SimRequest* r) {
   if (r->verb == Verb::send && r->wr->length > 0) {
     const std::uint32_t head = qp->transport == Transport::ud ? grh_bytes : 0;
     if (r->wr->length + head > buffer.length) {
-      posted.push(buffer);  // unused: the message does not fit
+      posted.push(buffer);  // puts the buffer back: the message does not fit into it
       if (!is_rc) return release(r), false;
       r->status = WcStatus::remote_access;
       qp->is_broken = true;
@@ -304,7 +307,7 @@ bool is_admitted(SimRequest* r) {
   if (!sim.strikes(qp->transport == Transport::uc ? faults.uc_loss : faults.ud_loss)) return true;
   ++r->to->lost;
   if (r->verb == Verb::write && r->wr->length > 64 && sim.fault_rng.chance(0.5)) {
-    r->pieces = 2;  // one half of a lost UC WRITE arrived
+    r->pieces = 2;  // the first half of the WRITE arrived, and the rest was lost
     r->order[0] = static_cast<std::uint8_t>(sim.fault_rng.below(2));
     Stages::touch_memory(r);
   }
@@ -356,12 +359,13 @@ void Stages::execute(Event* event) {
   if (!node.is_up || (qp->transport != Transport::ud && node.incarnation != qp->target_incarnation)) {
     return unreachable(r, &Stages::depart);
   }
-  // A split atomic that holds the lock ends: whatever stops the NIC meanwhile stops those who wait for it,
-  // too.
+  // The end of a split atomic that holds the lock is not held back, except by what stops the whole NIC and so
+  // also the atomics that wait for the lock.
   if (is_rc && r->piece == 0 && !r->has_lock && held_back(r, &Stages::execute)) return;
   if (qp->blocker == r) qp->blocker = nullptr;
-  if (r->is_executed || r->status != WcStatus::success) return respond(r);  // a repeated try
-  // What comes behind a refused request is not executed; the requester flushes it.
+  // the retry of an executed request only gets its response
+  if (r->is_executed || r->status != WcStatus::success) return respond(r);
+  // Requests after a refused one are not executed; the requester flushes them.
   if (is_rc && qp->is_broken) {
     r->status = WcStatus::flushed;
     return respond(r);
@@ -402,7 +406,7 @@ void Stages::respond(SimRequest* r) {
   SimNode& node = *r->to;
   if (r->status != WcStatus::success) r->response_wire = refusal_bytes(sim.config.hardware.link.format);
   r->fire = &Stages::answered;
-  // A lost response is repeated when the requester's timer has made it ask again.
+  // The response is lost: the requester's timer makes it retry, and the response is sent again.
   if (sim.has_faults && sim.strikes(sim.config.faults.rc_loss)) return unreachable(r, &Stages::depart);
   if (r->from == r->to) {
     sim.queue.push(r, sim.now() + nanos_up(sim.timing.pipeline));

@@ -36,7 +36,7 @@ Scheduler::Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile)
   for (std::uint32_t i = 0; i < cpu.cores; ++i) {
     cores_[i].average_idle = 2 * migration_cost_;
     for (Balance& balance : cores_[i].balance) {
-      // Cores take turns: they were not all started at one instant.
+      // Spreads the first balancings of the cores over time.
       balance.interval = balance_least_;
       balance.last = -static_cast<Nanos>(static_cast<double>(balance_least_) * busy_factor_ * i / cpu.cores);
     }
@@ -97,7 +97,8 @@ void Scheduler::detach(Core& core, SchedEntity* entity, Nanos now) {
   update_min_vruntime(core);
 }
 
-// The share of the period that belongs to `weight`, with `runnable` threads of together `load`.
+// The share of the period of a thread with this `weight`, if `runnable` threads have weights of `load` in
+// total.
 Nanos Scheduler::slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const {
   return time_slice(latency_, min_granularity_, runnable, weight, load);
 }
@@ -110,7 +111,7 @@ void Scheduler::enqueue(SchedEntity* entity, std::uint32_t core_index, Nanos now
   charge_current(core, now);
   if (entity->is_new) {
     entity->is_new = false;
-    // A new thread starts one slice behind the others, so that starting threads gains no time.
+    // A new thread starts one slice behind the others, so that starting threads gains no CPU time.
     const Nanos debit = slice(core.runnable + 1, entity->weight, core.load + entity->weight);
     entity->vruntime = core.min_vruntime + virtual_runtime(debit, entity->weight);
   } else {
@@ -180,7 +181,7 @@ std::uint32_t Scheduler::place(const SchedEntity& entity) const {
   return last;
 }
 
-// The least loaded socket by its allowed cores, and there the least loaded core; of equals the parent's.
+// Chooses the least loaded socket by the allowed cores, and its least loaded core; among equals the parent's.
 std::uint32_t Scheduler::place_new(const SchedEntity& entity) const {
   std::optional<std::uint32_t> best;
   double best_average = 0;

@@ -18,28 +18,30 @@
 
 namespace loch::fabric::sim {
 
-// Cores of one node, bit by number.
+// a set of cores of one node; bit i is core i
 using CoreSet = std::uint64_t;
 constexpr CoreSet all_cores = ~CoreSet{0};
 [[nodiscard]] constexpr CoreSet one_core(std::uint32_t core) { return CoreSet{1} << core; }
 
 // A thread's scheduling state.
 struct SchedEntity {
-  Nanos vruntime = 0;              // relative to `core`: comparable with that core's min_vruntime only
-  Nanos ran_since_pick = 0;        // since it was last chosen
-  Nanos last_ran = INT64_MIN / 2;  // when it was last seen running; a recent runner is hot
-  std::uint32_t weight = 1024;     // 1024: nice 0
-  std::uint32_t core = 0;          // where it runs, waits, or ran last; a new one: where it was started
+  Nanos vruntime = 0;  // virtual run time relative to `core`: comparable only with that core's min_vruntime
+  Nanos ran_since_pick = 0;  // run time since the thread was last chosen
+  // when the thread was last seen running; its cache is warm for a while after it
+  Nanos last_ran = INT64_MIN / 2;
+  std::uint32_t weight = 1024;  // 1024: nice 0
+  // the core on which it runs, waits, or ran last; of a new thread: where it was started
+  std::uint32_t core = 0;
   CoreSet allowed = all_cores;
-  bool is_queued = false;  // runnable, running included
-  bool is_new = true;      // never queued yet
+  bool is_queued = false;  // is runnable; a running thread counts as queued
+  bool is_new = true;      // has never been queued
 };
 
 class Scheduler {
  public:
   enum class Idleness : std::uint8_t { newly_idle, idle, busy };
-  // A thread that balancing took from another core. If it was running there, that core must pick
-  // again (active balancing).
+  // A thread that balancing took from another core. If it was running there, that core has to choose again
+  // (active balancing).
   struct Moved {
     SchedEntity* entity = nullptr;
     std::uint32_t from = 0;
@@ -55,25 +57,26 @@ class Scheduler {
   [[nodiscard]] std::uint32_t place(const SchedEntity& entity) const;
   // Queues a blocked thread on `core` at `now`.
   void enqueue(SchedEntity* entity, std::uint32_t core, Nanos now);
-  // Takes a thread off its core (it blocks or ends). If it ran, the core has no current any more.
+  // Removes a thread from its core because it blocks or ends. If it was running, the core has no current
+  // thread.
   void dequeue(SchedEntity* entity, Nanos now);
-  // Does the thread just queued preempt the one that runs on its core?
+  // Whether the thread that was just queued preempts the running thread of its core.
   [[nodiscard]] bool preempts(const SchedEntity& waking, Nanos now);
-  // Has the running thread used its slice up? Called at ticks.
+  // Whether the running thread has used up its slice. Called at ticks.
   [[nodiscard]] bool slice_over(std::uint32_t core, Nanos now);
-  // Puts the running thread back on the queue and chooses the next; null when there is none.
+  // Puts the running thread back into the queue and chooses the next one; null if there is none.
   SchedEntity* pick(std::uint32_t core, Nanos now);
 
   // ---- Balancing ----
   // Pulls threads to `core`. Returns those that moved; they are queued on `core` now.
   const std::vector<Moved>& balance_newly_idle(std::uint32_t core, Nanos now);
   const std::vector<Moved>& balance_if_due(std::uint32_t core, Nanos now);
-  // For the estimate of how long the core stays idle, which decides if newly-idle balancing pays.
+  // Records when the core became idle, to estimate how long it stays idle, which decides whether it balances.
   void went_idle(std::uint32_t core, Nanos now) { cores_[core].idle_since = now; }
   void woke_from_idle(std::uint32_t core, Nanos now);
 
   [[nodiscard]] std::uint32_t runnable(std::uint32_t core) const { return cores_[core].runnable; }
-  // Is there a core with more than one runnable thread? Without one no tick is needed.
+  // Whether some core has more than one runnable thread; otherwise no ticks are needed.
   [[nodiscard]] bool is_contended() const { return contended_ != 0; }
   [[nodiscard]] std::uint32_t cores() const { return static_cast<std::uint32_t>(cores_.size()); }
   [[nodiscard]] std::uint32_t cores_per_socket() const { return per_socket_; }
@@ -85,12 +88,14 @@ class Scheduler {
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  static constexpr unsigned balance_levels = 2;  // cores of a socket, sockets of the node
-  // Failed balancings after which hot threads are moved too, and after which a running one is.
+  // between the cores of a socket, and between the sockets of a node
+  static constexpr unsigned balance_levels = 2;
+  // Number of failed balancings after which threads with a warm cache are moved too, and after which a
+  // running thread is moved.
   static constexpr std::uint32_t failures_before_hot = 1, failures_before_active = 3;
-  // A busy core may pull a thread although that only turns the tables (2 against 1) when the busier
-  // one's average load is exactly twice its own. The average cpu_load[2] moves by a quarter of the
-  // difference each tick: from one thread to exactly two it takes this many.
+  // A busy core may pull a thread although that only swaps the roles (2 threads against 1) if the busier
+  // core's average load is exactly twice its own. The average cpu_load[2] moves by a quarter of the
+  // difference each tick: from one thread to exactly two it takes this many ticks.
   static constexpr int settling_ticks = 24;
 
   struct Balance {
@@ -100,21 +105,21 @@ class Scheduler {
   };
   struct Core {
     SchedEntity* current = nullptr;
-    std::vector<SchedEntity*> waiting;  // by vruntime; of equals, first queued first
+    std::vector<SchedEntity*> waiting;  // by vruntime; among equals, in the order of queueing
     Nanos min_vruntime = 0;             // never decreases
     Nanos updated = 0;                  // time up to which the running thread's vruntime was charged
-    std::uint32_t runnable = 0;         // waiting, and current
-    std::uint64_t load = 0;             // sum of the weights of the threads on the queue
-    Nanos load_changed = 0;             // when
-    Nanos idle_since = -1;              // -1: not idle, or not to be counted
+    std::uint32_t runnable = 0;         // number of waiting threads, and the current one
+    std::uint64_t load = 0;             // sum of the weights of the runnable threads
+    Nanos load_changed = 0;             // when `load` last changed
+    Nanos idle_since = -1;              // -1: the core is not idle, or its idle time is not estimated
     Nanos average_idle = 0;
     Balance balance[balance_levels];
   };
-  // A socket, or one core, as balancing sees it.
+  // A socket or a single core, as balancing treats it.
   struct Group {
     CoreSet cores = 0;
     std::uint64_t load = 0;
-    Nanos load_changed = 0;  // of any of them
+    Nanos load_changed = 0;  // the latest change of load of any of its cores
     std::uint32_t runnable = 0, capacity = 0;
     [[nodiscard]] double average() const { return static_cast<double>(load) / capacity; }
     [[nodiscard]] double load_per_thread() const {
@@ -123,11 +128,11 @@ class Scheduler {
   };
   struct Imbalance {
     CoreSet busiest = 0;  // cores of the busiest group
-    double load = 0;      // weight to be moved
+    double load = 0;      // sum of weights that have to be moved
   };
   enum class Pull : std::uint8_t { moved, failed, all_pinned };
 
-  // Run queues: scheduler.cc.
+  // Run queues (scheduler.cc).
   void charge_current(Core& core, Nanos now);
   void update_min_vruntime(Core& core);
   void attach(Core& core, SchedEntity* entity, Nanos now);
@@ -136,7 +141,7 @@ class Scheduler {
   static void remove_waiting(Core& core, SchedEntity* entity);
   [[nodiscard]] Nanos slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const;
   [[nodiscard]] std::uint32_t place_new(const SchedEntity& entity) const;
-  // Balancing: balance.cc.
+  // Balancing (balance.cc).
   [[nodiscard]] Group group_of(CoreSet cores) const;
   [[nodiscard]] CoreSet socket_mask(std::uint32_t socket) const;
   [[nodiscard]] bool balances_for_group(std::uint32_t core, unsigned level) const;
@@ -149,7 +154,7 @@ class Scheduler {
   bool pull_running(std::uint32_t from, std::uint32_t to, Nanos now);
   void migrate(SchedEntity* entity, std::uint32_t to, Nanos now);
 
-  // The profile, in nanoseconds.
+  // Constants of the profile in nanoseconds.
   Nanos latency_, min_granularity_, wakeup_granularity_, sleeper_credit_, migration_cost_;
   Nanos balance_least_, balance_most_, settling_time_;
   double busy_factor_, imbalance_percent_;

@@ -1,4 +1,4 @@
-// Holds what cores cost the threads on them against values that were computed by hand.
+// Checks the scheduler's costs against values that were computed by hand.
 #include "common/fabric/sim/scheduler_costs.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ TEST(SchedulerCosts, VirtualTimeRunsSlowerForAHeavierThread) {
   EXPECT_EQ(virtual_runtime(3000, 512), 6000);
 }
 
-// Of Linux 3.13 on 8 and more cores: 24 ms for up to 8 threads, then 3 ms for each.
+// Linux 3.13 on 8 and more cores: a period of 24 ms for up to 8 threads, then 3 ms for each thread.
 TEST(SchedulerCosts, ASliceIsTheThreadsShareOfThePeriod) {
   constexpr Nanos ms = 1'000'000;
   EXPECT_EQ(time_slice(24 * ms, 3 * ms, 2, 1024, 2048), 12 * ms);

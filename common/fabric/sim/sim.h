@@ -1,6 +1,6 @@
-// The simulated cluster: a deterministic discrete-event model of NICs, PCIe, links, switch, cores
-// with an OS scheduler, and power. Same protocol code, same bytes, virtual time; one seed decides
-// everything.
+// The simulated cluster: a deterministic discrete-event model of NICs, PCIe, links, a switch, cores with an
+// OS scheduler, and power. It runs the same protocol code on the same bytes in virtual time; one seed
+// determines everything.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ class TraceWriter;  // common/fabric/trace/trace_writer.h
 
 namespace loch::fabric::sim {
 
-// Where background CPU workers run: wherever the scheduler puts them, on the servers' cores, on cores of
-// their own while there are any, or wherever the scheduler puts them but on the servers' cores.
+// Where background workers run: on any core (none), on the servers' cores (shared), on cores without a worker
+// as long as there are any (separate), or on any core without a server (clients).
 enum class BackgroundPin : std::uint8_t { none, shared, separate, clients };
 
 struct SimConfig {
@@ -29,11 +29,13 @@ struct SimConfig {
   SimFaults faults;                      // all off by default
   std::uint32_t background_workers = 0;  // background CPU workers per node
   BackgroundPin background_pin = BackgroundPin::none;
-  std::uint32_t background_nodes = 0;  // number of nodes, from node 0 on, that have them; 0: all
-  bool random_tie_order = false;       // simultaneous events in random order: for tests, not figures
-  TraceWriter* trace = nullptr;        // every stage of every request, on its node's track
-  Nanos deadline = forever;            // virtual time at which the run is ended (RunEnd::deadline)
-  std::uint64_t most_events = 0;       // after which it is ended (RunEnd::deadline, too); 0: no bound
+  // nodes 0 … background_nodes-1 have background workers; 0: all nodes have
+  std::uint32_t background_nodes = 0;
+  bool random_tie_order = false;  // pops simultaneous events in random order; for tests, not for figures
+  TraceWriter* trace = nullptr;  // writes every stage of every request to the trace, on the track of its node
+  Nanos deadline = forever;      // virtual time at which the run ends with RunEnd::deadline
+  // number of events after which the run ends with RunEnd::deadline; 0: no limit
+  std::uint64_t most_events = 0;
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_sim(const SimConfig& config);

@@ -12,7 +12,7 @@ struct Outcome {
   Nanos longest = 0;
 };
 
-// READs the next node's memory until `until`, reconnecting after failures.
+// READs the next node's memory until `until`, and reconnects after failures.
 coro::Task<void> read_on(TestCluster* cluster, NodeId self, Nanos until, Outcome* outcome) {
   Worker& worker = *cluster->clients[self];
   const auto peer = static_cast<NodeId>((self + 1) % cluster->fabric->nodes());
@@ -35,7 +35,7 @@ coro::Task<void> read_on(TestCluster* cluster, NodeId self, Nanos until, Outcome
   }
 }
 
-// The longest READ of one worker until then.
+// READs with one worker until `until`, and records the longest READ.
 coro::Task<void> read_alone(TestCluster* cluster, std::size_t client, Nanos until, Nanos* longest) {
   Worker& worker = *cluster->clients[client];
   const auto peer = static_cast<NodeId>((worker.node() + 1) % cluster->fabric->nodes());
@@ -122,15 +122,15 @@ coro::Task<void> add_ones(Worker* worker, RemoteRegion to, int count) {
   }
 }
 
-// Four at a time, on one connection.
+// Adds to a word with four requests outstanding on one connection.
 coro::Task<void> add_side_by_side(Worker* worker, RemoteRegion to, int count) {
   coro::Scope scope(worker->run_queue());
   for (int i = 0; i < 4; ++i) scope.spawn(add_ones(worker, to, count / 4));
   co_await scope.join();
 }
 
-// Found by seed 1612520849000001000 of pilaf: a request that was tried again and then waited for a NIC that
-// stood still had those behind it look every nanosecond, five million events a millisecond.
+// Found by seed 1612520849000001000 of pilaf: behind a request that was retried and then waited for a stalled
+// NIC, later requests checked every nanosecond, which made five million events a millisecond.
 TEST(SimFailures, WhatWaitsBehindARetriedRequestAtAStalledNicCostsNoEvents) {
   SimConfig config = with_fault({Kind::nic_stall, 1, 0, 1'000'000, 5'000'000});
   config.faults.schedule.push_back({Kind::cut, 0, 0, 1'000'000, 10'000});
@@ -153,8 +153,8 @@ coro::Task<void> add_while_able(Worker* worker, RemoteRegion to) {
   co_await scope.join();
 }
 
-// Found by seed 30007053 of nessie: the requester crashed while one of its requests was to be tried again;
-// what had arrived behind it waited at the responder for ever, and looked every nanosecond.
+// Found by seed 30007053 of nessie: the requester crashed while one of its requests was waiting for a retry;
+// later requests that had arrived waited at the responder for ever, and checked every nanosecond.
 TEST(SimFailures, WhatWaitsBehindARetriedRequestOfACrashedNodeEndsWithIt) {
   for (Nanos at = 200'000; at < 300'000; at += 2'003) {
     SimConfig config = with_fault({Kind::crash, 0, 0, at, 0});
@@ -174,8 +174,8 @@ coro::Task<void> write_once(Worker* worker, LocalSlice from, RemoteRegion to) {
   EXPECT_TRUE(done.ok());
 }
 
-// Found by seed 40026323 of nessie: the last stamp of a run was acknowledged and had not been visible when
-// the tables were looked at, and never was.
+// Found by seed 40026323 of nessie: the last stamp of a run had been acknowledged, but was not visible when
+// the tables were audited, and never became so.
 TEST(SimFailures, WhatWasAcknowledgedIsVisibleWhenTheRunHasEnded) {
   SimConfig config = small_config(2);
   config.faults.late_write = 1;
@@ -193,8 +193,8 @@ TEST(SimFailures, WhatWasAcknowledgedIsVisibleWhenTheRunHasEnded) {
   }
 }
 
-// Found by seed 20014189 of nessie: while a CAS was between its two halves, the loss of an earlier request on
-// its connection held it back for a retry timer, and another connection's CAS was let in.
+// Found by seed 20014189 of nessie: while a CAS was between its read and its write, the loss of an earlier
+// request of its connection delayed it by a retry timer, and another connection's CAS was admitted.
 TEST(SimFailures, AtomicsAreAtomicAmongEachOtherWhateverIsLost) {
   SimConfig config = small_config(4);
   config.hardware.nic.retry_timeout_ns = 20'000;
@@ -269,7 +269,7 @@ coro::Task<void> compute_often(TestCluster* cluster, Nanos span, std::vector<Nan
   }
 }
 
-// Some computations take their time, the others up to the longest interruption more.
+// Some computations take their own time, the others up to the longest interruption more.
 TEST(SimFailures, ComputationsAreInterrupted) {
   constexpr Nanos span = 1'000, longest = 50'000;
   SimConfig config = small_config(2);
@@ -320,7 +320,8 @@ coro::Task<void> add_unheard(TestCluster* cluster, bool* is_over) {
   *is_over = true;
 }
 
-// What node 0 asks arrives at node 1, and is executed; the answers are lost. The other way all is well.
+// Requests of node 0 arrive at node 1 and are executed, but the responses are lost. In the other direction
+// nothing is lost.
 TEST(SimFailures, AOneWayCutLosesTheAnswersOfWhatWasExecuted) {
   SimConfig config = small_config(2);
   config.hardware.nic.retry_timeout_ns = 20'000;
@@ -360,7 +361,7 @@ TEST(SimFailures, ABurstOfLossesFailsRequestsWhileItLasts) {
   EXPECT_EQ(outcome.failed, outcome.reconnected);
 }
 
-// A node that is back gets a new worker in the place of the old one, which finds zeroed memory and works.
+// The second worker of a node that restarted: takes the place of the first, finds zeroed memory and uses it.
 coro::Task<void> second_incarnation(TestCluster* cluster, Worker* self, std::uint64_t* seen) {
   *seen = load_word(cluster->memory[1]->at(128)) + 1;
   const LocalSlice to = cluster->at(1, 4096);

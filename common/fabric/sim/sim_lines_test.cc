@@ -1,4 +1,4 @@
-// Capabilities::untorn_bytes: torn messages move in whole aligned lines, wherever they begin.
+// Tests Capabilities::untorn_bytes: torn messages move in whole aligned lines, wherever they begin.
 #include <algorithm>
 #include <cstring>
 
@@ -7,7 +7,8 @@
 namespace loch::fabric::sim {
 namespace {
 
-constexpr std::uint32_t begin = 4096 + 40, length = 300;  // six lines, the first and the last in part
+// part of six lines: of the first and the last one only some bytes
+constexpr std::uint32_t begin = 4096 + 40, length = 300;
 
 struct Seen {
   std::uint32_t torn_lines = 0, torn_messages = 0;
@@ -53,10 +54,10 @@ TEST(SimLines, AnAlignedLineIsPlacedAtOnce) {
   EXPECT_GT(seen.torn_messages, 20u);
 }
 
-// A message of less than a line that lies in two of them: 53 bytes, such as a bucket of Pilaf's.
+// A message that is smaller than a line but lies in two lines: 53 bytes, such as a bucket of Pilaf's.
 constexpr std::uint32_t small_begin = 4096 + 40, small_length = 53;
 
-// The node's own CPU changes all of it at once.
+// The CPU of the node changes the whole message at once.
 coro::Task<void> change(TestCluster* cluster, const bool* is_over) {
   Worker& self = *cluster->clients[1];
   for (int round = 1; !*is_over; ++round) {
@@ -69,7 +70,7 @@ coro::Task<void> read_small(TestCluster* cluster, bool* is_over, Seen* seen) {
   Worker& self = *cluster->clients[0];
   const LocalSlice to = cluster->at(0, small_begin);
   const std::byte* bytes = to.data();
-  constexpr std::uint32_t first = 64 - small_begin % 64;  // bytes of its first line
+  constexpr std::uint32_t first = 64 - small_begin % 64;  // bytes of the message in its first line
   for (int round = 0; round < 400; ++round) {
     const Completion done = co_await self.read(cluster->remote[1], small_begin, to, small_length);
     EXPECT_TRUE(done.ok());
@@ -94,7 +95,7 @@ TEST(SimLines, AReadOfLessThanALineTearsWhereItLiesInTwo) {
   EXPECT_GT(seen.torn_messages, 20u);
 }
 
-// The response of a READ lands line by line as well: another coroutine sees one line before the other.
+// The response of a READ is placed line by line as well: another coroutine sees one line before the other.
 coro::Task<void> watch_landing(TestCluster* cluster, const bool* is_over, Seen* seen) {
   Worker& self = *cluster->clients[2];
   const std::byte* bytes = cluster->memory[0]->at(small_begin);
@@ -114,7 +115,7 @@ TEST(SimLines, ALandingOfLessThanALineTearsWhereItLiesInTwo) {
   cluster.fabric->start(*cluster.clients[1], change(&cluster, &is_over));
   cluster.fabric->start(*cluster.clients[2], watch_landing(&cluster, &is_over, &landing));
   ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
-  EXPECT_EQ(seen.torn_messages, 0u);  // lines that one fetch returned together are not torn
+  EXPECT_EQ(seen.torn_messages, 0u);  // lines that one fetch returned together are placed together
   EXPECT_GT(landing.torn_messages, 20u);
 }
 

@@ -1,4 +1,4 @@
-// Hardware profiles and faults: what the files may say, and what is refused in one line.
+// Tests hardware profiles and fault files: accepted contents, and refusals in one line.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -127,7 +127,8 @@ TEST(FaultFiles, ASwarmIsItsSeedsAndVaries) {
   EXPECT_GT(split, 20);
 }
 
-// Every card gives back what its profile was taken from; the misses that are known are in docs/fidelity.md.
+// Every profile reproduces the measurements that it was derived from; docs/fidelity.md lists the known
+// deviations.
 TEST(Calibration, GivesBackWhatTheProfilesWereTakenFrom) {
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
   const std::string cards = "connectx3-56g-ib";

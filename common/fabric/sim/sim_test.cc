@@ -1,4 +1,5 @@
-// The stages add up; the same seed gives the same run; nothing is allocated for a request.
+// Tests the simulation: a request's latency is the sum of its stages, the same seed gives the same run, and
+// requests allocate nothing.
 #include <cmath>
 #include <cstring>
 
@@ -34,10 +35,10 @@ TEST(SimStages, AnUnloadedReadIsTheSumOfItsConstants) {
   const double bus_ns =
       ((64 + 22) + (8 + 22) + (8 + 26) + (64 + 26) + 4 * p.pcie.link_layer_bytes) / p.pcie.gbytes_s;
   const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns    // posting
-                          + p.nic.pipeline_ns + p.pcie.read_ns                  // the work request
+                          + p.nic.pipeline_ns + p.pcie.read_ns                  // fetching the work request
                           + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns  // request and response
-                          + p.nic.pipeline_ns + p.pcie.read_ns                  // the data
-                          + p.nic.pipeline_ns + p.pcie.write_ns                 // the completion
+                          + p.nic.pipeline_ns + p.pcie.read_ns                  // fetching the data
+                          + p.nic.pipeline_ns + p.pcie.write_ns                 // writing the completion
                           + p.cpu.poll_ns + p.cpu.completion_ns + bus_ns;
   EXPECT_NEAR(static_cast<double>(took), expected, 12) << "rounding of each stage to whole nanoseconds aside";
 }
@@ -49,14 +50,15 @@ coro::Task<void> write_one(TestCluster* cluster, NodeId from, NodeId to, std::ui
   *done = self.now();
 }
 
-// Writes 64 KB to node 3 four times at once.
+// Writes 64 KB to node 3 four times concurrently.
 coro::Task<void> flood(TestCluster* cluster, Nanos* done) {
   coro::Scope scope(cluster->clients[1]->run_queue());
   for (int i = 0; i < 4; ++i) scope.spawn(write_one(cluster, 1, 3, 65536, done));
   co_await scope.join();
 }
 
-// While node 3 is flooded: 64 KB to it, and behind that a word to node 2, to which nobody else writes.
+// While node 3 is flooded: writes 64 KB to it, and after that a word to node 2, to which no other node
+// writes.
 coro::Task<void> write_behind(TestCluster* cluster, Nanos* big, Nanos* small) {
   Worker& self = *cluster->clients[0];
   co_await self.sleep_until(self.now() + 20'000);
@@ -88,11 +90,11 @@ TEST(SimStages, AFullPortOfTheSwitchHoldsItsSender) {
   EXPECT_EQ(roomy.paused, 0) << "64 KB fit into 128";
   EXPECT_EQ(roomy.small, free.small);
   EXPECT_GT(tight.paused, 0);
-  // The word leaves right behind the big one where the switch takes that in; else when all but 16 KB (13 us)
-  // of it has left for node 3, where it waits for some 30 us.
+  // If the switch has buffer space for the large message, the word leaves right after it; otherwise when all
+  // but 16 KB (13 us) of the large message has left for node 3, where it waits for some 30 us.
   EXPECT_GT(tight.small, free.small + 10'000);
   EXPECT_LT(tight.small, tight.big);
-  // The small buffer changes neither the order of the messages at node 3 nor when the last one arrives.
+  // The small buffer changes neither the order of the messages at node 3 nor the arrival of the last one.
   EXPECT_EQ(tight.flood, free.flood);
   EXPECT_NEAR(static_cast<double>(tight.big), static_cast<double>(free.big), 10);
 }
@@ -105,8 +107,8 @@ TEST(SimStages, ACacheMissIsOnePcieReadEach) {
   TestCluster again(small_config());
   again.fabric->start(*again.clients[0], read_again(&again, 0, 8, 2, &warm));
   ASSERT_EQ(again.fabric->run().value(), RunEnd::finished);
-  // Two queue pair contexts and two translations, one of each on either side; those of one side start
-  // one fetch gap apart.
+  // Two queue pair contexts and two translations, one of each on both sides; the fetches of one side start
+  // one gap apart.
   const HardwareProfile profile = small_config().hardware;
   const double gap = profile.pcie.read_ns / profile.nic.outstanding_fetches;
   EXPECT_NEAR(static_cast<double>(took - warm), 4 * profile.pcie.read_ns + gap, 8);
@@ -138,7 +140,7 @@ TEST(SimStages, TheAtomicUnitGivesItsRate) {
   EXPECT_GT(measure(buckets, benchmark).value().mops, 8e3 / buckets.nic.atomic_hold_ns);
 }
 
-// Every node reads, adds and sends at random for a while.
+// Issues random READs, atomics and SENDs from every node.
 coro::Task<void> mix(TestCluster* cluster, std::uint32_t worker, int rounds) {
   Worker& self = *cluster->clients[worker];
   for (int i = 0; i < rounds; ++i) {
@@ -194,7 +196,8 @@ TEST(SimBackground, KeepOffTheServersCores) {
   fabric->start(*server, compute_for(server, span, &server_took));
   ASSERT_EQ(fabric->run().value(), RunEnd::finished);
   EXPECT_EQ(server_took, span);
-  EXPECT_GT(client_took, 2 * span);  // shared with two background workers, which start within the first 24 ms
+  // the core was shared with two background workers, which start within the first 24 ms
+  EXPECT_GT(client_took, 2 * span);
 }
 
 TEST(SimDeterminism, TheSameSeedGivesTheSameTrace) {
@@ -261,7 +264,8 @@ coro::Task<void> write_as(Worker* self, Region* from, RemoteRegion to, Copied co
   EXPECT_TRUE(done.ok());
 }
 
-// What both keep arrives, byte by byte; what the source left out changes nothing in the target.
+// Bytes that both regions store are copied one by one; bytes that the source does not store stay unchanged in
+// the target.
 TEST(SimMemory, RegionsThatKeepOtherBytesGetThoseThatBothKeep) {
   const Elision here{1000, 16, 8};
   const auto keeps = [](const Elision& elision, std::uint64_t at) {
@@ -292,7 +296,8 @@ TEST(SimMemory, RegionsThatKeepOtherBytesGetThoseThatBothKeep) {
   }
 }
 
-// The word of a slot that announces 8 bytes before it; they may be placed after the word.
+// Whether both words of a slot are there: the polled word announces 8 bytes before it, which may be placed
+// later.
 bool has_both_words(void* context, std::uint32_t index, std::uint64_t word) {
   const auto* cluster = static_cast<TestCluster*>(context);
   std::uint64_t before = 0;

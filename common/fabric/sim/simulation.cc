@@ -29,7 +29,7 @@ Simulation::Simulation(const SimConfig& sim_config)
 }
 
 Simulation::~Simulation() {
-  // Tasks that did not finish are destroyed while everything that they refer to is there.
+  // Tasks that did not finish are destroyed while all objects that they refer to still exist.
   for (auto& worker : workers) worker->end_task();
 }
 

@@ -1,5 +1,5 @@
-// What all parts of a simulated cluster share: the queue, the constants in picoseconds, the pools,
-// the nodes, and the stages that a request flows through (requester.cc, responder.cc).
+// The state that all parts of a simulated cluster share: the event queue, the constants in picoseconds, the
+// pools, the nodes, and the stages of a request (requester.cc, responder.cc).
 #pragma once
 
 #include <algorithm>
@@ -21,35 +21,37 @@
 
 namespace loch::fabric::sim {
 
-// Where a node's link enters the switch. What finds its way out busy waits here; while there is no room
-// left the node's link is paused, and all that is behind is late by as much.
+// The port at which a node's link enters the switch. Messages whose output port is busy wait here; when the
+// buffer is full, the node's link is paused, and all later messages are late by as much.
 struct SwitchPort {
   struct Waiting {
-    Picos gone = 0;    // when the last of it leaves
-    Picos amount = 0;  // bytes that wait, as their time on the link
+    Picos gone = 0;    // when the last waiting message leaves
+    Picos amount = 0;  // waiting bytes, as their time on the link
   };
   std::vector<Waiting> waiting;
-  std::uint32_t paused_ns = 0;  // in all; wraps around
+  std::uint32_t paused_ns = 0;  // total pause time; wraps around
   Picos paused = 0;             // picoseconds paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
-  // When `amount` of it will have left, if it is filled by as much.
+  // When all but `amount` of the waiting bytes will have left.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
 };
 
-// A node: its NIC, its link, its memory, its cores. What the stages look at comes first, a cache line
-// for the link, one for the NIC's units.
+// A node: its NIC, link, memory and cores. Members that the stages use come first, with a cache line for the
+// link and one for the NIC's units.
 struct alignas(64) SimNode {
   NodeId id = 0;
   bool is_up = true;
   bool was_lost = false;
-  std::uint32_t incarnation = 1;  // grows with every restart; rkeys and connections are of one incarnation
-  Nanos cut_until = 0;            // its link is down before this
-  Nanos stalled_until = 0;        // the node's NIC does nothing before this instant
+  // number of the incarnation, which grows with every restart; rkeys and connections belong to one
+  // incarnation
+  std::uint32_t incarnation = 1;
+  Nanos cut_until = 0;      // the node's link is down before this instant
+  Nanos stalled_until = 0;  // the NIC processes nothing before this instant
   Nanos stall_order = 0;
   Server egress, ingress;
 
-  Server requester, responder;   // the NIC's two sides: what it sends out, and what arrives
-  Server pcie_read, pcie_write;  // the bus towards the NIC, and from it
+  Server requester, responder;   // the NIC's two sides: outgoing requests, and arrivals
+  Server pcie_read, pcie_write;  // the PCIe bus towards the NIC, and from the NIC
 
   Server fetch;
   ContextCache contexts;
@@ -59,22 +61,22 @@ struct alignas(64) SimNode {
   std::uint64_t requests = 0, responses = 0;
 
   std::vector<std::unique_ptr<SimRegion>> regions;
-  std::vector<SimWorker*> workers;     // by index; null where the index is not used
-  std::uint32_t reads_on_the_way = 0;  // work requests that the NIC keeps until their response
+  std::vector<SimWorker*> workers;     // by index; null if there is no such worker
+  std::uint32_t reads_on_the_way = 0;  // work requests that the NIC caches until their response
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
   std::vector<Server> atomic_locks;
   SwitchPort port;
-  std::int64_t skew = 0;  // of its clock, ns
+  std::int64_t skew = 0;  // ns by which the node's clock differs from virtual time
   std::int64_t drift_ppb = 0;
   std::unique_ptr<NodeCpu> cpu;
-  Nanos lossy_until = 0;  // its link loses messages before this, with the probability `loss`
+  Nanos lossy_until = 0;  // before this instant the link loses messages with the probability `loss`
   double loss = 0;
-  Nanos no_buffers_until = 0;     // SENDs find no receive buffer before this
-  std::vector<Nanos> mute_until;  // by peer: what it sends there is lost before this; empty: nothing is
+  Nanos no_buffers_until = 0;     // before this instant SENDs find no receive buffer
+  std::vector<Nanos> mute_until;  // by peer: messages to it are lost before this instant; empty: none are
 };
 
-// A watch that is on.
+// An active watch.
 struct alignas(64) SimWatch {
   WatchWait* wait = nullptr;
   SimWorker* worker = nullptr;
@@ -82,11 +84,12 @@ struct alignas(64) SimWatch {
   SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
   SimWatch* next_candidate = nullptr;
   SimWatch* next_free = nullptr;
-  bool is_candidate = false;  // the watched memory changed; checked when the worker polls next
+  // the watched memory has changed, so that the watch is checked at the worker's next poll
+  bool is_candidate = false;
 };
 static_assert(sizeof(SimWatch) == 64);
 
-// An instant at which a worker is to be woken: a timer's end, or deadlines to look at.
+// An instant at which a worker is woken, for a timer or for checking deadlines.
 struct alignas(64) WorkerAlarm : Event {
   WorkerAlarm* next_free = nullptr;
   SimWorker* worker = nullptr;
@@ -100,7 +103,7 @@ class Simulation {
 
   [[nodiscard]] Nanos now() const { return queue.now(); }
   [[nodiscard]] Picos now_ps() const { return picos(queue.now()); }
-  // Every event says who it is; the running hash is the trace's (SimReport::trace_hash).
+  // Adds an event to the running hash of all events (SimReport::trace_hash).
   void note(std::uint64_t kind, std::uint64_t node) {
     const std::uint64_t word = static_cast<std::uint64_t>(queue.now()) << 16 ^ kind << 10 ^ node;
     hash = ((hash << 7 | hash >> 57) ^ word) * 0x9E3779B97F4A7C15ULL;
@@ -110,24 +113,25 @@ class Simulation {
   // Takes a request that its worker has built; `at`: when the NIC has the doorbell or the MMIO.
   void submit(SimRequest* request, Nanos at);
   [[nodiscard]] SimRequest* new_request(QueuePair* qp, WorkRequest* wr);
-  // A request that is not executed: `status` is delivered in its turn.
+  // Ends a request without executing it; `status` is delivered in its order on the queue pair.
   void refuse(SimRequest* request, WcStatus status);
-  void reset(QueuePair* qp);  // after a reconnection
+  void reset(QueuePair* qp);  // clears the state of a queue pair that was reconnected
   // ---- Failures (failures.cc) ----------------------------------------------------------------
   void schedule_faults();
-  void crash(SimNode* node);  // down until its restart, if one is scheduled
-  void begin_stopping();      // every client has ended, or an interrupt: servers leave their loops
+  void crash(SimNode* node);  // the node is down until its restart, if one is scheduled
+  // tells servers to leave their loops, because every client has ended or after an interrupt
+  void begin_stopping();
   [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const {
     return delivers(a, b) && delivers(b, a);
   }
-  // What `from` sends to `to` arrives.
+  // Whether a message from `from` to `to` arrives, given cuts and crashes.
   [[nodiscard]] bool delivers(const SimNode& from, const SimNode& to) const {
     if (!from.is_up || !to.is_up) return false;
     if (from.id == to.id) return true;
     if (now() < from.cut_until || now() < to.cut_until) return false;
     return from.mute_until.empty() || now() >= from.mute_until[to.id];
   }
-  // Draws: is this message lost in a burst?
+  // Draws whether the message is lost because of a lossy link.
   [[nodiscard]] bool is_lost(const SimNode& from, const SimNode& to) {
     if (from.id == to.id) return false;
     const double first = now() < from.lossy_until ? from.loss : 0,
@@ -135,7 +139,7 @@ class Simulation {
     return (first > 0 || second > 0) && fault_rng.chance(std::max(first, second));
   }
   [[nodiscard]] bool may_fault() const { return config.faults.heal_at == 0 || now() < config.faults.heal_at; }
-  // Draws: does a fault of this probability strike now?
+  // Draws whether a fault of this probability strikes now.
   [[nodiscard]] bool strikes(double probability) {
     return probability > 0 && may_fault() && fault_rng.chance(probability);
   }
@@ -162,13 +166,14 @@ class Simulation {
   std::uint64_t hash = 0;
   Rng fault_rng;
   bool has_faults = false;
-  // Scheduled and drawn, and their ends; shared_ptr, because it destroys what was made, not an Event.
+  // Scheduled and drawn failures, and their ends. shared_ptr, because it deletes an object as the type with
+  // which it was made, and Event has no virtual destructor.
   std::vector<std::shared_ptr<Event>> failures;
   std::uint32_t kills_done = 0;
-  std::function<void(NodeId)> tell_restart;  // a crashed node is back; may be empty
+  std::function<void(NodeId)> tell_restart;  // called when a crashed node has restarted; may be empty
   bool stopping = false;
   std::uint32_t live_clients = 0, live_tasks = 0;
-  std::uint32_t late_writes = 0;  // acknowledged and not visible yet
+  std::uint32_t late_writes = 0;  // number of WRITEs that were acknowledged and are not visible yet
 };
 
 // What happens to a request. Its events, in order, are the hops of the diagram in docs/simulator.md; the rest

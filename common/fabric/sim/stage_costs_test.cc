@@ -1,4 +1,4 @@
-// Holds what each stage of a request costs against values that were computed by hand from its formula.
+// Checks the cost of each stage of a request against values that were computed by hand from its formula.
 #include "common/fabric/sim/stage_costs.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST_F(StageCosts, TheBusCarriesBytesAndAHeaderForEachPacket) {
 
 TEST_F(StageCosts, FractionsOfAPicosecondAreCutOff) {
   HardwareProfile p = round_numbers();
-  p.pcie.gbytes_s = 7.88;  // 126,904 fs a byte
+  p.pcie.gbytes_s = 7.88;  // 126,904 fs for each byte
   EXPECT_EQ(pcie_span(Timing(p), 3, 0), 380);
 }
 
@@ -128,7 +128,7 @@ TEST_F(StageCosts, TheSendingSideHasAGapByVerbLinesAndPayload) {
 TEST_F(StageCosts, TheNicFetchesWorkRequestsAndPayloads) {
   expect_visit(work_request_fetch(t, 1), 11'000, 640'000 + 11'000);
   expect_visit(work_request_fetch(t, 3), 24'000 + 2 * 3000, 640'000 + 24'000 + 2 * 3000);
-  // 16 packets of the bus; the message leaves with the first 1,024 bytes, 8 packets.
+  // 16 PCIe packets; the message leaves after the first 1,024 bytes, which are 8 packets
   expect_visit(payload_fetch(t, 2048), 256'000 + 16 * 3000, 640'000 + 128'000 + 8 * 3000);
 }
 
@@ -207,7 +207,7 @@ TEST_F(StageCosts, AnAtomicHoldsTheLockOfItsAddress) {
 
 TEST_F(StageCosts, CompletionsAndReceiveRequestsGoOverTheBus) {
   EXPECT_EQ(t.completion_entry, 8000 + 3500);
-  EXPECT_EQ(t.recv_fetch, (8000 + 3000) / 4);  // 16 bytes of a line of 64
+  EXPECT_EQ(t.recv_fetch, (8000 + 3000) / 4);  // a RECV request is 16 bytes of a 64-byte line
 }
 
 TEST_F(StageCosts, AWorkerSeesWhatCameWhenItNextLooks) {
@@ -220,7 +220,7 @@ TEST(StageLines, AMessageIsTornBetweenLines) {
   EXPECT_EQ(lines_touched(0, 64), 1u);
   EXPECT_EQ(lines_touched(63, 2), 2u);
   EXPECT_EQ(lines_touched(64 + 8, 64), 2u);
-  // 256 bytes that begin at byte 8 of a line: 5 lines, of which the first half are 2.
+  // 256 bytes from byte 8 of a line on lie in 5 lines, of which the first half are 2.
   EXPECT_EQ(piece_begin(8, 256, 0, 2), 0u);
   EXPECT_EQ(piece_begin(8, 256, 1, 2), 2u * 64 - 8);
   EXPECT_EQ(piece_begin(8, 256, 2, 2), 256u);

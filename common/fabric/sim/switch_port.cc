@@ -1,4 +1,5 @@
-// The switch does not drop: a port whose buffer is full holds the link of the node behind it.
+// The switch drops no message: if a port's buffer is full, the switch pauses the link of the node at that
+// port.
 #include <algorithm>
 #include <limits>
 
@@ -31,7 +32,7 @@ void hold(SimNode& sender, Picos now, Nanos span) {
 bool Stages::paused_at_switch(SimRequest* request, SimNode& sender) {
   Simulation& sim = *request->sim;
   SwitchPort& port = sender.port;
-  Nanos wait = port.paused_ns - request->paused_seen;  // modulo 2^32
+  Nanos wait = port.paused_ns - request->paused_seen;  // both are modulo 2^32
   if (wait == 0) {
     const Picos now = sim.now_ps();
     std::erase_if(port.waiting, [&](const SwitchPort::Waiting& each) { return each.gone <= now; });

@@ -1,4 +1,4 @@
-// Converts the constants of a hardware profile to the units of the data path.
+// Converts the constants of a hardware profile to the units that the stages use.
 #include "common/fabric/sim/timing.h"
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace loch::fabric::sim {
 namespace {
 Nanos rounded(double ns) { return static_cast<Nanos>(std::llround(ns)); }
-// 10^15 fs a second over bytes a second.
+// Femtoseconds per byte: 10^15 fs a second, divided by bytes a second.
 std::int64_t femtos_per_byte(double gbytes_s) {
   return gbytes_s > 0 ? static_cast<std::int64_t>(std::llround(1e6 / gbytes_s)) : 0;
 }
@@ -43,9 +43,9 @@ Timing::Timing(const HardwareProfile& profile) {
   answer_packet = std::llround((pcie_bus.data_header_bytes + pcie_bus.link_layer_bytes) * femtos / 1000);
   write_packet = std::llround((pcie_bus.read_header_bytes + pcie_bus.link_layer_bytes) * femtos / 1000);
   pcie_packet = Divisor(pcie_bus.packet_bytes);
-  mmio_line = dma_write_span(*this, pcie_line);  // MMIO also takes a write packet
+  mmio_line = dma_write_span(*this, pcie_line);  // an MMIO write also takes a PCIe write packet
   doorbell_packet = dma_write_span(*this, doorbell_bytes);
-  // Receive requests are fetched ahead of use, one PCIe line at a time.
+  // The NIC fetches RECV requests ahead of their use, a 64-byte line at a time.
   recv_fetch = dma_read_span(*this, pcie_line) * recv_request_bytes / pcie_line;
   completion_bytes = pcie_bus.completion_bytes;
   completion_entry = dma_write_span(*this, completion_bytes);

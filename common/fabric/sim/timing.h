@@ -1,5 +1,5 @@
-// The constants of a hardware profile in the units of the data path: picoseconds, and femtoseconds a byte.
-// What the stages of a request make of them is in stage_costs.h.
+// The constants of a hardware profile in the units that the stages use: picoseconds, and femtoseconds per
+// byte. stage_costs.h computes the costs of stages from them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum GapKind : std::uint8_t { gap_read, gap_write, gap_send, gap_atomic };
                                : gap_send;
 }
 
-// Each constant is explained, with its source, where the profile has it (hardware.h, cpu_profile.h,
+// Each constant is explained, with its source, at its counterpart in the profile (hardware.h, cpu_profile.h,
 // experiments/hardware/*.yaml).
 struct Timing {
   explicit Timing(const HardwareProfile& profile);
@@ -30,15 +30,16 @@ struct Timing {
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
   Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
-  Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;  // on the bus, towards the NIC
-  Picos completion_entry = 0;                                // on the bus, from the NIC
-  Picos port_buffer = 0;                                     // as time on the link; 0: without limit
+  Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;  // PCIe time towards the NIC
+  Picos completion_entry = 0;                                // PCIe time from the NIC
+  Picos port_buffer = 0;  // buffer of a switch port, as time on the link; 0: unlimited
   std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
-  Picos answer_packet = 0, write_packet = 0;  // beside their data, of up to `pcie_packet` bytes
+  // PCIe time of packet headers, for each `pcie_packet` bytes of data
+  Picos answer_packet = 0, write_packet = 0;
   Divisor pcie_packet;
   Divisor page, mtu;
-  std::uint64_t framing = 0;           // bytes a packet takes on the link beside its own
-  std::uint64_t completion_bytes = 0;  // of a completion queue entry
+  std::uint64_t framing = 0;           // bytes of link time that a packet takes in addition to its own
+  std::uint64_t completion_bytes = 0;  // size of a completion queue entry
   Nanos post = 0, post_recv = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
   Nanos retry = 0, rnr = 0;
 };

@@ -1,16 +1,17 @@
-// Spans of the stages of requests for the Chrome trace: one process a node, one track a resource.
+// Writes the stages of requests as spans of the Chrome trace: one process for each node, one track for each
+// resource.
 #pragma once
 
 #include "common/fabric/sim/request.h"
 
 namespace loch::fabric::sim {
 
-// Above every worker's index, which is its track.
+// Numbers of the resources' tracks, above those of the workers' tracks, which are the workers' indices.
 enum class Track : std::uint32_t { requester = 100'000, egress, ingress, responder, response, memory };
 
 void write_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start,
                  Nanos span);
-// On the worker's own track.
+// Writes a span on the worker's own track.
 void write_mark(Simulation& sim, const Worker& worker, std::string_view what, Nanos start, Nanos span);
 void name_tracks(Simulation& sim);
 

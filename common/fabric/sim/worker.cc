@@ -1,4 +1,4 @@
-// The data path of a worker: posting, receiving buffers, stores, and the awaiters' beginnings.
+// The data path of a simulated worker: posting, receive buffers, stores, and the start of waits.
 // worker_run.cc has its turns on the core.
 #include "common/fabric/sim/worker.h"
 
@@ -28,7 +28,8 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   late_by_ = weak.jitter;
   if (weak.stragglers > 0 && spec.index >= weak.first_straggler) {
     Rng chosen(sim.config.seed, "laggards", (std::uint64_t{spec.node} << 16) | spec.index);
-    const double share = chosen.uniform() * chosen.uniform();  // most are slow, few are very slow
+    // the product of two random numbers: most stragglers are little late, few are very late
+    const double share = chosen.uniform() * chosen.uniform();
     if (chosen.chance(weak.stragglers)) late_by_ += static_cast<Nanos>(share * static_cast<double>(weak.lag));
   }
   wake_.worker = this;
@@ -119,7 +120,8 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
   sim_.submit(r, at);
 }
 
-// The CPU writes the first request itself, line by line, or rings the doorbell. When the NIC has it.
+// Hands a work request to the NIC: the CPU writes it by MMIO, line by line, or rings the doorbell. Returns
+// when the NIC has it.
 Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
   const Timing& timing = sim_.timing;
   const auto lines = [&] { return work_request_lines(first.transport, first.length, first.is_inline); };
@@ -160,7 +162,7 @@ void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t 
   LOCH_CHECK(posted.size() < capabilities_.recv_queue_depth,
              "the receive queue of {} holds {} buffers already", spec().name, posted.size());
   posted.push({buffer, length, user});
-  if (is_inside_) charge(sim_.timing.post_recv);  // before the run it costs nobody anything
+  if (is_inside_) charge(sim_.timing.post_recv);  // before the run, posting RECVs takes no CPU time
 }
 
 void SimWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
@@ -207,7 +209,7 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  // Of a set, whole slots: what a word announces may come after it.
+  // For a watch set, whole slots are watched: the words before the polled word may change after it.
   const std::uint64_t first = wait->set.offset + 8;
   const std::uint64_t begin =
       wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;
@@ -243,7 +245,7 @@ bool SimWorker::is_ready(const WatchWait& wait, std::uint32_t* index) const {
 
 void SimWorker::begin_receive(ReceiveWait* wait) {
   if (Ring<Received>& messages = received_[index_of(wait->transport)]; !messages.empty() && receiving_ == 0) {
-    wait->result = messages.pop();  // polled together with the message before it
+    wait->result = messages.pop();  // polled together with the preceding message
     charge(sim_.timing.completion);
     run_queue_.push(wait->waiter);
     return wake(busy_until_);
@@ -296,7 +298,8 @@ void SimWorker::connection_failed(NodeId peer) {
     if (wait.set.count == 0 && wait.word.peer == peer) finish(watch, WatchOutcome::link_down, 0);
     watch = next;
   }
-  for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {  // all lanes fail together
+  // an error puts the queue pairs of all lanes in error
+  for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
     QueuePair* qp = rc_queue_pair(peer, lane);
     if (qp == nullptr || qp->is_error) continue;
     qp->is_error = true;
@@ -308,12 +311,13 @@ void SimWorker::memory_changed(SimRegion* region, std::uint64_t begin, std::uint
   const std::vector<SimRegion::Watched>& polled = region->watches();
   std::size_t left = polled.size();
   while (left > 0) {
-    // Picks one of up to 64 without a branch, which could not be predicted.
+    // Chooses one of up to 64 watches without a branch, which would be unpredictable.
     const std::size_t first = left > 64 ? left - 64 : 0;
     std::uint64_t changed = 0;
-#pragma clang loop vectorize(disable)  // SSE2 shifts and compares no 64-bit words: it would be slower
+// SSE2 has no shifts and compares of 64-bit words, so that vectorized code would be slower
+#pragma clang loop vectorize(disable)
     for (std::size_t i = first; i < left; ++i) {
-      // begin < its end and its begin < end: both differences are negative.
+      // begin < its end and its begin < end: both differences are negative
       changed |= ((begin - polled[i].end) & (polled[i].begin - end)) >> 63 << (i - first);
     }
     for (; changed != 0; changed &= ~(std::uint64_t{1} << (std::bit_width(changed) - 1))) {

@@ -1,5 +1,5 @@
-// A simulated worker: one thread of its node. Its coroutines run at the instants at which it polls;
-// posting and computing keep it busy; while it is not on a core it polls nothing.
+// A simulated worker: one thread of its node. Its coroutines run at the instants at which it polls. Posting
+// and computing keep it busy, and it does not poll while its thread is not on a core.
 #pragma once
 
 #include <coroutine>
@@ -14,7 +14,7 @@
 
 namespace loch::fabric::sim {
 
-// A ring that grows while it warms up.
+// A ring buffer that grows as needed.
 template <typename T>
 class Ring {
  public:
@@ -50,7 +50,8 @@ struct PostedReceive {
 
 class SimWorker final : public Worker {
  public:
-  static constexpr std::uint32_t most_lanes = 16;  // queue pairs to a peer; and of datagrams, in all
+  // queue pairs to one peer; also the number of datagram queues of the worker
+  static constexpr std::uint32_t most_lanes = 16;
 
   SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities);
   ~SimWorker() override;
@@ -79,20 +80,21 @@ class SimWorker final : public Worker {
   // ---- For the rest of the simulation ---------------------------------------------------------
   void connect_all();
   void start(coro::Task<void> main);
-  void end_task();                      // at the end of a run: destroys what did not finish
-  void kill();                          // dies between two instructions
-  void tell_to_stop();                  // watches and receives end
-  void completed(SimRequest* request);  // a completion is in its queue
-  void candidate(SimWatch* watch);      // memory under a watch has changed
-  // Bytes [begin, end) of a region have changed: who polls them may look again, the latest first.
+  void end_task();                      // at the end of a run: destroys coroutines that have not finished
+  void kill();                          // the worker dies between two instructions
+  void tell_to_stop();                  // ends watches and receives, so that servers leave their loops
+  void completed(SimRequest* request);  // called when a completion is in the worker's completion queue
+  void candidate(SimWatch* watch);      // called when memory under a watch has changed
+  // Called when the bytes [begin, end) of a region have changed: notifies the workers that poll them, the
+  // latest one first.
   static void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);
   void received(Transport transport, const Received& message);
   void connection_failed(NodeId peer);
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
   [[nodiscard]] bool is_dead() const { return is_dead_; }
   [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
-  void fence();                                 // no posted request takes effect any more
-  [[nodiscard]] std::string waits_for() const;  // for the report of a deadlock
+  void fence();                                 // from now on no posted request takes effect
+  [[nodiscard]] std::string waits_for() const;  // describes the waits, for the report of a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
   // Prefetches the cache lines that a completion and the following turn read.
   void prefetch() const {
@@ -100,7 +102,8 @@ class SimWorker final : public Worker {
     prefetch_line(&wake_, 64);
   }
   [[nodiscard]] SimThread* thread() { return thread_; }
-  // Of its first datagram queue, which serves every peer: one context in its own NIC, sending and receiving.
+  // The context of the worker's first datagram queue in its own NIC, used for sending to and receiving from
+  // all peers.
   [[nodiscard]] CachedContext* datagram_context() { return &datagram_context_; }
 
  private:
@@ -116,19 +119,20 @@ class SimWorker final : public Worker {
   static void on_alarm(Event* event);
   static void on_scheduled(SimThread* thread);
   static void on_descheduled(SimThread* thread);
-  // Owns the worker's main; end_task() may destroy it at any time.
+  // Runs the worker's main coroutine, which end_task() may destroy at any time.
   static coro::Root own(coro::Task<void> main, SimWorker* worker);
 
   void main_ended();
-  void wake(Nanos at);  // runs at `at`, or when it is free and on a core
-  void notice();        // something arrived: polled after the poll's time
+  void wake(Nanos at);  // schedules the worker's next turn for `at`, or for when it is free and on a core
+  void notice();        // something arrived: schedules a turn after the time that polling takes
   void run();
   void poll();
   void poll_watches();
   void poll_receives();
   void poll_reconnects();
   void expire_waits();
-  void update_thread();  // polling or asleep
+  // makes the thread runnable or blocked, depending on whether the worker polls or sleeps
+  void update_thread();
   void begin_wait(std::uint32_t& kind) {
     ++kind;
     ++polled_for_;
@@ -148,20 +152,22 @@ class SimWorker final : public Worker {
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
     return queue_pairs_[lane * peers_.size() + peer];
   }
-  // What posting to the peer looks at, if that is on the first lane.
+  // Prefetches the memory that posting to the peer on the first lane reads.
   void prefetch_queue_pair(NodeId peer) const {
     if (peer < peers_.size()) prefetch_line(rc_queue_pair(peer, 0), 0);
   }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
 
-  // The members that a turn reads come first, from the event that starts it on: three cache lines.
+  // The members that a turn reads are stored first, beginning with the event that starts the turn: three
+  // cache lines.
   alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
-  bool has_work_ = false;  // arrived while it was not on a core
-  bool has_paid_ = false;  // the pending wake is a poll's, and includes handling one completion
+  bool has_work_ = false;  // something arrived while the thread was not on a core
+  // the scheduled turn is that of a poll, and its time includes handling one completion
+  bool has_paid_ = false;
   bool has_ended_ = false, is_dead_ = false;
   bool is_inside_ = false;   // the worker's coroutines are running
-  bool is_on_core_ = false;  // copy of the thread's state, kept here for the cache
+  bool is_on_core_ = false;  // a copy of the thread's state, to save a cache miss
   bool is_fenced_ = false;
   Simulation& sim_;
   SimNode& node_;
@@ -176,7 +182,7 @@ class SimWorker final : public Worker {
   std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queues are last
   bool is_started_ = false;
   SimWatch* watches_ = nullptr;
-  std::uint32_t polled_for_ = 0;  // the sum of the counts below, sleeping_ excepted
+  std::uint32_t polled_for_ = 0;  // the sum of the following counts except sleeping_
   std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
                 reconnecting_ = 0;
   Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
@@ -192,7 +198,7 @@ class SimWorker final : public Worker {
   std::vector<Peer> peers_;
   Rng poll_rng_;
   Rng interrupt_rng_;
-  Nanos late_by_ = 0;  // polls, at most: jitter, and a straggler's lag
+  Nanos late_by_ = 0;  // largest delay of a poll, from jitter and a straggler's lag
 };
 
 }  // namespace loch::fabric::sim

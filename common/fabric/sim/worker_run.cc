@@ -1,4 +1,4 @@
-// A worker's turns on its core: when it polls, what it finds, and when it gives the core up.
+// A worker's turns on its core: when it polls, what it handles, and when it yields the core.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace loch::fabric::sim {
 namespace {
-constexpr Nanos reconnect_try = 50'000;  // between attempts to connect
+constexpr Nanos reconnect_try = 50'000;  // ns between attempts to connect
 }  // namespace
 
 coro::Root SimWorker::own(coro::Task<void> main, SimWorker* worker) {
@@ -36,7 +36,7 @@ void SimWorker::main_ended() {
 
 void SimWorker::end_task() {
   if (!main_) return;
-  coro::Abandon abandon;  // children of its scopes go with it
+  coro::Abandon abandon;  // also destroys the coroutines of its scopes
   const std::coroutine_handle<> main = std::exchange(main_, {});
   main.destroy();
 }
@@ -75,7 +75,7 @@ void SimWorker::on_descheduled(SimThread* thread) {
 }
 
 void SimWorker::notice() {
-  // Seen when it next looks, handled after that: while it is busy it looks at nothing.
+  // The event is seen at the worker's next poll and handled after that; a busy worker does not poll.
   Nanos at = handled_at(sim_.timing, sim_.now(), busy_until_);
   if (sim_.has_faults && late_by_ > 0 && sim_.may_fault()) {
     at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(late_by_) + 1));
@@ -85,7 +85,7 @@ void SimWorker::notice() {
 }
 
 void SimWorker::wake(Nanos at) {
-  if (is_dead_ || is_inside_) return;  // inside: run() looks again at its end
+  if (is_dead_ || is_inside_) return;  // while run() is active it checks again at its end
   if (!is_on_core_) {
     has_work_ = true;
     if (thread_->state() == ThreadState::blocked) node_.cpu->wake(thread_);
@@ -120,7 +120,7 @@ void SimWorker::run() {
     std::exchange(computing_, {}).resume();
   else
     poll();
-  // One coroutine after another, as long as no time passes in them.
+  // Resumes one coroutine after another, until one takes CPU time.
   while (!run_queue_.empty() && busy_until_ <= sim_.now() && !is_dead_) run_queue_.pop().resume();
   is_inside_ = false;
   if (is_dead_) return;
@@ -170,7 +170,8 @@ void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t inde
   (watch->previous_of_worker != nullptr ? watch->previous_of_worker->next_of_worker : watches_) =
       watch->next_of_worker;
   if (watch->next_of_worker != nullptr) watch->next_of_worker->previous_of_worker = watch->previous_of_worker;
-  if (watch->is_candidate) {  // the watch ends for another reason than a change of its memory
+  // the watch ends for another reason than a change of its memory, and must leave the candidates
+  if (watch->is_candidate) {
     SimWatch** link = &candidates_first_;
     SimWatch* before = nullptr;
     while (*link != watch) {
@@ -244,7 +245,8 @@ void SimWorker::alarm(Nanos at, TimerWait* timer) {
   sim_.queue.push(alarm, at);
 }
 
-// One pending alarm, the earliest, serves all deadlines of a worker: most are never reached.
+// One pending alarm, the earliest, serves all deadlines of a worker, because most deadlines are never
+// reached.
 void SimWorker::need_alarm(Nanos deadline) {
   if (deadline >= next_alarm_) return;
   next_alarm_ = deadline;

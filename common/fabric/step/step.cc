@@ -1,4 +1,5 @@
-// The step fabric's control path, and its moves: execute a request, deliver what arrived, let time pass.
+// The step fabric's control path, and its moves: executing a request, delivering a message, letting time
+// pass.
 #include "common/fabric/step/step.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD receive buffer
 
-// Copies what the regions keep: elided parts move no bytes.
+// Copies the bytes that the regions store; elided parts are left out.
 void copy(Region& to, std::uint64_t to_at, Region& from, std::uint64_t from_at, std::uint64_t length) {
   for (std::uint64_t done = 0; done < length;) {
     const std::uint64_t left = length - done;
@@ -23,7 +24,7 @@ void copy(Region& to, std::uint64_t to_at, Region& from, std::uint64_t from_at, 
   }
 }
 
-// Puts a WRITE's or SEND's payload there: from the request itself where it is inline.
+// Copies the payload of a WRITE or SEND to its destination; an inline payload comes from the request itself.
 void place(const WorkRequest& request, const std::vector<std::byte>& inline_data, Region& to,
            std::uint64_t at) {
   if (request.length == 0) return;
@@ -62,7 +63,7 @@ void count(const StepWorker& worker, const WorkRequest& request) {
 // ---- torn requests
 
 constexpr std::uint32_t line_bytes = 64;
-constexpr std::uint32_t most_pieces = 8;  // of the simulator's, too
+constexpr std::uint32_t most_pieces = 8;  // most pieces into which a request can be torn, as in the simulator
 
 struct Part {
   std::uint32_t begin = 0, end = 0;
@@ -74,7 +75,7 @@ Part second_part(const WorkRequest& request, const Tear& tear) {
   return tear.is_upper_first ? Part{0, tear.lower_bytes} : Part{tear.lower_bytes, request.length};
 }
 
-// Where the lines lie that a tear parts.
+// Offset of the memory whose cache lines decide where the request can be torn.
 std::uint64_t torn_memory_at(const WorkRequest& request, bool is_at_landing) {
   return is_at_landing ? request.local.offset : request.remote_offset;
 }
@@ -92,7 +93,7 @@ void put(const std::vector<std::byte>& staged, Region& to, std::uint64_t at, Par
   copy_to_shared(to.at(at + part.begin), staged.data() + part.begin, part.end - part.begin);
 }
 
-// The second half of it.
+// Executes the second half of a torn request.
 void finish_torn(const WorkRequest& request, const Tear& tear, std::vector<std::byte>& staged,
                  Region& remote) {
   const Part rest = second_part(request, tear);
@@ -165,7 +166,7 @@ StepWorker* StepFabric::find(NodeId node, std::uint16_t index) const {
 
 void StepFabric::start(Worker& worker, coro::Task<void> main) {
   StepWorker& w = own(worker);
-  if (w.main_ && !w.main_.done()) w.forget();  // its last requests may still be under way
+  if (w.main_ && !w.main_.done()) w.forget();  // the worker's last requests may not have been executed yet
   if (w.main_) w.main_.destroy();
   w.main_ = StepWorker::run(std::move(main)).handle;
   w.ready_.push(w.main_);
@@ -178,7 +179,7 @@ bool StepFabric::is_done(Worker& worker) const {
 
 // ---- requests
 
-// The memory that the request is about, if its rights and its range are as they should be.
+// The region that the request accesses. Aborts if its rights or its range do not allow the request.
 Region& StepFabric::target_of(const WorkRequest& request) const {
   const OwnedRegion& target = *regions_[request.remote.node][request.remote.id];
   const RegionSpec& spec = target.spec;
@@ -218,8 +219,8 @@ void StepFabric::apply(StepWorker& worker, StepWorker::Parked& parked) {
   }
 }
 
-// Into the oldest buffer of the receiver; without one the message is lost (an RC message is not executed
-// before there is one).
+// Copies the message into the receiver's oldest buffer. Without a buffer the message is lost; an RC message
+// is not executed before there is one.
 void StepFabric::deliver(const StepWorker& from, const WorkRequest& message) {
   StepWorker* to = find(message.peer, message.peer_worker);
   if (to == nullptr || to->is_killed_) return;
@@ -270,7 +271,7 @@ WorkRequest StepFabric::execute(Worker& worker, std::size_t i, Fate fate) {
     apply(w, parked);
   } else {
     if (fate == Fate::unheard && request.verb != Verb::read) {
-      // The peer did it; its answer never came.
+      // The peer executed the request, but its response was lost.
       const LocalSlice landing = request.local;
       if (is_atomic(request.verb)) request.local = {};
       apply(w, parked);
@@ -317,7 +318,7 @@ void StepFabric::execute_half(Worker& worker, std::size_t i, const Tear& tear) {
   parked.torn = tear;
   const Part part = first_part(request, tear), whole = {0, request.length};
   if (request.verb == Verb::write) {
-    // A WRITE's payload is read from the requester's memory at one instant.
+    // The payload of a WRITE is read from the requester's memory at one instant, even if it is placed at two.
     parked.staged = parked.payload;
     if (!request.is_inline) {
       check_kept(*request.local.region, request.local.offset, request.length);

@@ -1,18 +1,18 @@
-// A fabric that executes work requests one at a time, when its user says so: interleavings are scripts
-// (tests), or are enumerated (app/explore). Memory is sequentially consistent, and what a coroutine
-// does between two waits is one step with the request before it.
+// A fabric that executes work requests one at a time, when its user says so: interleavings are written as
+// scripts (tests) or enumerated (app/explore). Memory is sequentially consistent, and what a coroutine does
+// between two waits is one step with the request before it.
 //
-// Each worker keeps its requests in the order in which it posted them; a connection (a peer of the
-// worker) executes its own in that order, different connections in any. Requests can fail with or
-// without having executed, workers can be killed between any two requests, nodes can be cut off, and
-// each node's clock can be skewed. RC, UC and UD carry SENDs: an RC message waits for a buffer, the
+// Each worker keeps its requests in the order in which it posted them. Requests of one connection (to one
+// peer of the worker) are executed in that order, those of different connections in any. Requests can fail
+// with or without having been executed, workers can be killed between any two requests, nodes can be cut off,
+// and each node's clock can be skewed. RC, UC and UD carry SENDs: an RC message waits for a buffer, the
 // others are lost without one.
 //
 // A READ or WRITE of more than one 64-byte line can be executed in two halves (rule 1 of the contract): other
-// moves may come between, and what comes behind it on its connection waits for the second.
+// moves may come in between, and later requests on its connection wait for the second half.
 //
-// Time passes where the user says so (advance), by StepConfig::request_cost with each request, and when a
-// worker that has nothing else to do is led to its next timer.
+// Time passes when the user says so (advance), by StepConfig::request_cost with each request, and when a
+// worker that has nothing else to do is moved to its next timer.
 #pragma once
 
 #include <array>
@@ -34,27 +34,27 @@ class StepFabric;
 struct StepConfig {
   std::uint32_t nodes = 1;
   std::uint64_t seed = 1;
-  Nanos request_cost = 1'000;  // time by which executing a request moves the clock
-  // False: one clock, which a timer that fires moves on for everybody. True: each worker's own requests
-  // and timers move its own reading of the clock alone, so that the reading is a function of what that
-  // worker has been through; advance() moves all of them.
+  Nanos request_cost = 1'000;  // ns by which the execution of a request advances the clock
+  // False: one clock for all workers, which a timer that fires advances. True: each worker's clock is
+  // advanced by its own requests and timers alone, so that its reading is a function of the worker's own
+  // past; advance() advances all clocks.
   bool has_own_time = false;
 };
 
-// What becomes of a request.
+// How the execution of a request ends.
 enum class Fate : std::uint8_t {
   executed,      // executed, and completed at the requester
-  unheard,       // executed, and the answer is lost: the connection is in error (RC)
-  not_executed,  // the connection is in error (RC); UC, UD: the message is lost and nobody hears of it
+  unheard,       // executed, but the response is lost: the connection goes into error (RC)
+  not_executed,  // the connection goes into error (RC); UC, UD: the message is lost without notice
 };
 
 // How a READ or WRITE is torn: into two parts at the edge of a line, in either order.
 struct Tear {
-  // READ: its lines are placed at the requester at two instants, and were fetched at one. Else they are
+  // READ: its lines were fetched at one instant and are placed at the requester at two. Otherwise they are
   // fetched (READ) or placed (WRITE) at the responder at two instants, and the requester sees them at one.
   bool is_at_landing = false;
   bool is_upper_first = false;
-  std::uint32_t lower_bytes = 0;  // bytes of the message below the edge
+  std::uint32_t lower_bytes = 0;  // bytes of the message in its lower part
 };
 
 class StepWorker final : public Worker {
@@ -82,11 +82,11 @@ class StepWorker final : public Worker {
  private:
   friend StepFabric;
   struct Parked {
-    WorkRequest request;              // a copy
-    WorkRequest* original = nullptr;  // null: posted detached
-    std::vector<std::byte> payload;   // of an inline request: the bytes at the time of the post
+    WorkRequest request;              // a copy of the posted request
+    WorkRequest* original = nullptr;  // the posted request; null if it was posted detached
+    std::vector<std::byte> payload;   // payload of an inline request, copied when it was posted
     std::optional<Tear> torn;         // set when the first half was executed and the second was not
-    std::vector<std::byte> staged;    // torn: what is on its way
+    std::vector<std::byte> staged;    // torn: the bytes that were fetched and not placed yet
   };
   struct Buffer {
     LocalSlice slice;
@@ -106,19 +106,19 @@ class StepWorker final : public Worker {
   [[nodiscard]] const Mailbox& mailbox(Transport transport) const {
     return mailboxes_[static_cast<std::size_t>(transport)];
   }
-  // Whether the watch can end; then its result is filled in.
+  // Whether the watch can end; if so, sets its result.
   [[nodiscard]] bool is_ready(WatchWait* wait) const;
   [[nodiscard]] bool can_take(const ReceiveWait& wait) const;
   void take(ReceiveWait* wait);
   void park(const WorkRequest& request, WorkRequest* original);
-  // Ends the watches that can end.
+  // Ends all watches that can end.
   void settle();
   void forget();
 
   StepFabric& fabric_;
   coro::RunQueue ready_;
   std::deque<Parked> parked_;
-  std::vector<std::byte> parked_payload_;  // of the request that is being executed
+  std::vector<std::byte> parked_payload_;  // inline payload of the request that is being executed
   std::vector<WatchWait*> watches_;
   std::vector<TimerWait*> timers_;
   std::vector<ReceiveWait*> receives_;
@@ -127,7 +127,7 @@ class StepWorker final : public Worker {
   std::map<NodeId, bool> broken_;
   std::coroutine_handle<> main_;
   Nanos ahead_ = 0;                 // how far the worker's own clock is ahead (StepConfig::has_own_time)
-  std::map<NodeId, bool> refused_;  // the next reconnection fails
+  std::map<NodeId, bool> refused_;  // whether the next reconnection to the node fails
   bool is_killed_ = false;
 };
 
@@ -142,20 +142,20 @@ class StepFabric final : public Fabric {
   // Runs the worker until it has executed one more work request. False: its main has ended, or it waits
   // for others (or only for time, and `lets_time_pass` is false).
   bool step(Worker& worker, bool lets_time_pass = true);
-  // Runs until the main has ended; aborts after a million requests.
+  // Executes the worker's requests until its main coroutine has ended; aborts after a million.
   void finish(Worker& worker);
   [[nodiscard]] bool is_done(Worker& worker) const;
   // The request that step() would execute next, or null.
   [[nodiscard]] const WorkRequest* next(Worker& worker);
-  // The next request fails, and with it the connection to its peer.
+  // Makes the next request fail, and thereby the connection to its peer.
   void fail_next(Worker& worker, bool takes_effect);
-  // The worker never runs again; what it posted and was not executed is lost.
+  // Kills the worker: it never runs again, and its posted requests that were not executed are dropped.
   void kill(Worker& worker);
   void advance(Nanos span) { now_ += span; }
   void skew(NodeId node, Nanos ahead) { skews_[node] = ahead; }
   void cut_off(NodeId node, bool is_cut) { cut_[node] = is_cut; }
   void set_in_order(bool in_order) { capabilities_.in_order_placement = in_order; }
-  // Before the workers are made.
+  // To be called before the workers are made.
   void set_capabilities(const Capabilities& capabilities) { capabilities_ = capabilities; }
   [[nodiscard]] Nanos now() const { return now_; }
   [[nodiscard]] std::uint64_t executed() const { return executed_; }
@@ -170,11 +170,13 @@ class StepFabric final : public Fabric {
   }
   // Whether request `i` is the oldest on its connection and, if it is an RC message, has a buffer to go to.
   [[nodiscard]] bool is_executable(Worker& worker, std::size_t i) const;
-  // On a connection in error a request is flushed, whatever its fate. Does not drain. Returns the request
-  // as it completed: with its status, and the old word of an atomic.
+  // Executes request `i`. On a connection in error the request is flushed, whatever its fate. Does not run
+  // coroutines to their next wait. Returns the completed request: with its status, and the old word of an
+  // atomic.
   WorkRequest execute(Worker& worker, std::size_t i, Fate fate);
-  // Into how many pieces the request can be torn, at most eight as in a simulation: 1 if it cannot be, or its
-  // first half was executed already. At the landing: of the memory that its data goes to, else of the peer's.
+  // Number of pieces into which the request can be torn, at most eight as in a simulation; 1 if it cannot be
+  // torn, or if one half was executed already. `is_at_landing`: at the memory where its data are placed, else
+  // at the peer's.
   [[nodiscard]] std::uint32_t pieces(Worker& worker, std::size_t i, bool is_at_landing) const;
   // The tear before its piece number `piece` (1 to pieces() - 1).
   [[nodiscard]] Tear tear_at(Worker& worker, std::size_t i, bool is_at_landing, bool is_upper_first,
@@ -190,17 +192,18 @@ class StepFabric final : public Fabric {
   [[nodiscard]] const std::vector<std::byte>& staged(Worker& worker, std::size_t i) const {
     return own(worker).parked_[i].staged;
   }
-  // A watch whose word has come, or a message that somebody waits for.
+  // Whether a watch of the worker can end, or a message has arrived that a coroutine waits for.
   [[nodiscard]] bool has_news(Worker& worker) const;
   void take_news(Worker& worker);
-  // The earliest timer, or deadline of a watch or a receive; none: forever.
+  // Which alarms are meant: timers, or deadlines of watches and receives, or both. Without any, the earliest
+  // is `forever`.
   enum class Alarms : std::uint8_t { timers, deadlines, all };
   struct Alarm {
     Nanos at = forever;
     bool is_deadline = false;  // the timer is the deadline of a wait, not a sleep
   };
   [[nodiscard]] Alarm next_alarm(Worker& worker, Alarms which) const;
-  // Time passes until then, and what waited for it becomes ready.
+  // Advances time to the worker's earliest alarm, and makes ready what waited for it.
   void ring(Worker& worker, Alarms which);
   // The number of the worker's timers; index 0 was set first.
   [[nodiscard]] std::size_t timers(Worker& worker) const;
@@ -209,19 +212,20 @@ class StepFabric final : public Fabric {
   void refuse_reconnect(Worker& worker, NodeId peer) { own(worker).refused_[peer] = true; }
   // Advances the worker's own clock (StepConfig::has_own_time).
   void age(Worker& worker, Nanos span) { own(worker).ahead_ += span; }
-  // Messages that have arrived and that nobody has taken.
+  // Messages that have arrived and have not been consumed.
   [[nodiscard]] const std::deque<Received>& arrived(Worker& worker, Transport transport) const {
     return own(worker).mailboxes_[static_cast<std::size_t>(transport)].arrived;
   }
-  // Workers see stopping().
+  // Ends the run: stopping() of all workers becomes true.
   void stop() { is_stopping_ = true; }
-  // Frees the coroutines of all workers, wherever they wait: before what they refer to dies.
+  // Frees the coroutines of all workers wherever they wait; to be called before the objects that they refer
+  // to are destroyed.
   void abandon();
 
   struct Memory {
     Region* region = nullptr;
     const RegionSpec* spec = nullptr;
-    const std::byte* data = nullptr;  // the bytes of the message that memory keeps
+    const std::byte* data = nullptr;  // the stored bytes of the message
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] std::vector<Memory> memories() const;
@@ -242,7 +246,7 @@ class StepFabric final : public Fabric {
   void start(Worker& worker, coro::Task<void> main) override;
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { is_stopping_ = true; }
-  // Nothing to do: a killed worker's requests were dropped when it died.
+  // Nothing has to be fenced: a killed worker's requests were dropped when it died.
   [[nodiscard]] Result<> fence(NodeId) override { return {}; }
   void reset_counters() override {}
   [[nodiscard]] FabricReport report() const override { return {}; }

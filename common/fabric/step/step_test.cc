@@ -1,4 +1,4 @@
-// The step fabric: each verb, messages of each transport, watches, timers, failures, kills and clocks.
+// Tests the step fabric: each verb, messages of each transport, watches, timers, failures, kills and clocks.
 #include "common/fabric/step/step.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(StepFabric, EveryOneSidedVerb) {
   Completion done;
   pair.store(0, 64, 7);
   pair.fabric.start(*pair.worker[0], one(pair.worker[0], request_to(pair, Verb::write, 0), &done));
-  EXPECT_EQ(pair.load(1, 0), 0u);  // nothing happens before it is executed
+  EXPECT_EQ(pair.load(1, 0), 0u);  // a posted request has no effect before it is executed
   EXPECT_EQ(pair.fabric.next(*pair.worker[0])->verb, Verb::write);
   EXPECT_TRUE(pair.fabric.step(*pair.worker[0]));
   EXPECT_EQ(pair.load(1, 0), 7u);
@@ -73,7 +73,7 @@ TEST(StepFabric, EveryOneSidedVerb) {
   pair.fabric.finish(*pair.worker[0]);
   EXPECT_EQ(done.result, 9u);
   EXPECT_EQ(pair.load(1, 0), 14u);
-  EXPECT_EQ(pair.load(0, 64), 9u);  // the old word landed
+  EXPECT_EQ(pair.load(0, 64), 9u);  // the old word was placed in the local buffer
 
   pair.fabric.start(*pair.worker[0], one(pair.worker[0], request_to(pair, Verb::read, 0), &done));
   pair.fabric.finish(*pair.worker[0]);
@@ -142,7 +142,7 @@ TEST_P(Messages, ArriveInTheBufferOrAreLostWithoutOne) {
   Received got;
   pair.fabric.start(*pair.worker[0], send(pair.worker[0], message, &done));
   pair.fabric.drain(*pair.worker[0]);
-  // RC waits for a buffer; the others are sent and lost.
+  // An RC message waits for a buffer; messages of other transports are sent and lost.
   EXPECT_EQ(pair.fabric.is_executable(*pair.worker[0], 0), transport != Transport::rc);
   if (transport != Transport::rc) {
     EXPECT_TRUE(pair.fabric.step(*pair.worker[0]));
@@ -228,7 +228,7 @@ coro::Task<void> write_both(Worker* worker, WorkRequest first, WorkRequest secon
   LOCH_CHECK(status == WcStatus::success, "{}", name(status));
 }
 
-// One connection keeps its order; two have none.
+// Requests of one connection keep their order; those of two connections are not ordered.
 TEST(StepFabric, ConnectionsAreExecutedInAnyOrder) {
   Pair pair;
   WorkRequest own = request_to(pair, Verb::write, 0);
@@ -261,7 +261,7 @@ TEST(StepFabric, AKilledWorkerNeverGoesOnAndItsFramesAreFreed) {
 
 // ---- halves
 
-// 130 bytes from byte 40 of a line on: 24, 64 and 42 of three lines.
+// A request of 130 bytes that begin at byte 40 of a line: 24, 64 and 42 bytes of three lines.
 WorkRequest long_request(Pair& pair, Verb verb) {
   WorkRequest request = request_to(pair, verb, 40);
   request.local.offset = 256;
@@ -271,7 +271,7 @@ WorkRequest long_request(Pair& pair, Verb verb) {
 void fill(Pair& pair, NodeId node, std::uint64_t at, std::uint32_t bytes, std::uint8_t with) {
   for (std::uint32_t i = 0; i < bytes; ++i) *pair.memory[node]->at(at + i) = std::byte{with};
 }
-// How often each value comes in the bytes from `at` on: "1 x24, 2 x106".
+// Runs of equal bytes from `at` on, as text: "1 x24, 2 x106".
 std::string runs(Pair& pair, NodeId node, std::uint64_t at, std::uint32_t bytes) {
   std::string text;
   for (std::uint32_t i = 0; i < bytes;) {
@@ -318,7 +318,7 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
     fabric.execute_half(worker, 0, fabric.tear_at(worker, 0, false, is_upper_first, 1));
     EXPECT_EQ(runs(pair, 1, 40, 130), is_upper_first ? "0 x24, 1 x106" : "1 x24, 0 x106");
     EXPECT_EQ(fabric.posted(worker), 1u);
-    EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);  // no third half
+    EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);  // a request cannot be torn once more
     fill(pair, 0, 256, 130, 2);  // the WRITE's payload was read already: later stores do not change it
     fabric.execute(worker, 0, Fate::executed);
     fabric.drain(worker);
@@ -327,7 +327,7 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
   }
 }
 
-// Fetched at two instants: what lands is of both, and lands at once.
+// The lines of a READ are fetched at two instants and placed at one.
 TEST(StepFabric, AReadIsFetchedInHalves) {
   for (const bool is_upper_first : {false, true}) {
     Pair pair;
@@ -345,7 +345,7 @@ TEST(StepFabric, AReadIsFetchedInHalves) {
   }
 }
 
-// Fetched at one instant, seen by the requester at two.
+// The lines of a READ are fetched at one instant and placed at two.
 TEST(StepFabric, AReadLandsInHalves) {
   for (const bool is_upper_first : {false, true}) {
     Pair pair;

@@ -1,4 +1,4 @@
-// A worker of the step fabric: what its coroutines wait for.
+// The waits of a step fabric's worker, and the coroutines that they resume.
 #include <algorithm>
 #include <utility>
 

@@ -13,11 +13,12 @@ namespace {
 
 constexpr std::size_t buffered_spans = 65'536;
 constexpr Nanos unseen = -1;
-constexpr std::uint32_t requests_track = 100'000;  // plus the worker's index, which is its own track
+// first number of the tracks of requests; the worker's index is added. The worker's own track has its index
+constexpr std::uint32_t requests_track = 100'000;
 
 struct SpanRecord {
   Nanos start = 0;
-  Nanos span = 0;  // unseen: an instant
+  Nanos span = 0;  // ns; of a request without a completion: 0, drawn as an instant
   std::uint32_t length = 0;
   NodeId peer = 0;
   Verb verb = Verb::read;
@@ -29,7 +30,8 @@ struct SpanRecord {
 
 class TracingWorker;
 
-// Stands between a request and its sink. Pooled.
+// A sink that takes the completion's time, and passes the completion on to the request's own sink. Taken from
+// a pool.
 struct Timed : CompletionSink {
   TracingWorker* owner = nullptr;
   CompletionSink* original = nullptr;
@@ -66,7 +68,7 @@ class TracingWorker final : public WrappedWorker {
     records_.push_back({.start = start, .span = now() - start, .mark = what});
   }
 
-  // Writes what is buffered; on the worker's thread, or after it has ended.
+  // Writes the buffered spans; called on the worker's thread or after the thread has ended.
   void flush() {
     for (const SpanRecord& record : records_) {
       if (!record.mark.empty()) {

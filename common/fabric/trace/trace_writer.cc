@@ -1,4 +1,4 @@
-// Chrome's trace format, event by event, into a file that is there once it is whole.
+// Writes Chrome's trace format event by event, to a file that gets its name when it is complete.
 #include "common/fabric/trace/trace_writer.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ void append_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// Nanoseconds as microseconds, exactly: 1234567 -> 1234.567.
+// Appends nanoseconds as microseconds, exactly: 1234567 as 1234.567.
 void append_micros(std::string& out, Nanos ns) {
   const bool negative = ns < 0;
   const std::uint64_t magnitude =
@@ -97,8 +97,8 @@ void TraceWriter::name_track(std::uint32_t node, std::uint32_t track, std::strin
   metadata("thread_name", node, track, text);
 }
 
-// The lane that has been free for the shortest time: as few lanes as boxes overlap, where they come in
-// the order of their ends.
+// Chooses the free lane that was used most recently. If boxes come in the order of their ends, there are then
+// no more lanes than boxes that overlap at one instant.
 std::uint32_t TraceWriter::take_lane(std::uint32_t node, std::uint32_t track, Nanos start, Nanos end) {
   Track& of = tracks_[{node, track}];
   std::size_t best = of.lane_ends.size();

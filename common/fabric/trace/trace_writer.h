@@ -1,8 +1,8 @@
-// Chrome trace JSON ("Trace Event Format"), which Perfetto opens: a process per node, a track per
-// worker, NIC stage or link.
+// Writes Chrome trace JSON ("Trace Event Format"), which Perfetto opens: one process for each node, one track
+// for each worker, NIC stage or link.
 //
-// Boxes of one track must not overlap: Perfetto drops those that do. What overlaps (several requests in
-// the same unit) goes to further lanes, tracks of the same name with a number: "link: out (2)".
+// Boxes of one track must not overlap, because Perfetto drops those that do. Boxes that overlap (several
+// requests in the same unit) go to further lanes: tracks of the same name with a number, "link: out (2)".
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,30 @@
 
 namespace loch::fabric {
 
-// Any thread may call any of it; events keep the order of the calls. Write errors (a full disk) are
-// kept and reported by close().
+// Thread-safe; events keep the order of the calls. Write errors (a full disk) are kept and reported by
+// close().
 class TraceWriter {
  public:
-  // Writes to a temporary beside `path` and renames it in close(): nothing half-written. A device or pipe is
-  // written to as it is (common/base/output_place.h).
+  // Writes to a temporary file next to `path`, which close() renames, so that no incomplete file has the
+  // name. A device or pipe is written to directly (common/base/output_place.h).
   [[nodiscard]] static Result<std::unique_ptr<TraceWriter>> open(const std::string& path);
   // Removes the temporary of a trace that was not closed.
   ~TraceWriter();
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // Tracks have numbers below this; a lane's is its track's plus a multiple of it.
+  // Numbers of tracks are below lane_stride; the number of a lane is its track's plus a multiple of
+  // lane_stride.
   static constexpr std::uint32_t lane_stride = 1'000'000;
 
   void name_node(std::uint32_t node, std::string_view text);
   void name_track(std::uint32_t node, std::uint32_t track, std::string_view text);
-  // One box from `start` (ns) of `span` ns, not negative; `args_json` is empty or a JSON object.
+  // Writes one box from `start` (ns) of `span` ns, which is not negative; `args_json` is empty or a JSON
+  // object.
   void span(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos start, Nanos span,
             std::string_view args_json = {});
   void instant(std::uint32_t node, std::uint32_t track, std::string_view text, Nanos at);
-  // Ends the document and gives it its name; once.
+  // Completes the document and renames the file; to be called once.
   [[nodiscard]] Result<> close();
 
  private:
@@ -53,9 +55,9 @@ class TraceWriter {
   TraceWriter() = default;
   [[nodiscard]] std::uint32_t take_lane(std::uint32_t node, std::uint32_t track, Nanos start, Nanos end);
   void metadata(std::string_view kind, std::uint32_t node, std::uint32_t track, std::string_view text);
-  void emit();  // line_ as one more element of traceEvents
+  void emit();  // writes line_ as a further element of traceEvents
 
-  std::mutex mutex_;                                                 // guards all that follows
+  std::mutex mutex_;                                                 // guards the members that follow
   std::map<std::pair<std::uint32_t, std::uint32_t>, Track> tracks_;  // by node and track
   std::FILE* file_ = nullptr;
   std::string path_;       // the path as given by the caller

@@ -1,4 +1,5 @@
-// Tests the trace file: what Perfetto needs, lanes for overlapping spans, and nothing half-written.
+// Tests the trace file: the fields that Perfetto needs, lanes for overlapping boxes, and that no incomplete
+// file is left.
 #include "common/fabric/trace/trace_writer.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +42,7 @@ TEST_F(TraceWriterTest, WritesWhatPerfettoReads) {
   (*writer)->instant(2, 7, "doorbell", 5);
   ASSERT_TRUE((*writer)->close().has_value());
 
-  const YAML::Node events = YAML::Load(content())["traceEvents"];  // JSON is YAML
+  const YAML::Node events = YAML::Load(content())["traceEvents"];  // YAML-cpp can parse JSON
   ASSERT_EQ(events.size(), 4u);
   EXPECT_EQ(events[0]["ph"].as<std::string>(), "M");
   EXPECT_EQ(events[0]["name"].as<std::string>(), "process_name");
@@ -60,17 +61,17 @@ TEST_F(TraceWriterTest, WritesWhatPerfettoReads) {
   EXPECT_THAT(content(), testing::HasSubstr("\\u0009"));
 }
 
-// Perfetto drops boxes that overlap on a track.
+// Boxes that overlap on a track would be dropped by Perfetto, and go to further lanes.
 TEST_F(TraceWriterTest, WhatOverlapsGoesToFurtherLanes) {
   auto writer = TraceWriter::open(path_);
   ASSERT_TRUE(writer.has_value());
   (*writer)->name_track(1, 7, "link");
   (*writer)->span(1, 7, "a", 0, 10);
-  (*writer)->span(1, 7, "b", 10, 10);  // follows
+  (*writer)->span(1, 7, "b", 10, 10);  // begins where a ends
   (*writer)->span(1, 7, "c", 15, 10);  // overlaps b
   (*writer)->span(1, 7, "d", 22, 10);  // overlaps c alone
   (*writer)->span(1, 7, "e", 26, 1);   // overlaps d alone
-  (*writer)->span(2, 7, "f", 15, 10);  // another node's track
+  (*writer)->span(2, 7, "f", 15, 10);  // on another node's track
   ASSERT_TRUE((*writer)->close().has_value());
   std::vector<std::string> boxes, names;
   for (const YAML::Node& event : YAML::Load(content())["traceEvents"]) {

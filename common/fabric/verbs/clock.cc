@@ -1,4 +1,5 @@
-// Aligns the clocks of a run's processes by questions over the control plane, with the error that remains.
+// Aligns the clocks of the processes of a run by questions over the control plane, and bounds the error that
+// remains.
 #include "common/fabric/verbs/clock.h"
 
 #include <fmt/format.h>
@@ -31,14 +32,14 @@ std::string boot_of_this_machine() {
 std::optional<Nanos> parse_nanos(std::string_view text) {
   Nanos value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  // Sums and differences of two of them stay in range.
+  // Limited to 2^61 ns, so that sums and differences of two parsed times do not overflow.
   constexpr Nanos most = Nanos{1} << 61;
   if (error != std::errc{} || end != text.data() + text.size() || value < -most || value > most)
     return std::nullopt;
   return value;
 }
 
-// The answers of the process whose clock it is.
+// The answers that this process gets from the process whose clock is the reference.
 class Answers {
  public:
   void put(Nanos theirs) {
@@ -47,7 +48,8 @@ class Answers {
     arrived_ = monotonic();
     changed_.notify_all();
   }
-  // Asks once: their clock's reading, between `asked` and `arrived` on ours.
+  // One question and its answer. `theirs` is the reference clock's reading in ns; it was taken between
+  // `asked` and `arrived`, readings of this process's CLOCK_MONOTONIC.
   struct Reading {
     Nanos theirs = 0, asked = 0, arrived = 0;
   };
@@ -84,7 +86,8 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
   const ClockRecord own{boot_of_this_machine(), base};
   Answers answers;
-  // Every process answers: which one's clock is the reference is known only after the meeting.
+  // Every process answers questions for its time, because the all_gather below decides which process's clock
+  // is the reference.
   control.on_message([&](std::uint32_t from, std::string_view text) {
     if (text == "clock?") return control.send(from, fmt::to_string(monotonic()));
     if (const auto theirs = parse_nanos(text)) answers.put(*theirs);
@@ -92,7 +95,8 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   const auto align = [&]() -> Result<Alignment> {
     LOCH_ASSIGN(const std::vector<std::string> texts, control.all_gather("clocks", to_text(own), within));
     std::uint32_t first = 0;
-    while (texts[first].empty()) ++first;  // ends at this process's own text at the latest
+    // Stops at this process's own text at the latest, which is not empty.
+    while (texts[first].empty()) ++first;
     LOCH_ASSIGN(const ClockRecord common, parse_clock(texts[first]));
     Alignment best{common.base, 0};
     if (common.boot != own.boot) {
@@ -111,7 +115,7 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
     return best;
   };
   auto aligned = align();
-  // What others send from now on waits for the connector.
+  // Messages that arrive from now on are kept until the connector sets its handler.
   control.on_message({});
   return aligned;
 }

@@ -1,6 +1,7 @@
-// One clock for the processes of a run: histories of several are one history. That of the lowest
-// process alive is everyone's. On its machine CLOCK_MONOTONIC is the same; another machine's is
-// compared with it by questions and answers over the control plane. Control path.
+// One clock for all processes of a run, so that their histories can be merged and checked as one. The
+// reference is the clock of the live process with the lowest rank. Processes on its machine share its
+// CLOCK_MONOTONIC; a process on another machine compares clocks with it by questions and answers over the
+// control plane. Control path.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace loch::fabric::verbs {
 
-// A process's clock, as told to the others: the boot of its machine, and CLOCK_MONOTONIC at the zero of its
-// time.
+// A process's clock as sent to the other processes: the boot id of its machine, and the reading of
+// CLOCK_MONOTONIC in ns at which the process's own time was zero.
 struct ClockRecord {
   std::string boot;
   Nanos base = 0;
@@ -23,11 +24,12 @@ struct ClockRecord {
 [[nodiscard]] Result<ClockRecord> parse_clock(std::string_view text);
 
 struct Alignment {
-  Nanos base = 0;   // CLOCK_MONOTONIC of this machine at the zero of the common time
-  Nanos error = 0;  // the zero is within this of the true one
+  Nanos base = 0;   // this machine's CLOCK_MONOTONIC in ns at time zero of the common clock
+  Nanos error = 0;  // bound on the error of `base`, in ns
 };
 
-// A meeting of all; the control plane's message handler is this function's meanwhile.
+// Collective: every process of the run calls it. While it runs, it owns the control plane's message handler.
+// `base` is this process's CLOCK_MONOTONIC at its own time zero; `within` is the time limit in ns.
 [[nodiscard]] Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos within);
 
 }  // namespace loch::fabric::verbs

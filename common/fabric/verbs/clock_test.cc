@@ -1,4 +1,4 @@
-// Tests the records by which processes compare clocks.
+// Tests the clock records that processes exchange to align their clocks.
 #include "common/fabric/verbs/clock.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Makes queue pairs, in bulk at the exchange and on a thread of its own during the run, and replaces broken
-// ones.
+// Makes queue pairs, in bulk at the exchange and on the connector's thread during the run, and reconnects
+// broken ones.
 #include "common/fabric/verbs/connector.h"
 
 #include <fcntl.h>
@@ -25,7 +25,8 @@ namespace {
 constexpr Nanos connect_patience = 10'000'000'000, ask_interval = 500'000'000;
 constexpr int look_interval_ms = 100;
 
-// Names one try of a posting end: an answer to another is late.
+// Identifies one connection attempt of a posting end. An answer that carries another number belongs to an
+// earlier attempt and is ignored.
 std::uint64_t try_of(const LinkRecord& sender) { return std::uint64_t{sender.qpn} << 24 | sender.psn; }
 
 }  // namespace
@@ -282,7 +283,7 @@ void Connector::heed(const Incoming& incoming) {
       const auto found = asking_.find(key);
       if (found == asking_.end() || key.peer != incoming.from) break;
       const Asking asking = found->second;
-      if (notice.number != try_of(asking.record)) return;  // to a former try
+      if (notice.number != try_of(asking.record)) return;  // the answer is to an earlier connection attempt
       asking_.erase(found);
       if (notice.kind == Notice::Kind::refuse)
         return refuse(*asking.worker, *asking.queue, fmt::format("node {} refuses a connection", key.peer));
@@ -331,7 +332,8 @@ void Connector::heed_events() {
   }
 }
 
-// An RC sender hears of it; a UC sender must be told, or all that it sends would be lost from now on.
+// The sender of an RC queue pair sees the error in a completion. A UC sender sees none and must be told, or
+// every message that it sends from now on would be lost.
 void Connector::receiving_end_broke(const ibv_qp* qp) {
   for (const auto& [key, end] : receivers_) {
     if (end.end.get() != qp || key.transport != Transport::uc) continue;
@@ -364,7 +366,8 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
     const std::scoped_lock lock(mutex_);
     fenced_by_.clear();
   }
-  // Every live process, this one too by way of its own control plane.
+  // Asks every live process to cut its queue pairs from the dead node. This process gets the request as a
+  // message too.
   for (std::uint32_t rank = 0; rank < shared_->control->ranks(); ++rank) {
     if (!shared_->is_lost(static_cast<NodeId>(rank))) send(rank, {Notice::Kind::fence, {}, dead, 0, {}});
   }
@@ -388,11 +391,12 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
 
 // ---- Nodes that come back ----------------------------------------------------------------------------
 
-// A node in an incarnation that is not known yet, which has the first word, or answers.
+// Handles `back` or `here` from a restarted node or to one: records its new incarnation's addresses and
+// regions, and answers a `back` with `here`.
 void Connector::meet_again(const Notice& notice) {
   const NodeId node = notice.record.node;
   if (notice.record.incarnation != shared_->control->incarnation(node))
-    return;  // that incarnation has died meanwhile
+    return;  // the incarnation that sent the notice has died since
   const Peer* known = shared_->peers[node];
   if (known == nullptr || known->record.incarnation != notice.record.incarnation) {
     cut_ends_of(node);

@@ -1,8 +1,9 @@
-// Connects queue pairs: in bulk during the exchange, and one at a time during the run, on a thread of
-// its own, for first uses, after errors, and for what other processes ask. Control path.
+// Connects queue pairs: in bulk during the exchange, and one at a time during the run, on the connector's own
+// thread, when a queue pair is first used, when it failed, and when another process asks. Control path.
 //
-// The posting end asks (connect), the receiving end makes or restarts its queue pair and answers
-// (accept); both with fresh PSNs. Within a process that is a function call.
+// The posting end sends `connect`; the receiving end makes or restarts its queue pair and answers `accept`.
+// Both ends draw fresh packet sequence numbers (PSNs). Between nodes of one process a function call replaces
+// the messages.
 #pragma once
 
 #include <atomic>
@@ -30,41 +31,45 @@ class Connector {
   Connector& operator=(const Connector&) = delete;
 
   [[nodiscard]] Result<> open();
-  // Workers of this process, before the exchange.
+  // Registers a worker of this process. Called before the exchange.
   void add_worker(VerbsWorker* worker);
   [[nodiscard]] bool is_local(NodeId node) const;
 
   // ---- The exchange, on the set-up thread -----------------------------------------------------
   // The posting end of a queue, ready to be told of the other.
   [[nodiscard]] Result<LinkRecord> open_sender(VerbsWorker& worker, SendQueue& queue);
-  // The receiving end of a queue pair to a node of this process.
+  // Makes the receiving end of the queue pair that `sender` asks for; that end is on a node of this process.
   [[nodiscard]] Result<LinkRecord> answer(const LinkRecord& sender);
-  // The posting end goes up.
+  // Moves the posting end to ready to send, with the address of its receiving end.
   [[nodiscard]] Result<> complete(VerbsWorker& worker, SendQueue& queue, const LinkRecord& receiver);
 
-  // What others are told of this process's node when they, or it, come back. Before start().
+  // Sets the record of this process's node, which is sent to other processes when they restart, or when this
+  // process does. Called before start().
   void set_record(NodeRecord record) { record_ = std::move(record); }
-  // After start(), in a process that was started again: every live process is told, and known. Returns the
-  // run that they are in (0: none yet); timed_out names the nodes that did not answer.
+  // For a restarted process, after start(): tells every live process that this node is back and waits for
+  // their node records. Returns the number of the run that they are in (0: no run yet). Error timed_out names
+  // the nodes that did not answer.
   [[nodiscard]] Result<std::uint64_t> return_to_all(Nanos within);
 
   // ---- The run ----------------------------------------------------------------------------------
   void start();
   void stop();
-  // Before the workers whose receive queues they use are destroyed.
+  // Destroys the receiving ends. Called before the workers are destroyed, whose receive queues these ends
+  // use.
   void drop_receivers() { receivers_.clear(); }
-  // Any worker's thread. The queue is `connecting`, has nothing outstanding, and is the connector's
-  // until it is `ready` or `refused`; the worker is noticed then.
+  // Any worker's thread may call it. The queue is in state `connecting` with no request outstanding; it
+  // belongs to the connector until its state is `ready` or `refused`, of which the worker is then notified.
   void connect_later(VerbsWorker& worker, SendQueue& queue);
-  // Any thread, after the exchange: a node was lost, or is back.
+  // Tells every worker of this process that a node was lost or is back. Any thread may call it after the
+  // exchange.
   void notice_workers();
-  // A message of another process; on the control plane's thread.
+  // Takes a message of another process. Called on the control plane's thread.
   void deliver(std::uint32_t from, std::string_view message);
-  // Cuts the receiving ends of a dead node's queue pairs, here and in every live process.
+  // Cuts the receiving ends of a dead node's queue pairs, in this process and in every live one.
   [[nodiscard]] Result<> fence(NodeId dead, Nanos within);
   void begin_run(std::uint64_t run) { run_ = run; }
   void clients_ended(std::uint64_t run);
-  // Of every process that is not lost.
+  // Whether the clients of every process that is not lost have ended run `run`.
   [[nodiscard]] bool all_clients_ended(std::uint64_t run) const;
 
   [[nodiscard]] std::map<std::string, double> counters() const;
@@ -78,7 +83,8 @@ class Connector {
   };
   struct Receiver {
     QueuePair end;
-    // Asked twice the same, since an answer was slow, it answers the same and stays up.
+    // The last `connect` that was answered. When it is repeated because the answer was slow, the connector
+    // sends the same answer and leaves the queue pair connected.
     std::optional<LinkRecord> asked;
     LinkRecord answer;
   };
@@ -106,12 +112,12 @@ class Connector {
   Shared* shared_;
   Peers* peers_;
   NodeRecord record_;
-  CompletionQueue passive_cq_;                      // of ends that complete nothing
-  std::vector<std::vector<VerbsWorker*>> workers_;  // by node, by index; null where there is none
-  std::map<LinkKey, Receiver> receivers_;           // set-up thread, then the connector's
-  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // likewise
-  std::map<LinkKey, Asking> asking_;                                // the connector's thread
-  std::vector<std::atomic<std::uint64_t>> runs_ended_;              // by rank
+  CompletionQueue passive_cq_;                      // for ends whose requests never complete here
+  std::vector<std::vector<VerbsWorker*>> workers_;  // by node, then worker index; null: no such worker
+  std::map<LinkKey, Receiver> receivers_;           // set-up thread's; the connector's after start()
+  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // owned as receivers_ is
+  std::map<LinkKey, Asking> asking_;                                // connector's thread only
+  std::vector<std::atomic<std::uint64_t>> runs_ended_;  // by rank: last run whose clients have ended
   std::atomic<std::uint64_t> run_ = 0;
 
   int wake_fd_ = -1;
@@ -119,10 +125,10 @@ class Connector {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable fenced_, met_;
-  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // under mutex_
-  std::vector<Incoming> incoming_;                           // under mutex_
-  std::vector<std::uint32_t> fenced_by_;                     // under mutex_
-  std::uint64_t run_of_others_ = 0;                          // under mutex_
+  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // guarded by mutex_
+  std::vector<Incoming> incoming_;                           // guarded by mutex_
+  std::vector<std::uint32_t> fenced_by_;                     // guarded by mutex_
+  std::uint64_t run_of_others_ = 0;                          // guarded by mutex_
   std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, reconnects_ = 0, events_ = 0, bad_messages_ = 0;
 };
 

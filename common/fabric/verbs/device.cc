@@ -1,4 +1,5 @@
-// Chooses and opens a device and its port, and tries out what the device does not say.
+// Chooses and opens an RDMA device and its port, and finds by trial which properties the device does not
+// report.
 #include "common/fabric/verbs/device.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t send_depth = 128, receive_depth = 512;
 constexpr std::uint32_t inline_wanted[] = {256, 220, 188, 128, 64, 0};
-constexpr std::uint32_t software_vendor = 0xffffff;  // what rxe calls itself
+constexpr std::uint32_t software_vendor = 0xffffff;  // the vendor id that Soft-RoCE (rxe) reports
 constexpr std::size_t most_gids = 256;
 
 struct DeviceList {
@@ -74,7 +75,7 @@ bool has_active_port(ibv_device* device) {
   return false;
 }
 
-// The first device with an active port, where none is named.
+// The device named `wanted`, or the first device with an active port if `wanted` is empty.
 Result<ibv_device*> pick_device(const DeviceList& devices, const std::string& wanted) {
   if (wanted.empty()) {
     for (int i = 0; i < devices.count; ++i) {
@@ -173,14 +174,15 @@ Result<> Device::query() {
   if (attributes.vendor_id == software_vendor) {
     can.device += " (Soft-RoCE)";
     is_software_ = true;
-    port_.ack_timeout = 17;      // half a second
-    port_.not_ready_timer = 28;  // 164 ms: the receiver may be waiting for a core
+    port_.ack_timeout = 17;      // an ACK may take 0.54 s: 4.096 us * 2^17
+    port_.not_ready_timer = 28;  // code for 164 ms: the receiver may be waiting for a core
   }
   can.atomic_scope = attributes.atomic_cap == IBV_ATOMIC_GLOB  ? AtomicScope::global
                      : attributes.atomic_cap == IBV_ATOMIC_HCA ? AtomicScope::nic
                                                                : AtomicScope::none;
   can.max_rd_atomic = static_cast<std::uint32_t>(std::clamp(attributes.max_qp_init_rd_atom, 1, 128));
-  // Seven tries; a NIC's timer may take up to four times what it is set to (InfiniBand 1.3, 9.7.6.1.3).
+  // A request is sent seven times (six retries), and a NIC may wait up to four times its ACK timeout for each
+  // (InfiniBand 1.3, 9.7.6.1.3).
   can.request_lifetime = 7 * 4 * (Nanos{4'096} << port_.ack_timeout);
   rd_atomic_in_ = static_cast<std::uint32_t>(std::clamp(attributes.max_qp_rd_atom, 1, 128));
   can.mtu_bytes = port_.address.mtu_bytes;
@@ -188,12 +190,13 @@ Result<> Device::query() {
       std::min<std::uint32_t>(send_depth, static_cast<std::uint32_t>(attributes.max_qp_wr));
   can.recv_queue_depth =
       std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(attributes.max_srq_wr));
-  can.datagram_queue_pairs = ud_lanes_most;  // a worker makes one for each of its lanes
+  can.datagram_queue_pairs = ud_lanes_most;  // a worker makes one UD queue pair for each of its lanes
   most_completions_ = attributes.max_cqe;
   return {};
 }
 
-// Which transports there are, how much is inlined and how WRITEs are placed is what queue pairs say.
+// Creates queue pairs to find out which transports the device has, how many bytes it takes inline, and
+// whether it places WRITEs in order.
 Result<> Device::try_queue_pairs() {
   const CompletionQueue cq(ibv_create_cq(context(), 16, nullptr, nullptr, 0));
   if (cq == nullptr)
@@ -222,7 +225,8 @@ Result<> Device::try_queue_pairs() {
   return {};
 }
 
-// One FAA of nothing to itself: does the old word arrive as it is, or with its bytes reversed?
+// Fetch-and-adds zero to a word of its own memory, and looks whether the old word arrives as it is or with
+// its bytes reversed.
 Result<> Device::try_atomics() {
   if (capabilities_.atomic_scope == AtomicScope::none) return {};
   constexpr std::uint64_t pattern = 0x0102030405060708;

@@ -1,5 +1,5 @@
-// One RDMA device of this machine, open: context, protection domain, the port and GID in use, and
-// what it can do. Control path.
+// One RDMA device of this machine, open: context, protection domain, the port and GID in use, and the
+// device's capabilities. Control path.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,9 +17,9 @@
 namespace loch::fabric::verbs {
 
 struct DeviceChoice {
-  std::string device;      // "": the first with an active port
-  std::uint32_t port = 0;  // 0: the first active one
-  int gid_index = -1;      // -1: the best by score
+  std::string device;      // "": the first device with an active port
+  std::uint32_t port = 0;  // 0: the device's first active port
+  int gid_index = -1;      // -1: the GID with the best score (gid.h)
 };
 
 class Device {
@@ -33,12 +33,13 @@ class Device {
   [[nodiscard]] const Port& port() const { return port_; }
   [[nodiscard]] const Address& address() const { return port_.address; }
   [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }
-  // READs and atomics that a queue pair of it answers at once.
+  // READs and atomics that one queue pair of this device can have in progress as the responder.
   [[nodiscard]] std::uint32_t rd_atomic_in() const { return rd_atomic_in_; }
   [[nodiscard]] int most_completions() const { return most_completions_; }
-  // The "NIC" is this machine's kernel, which needs cores too.
+  // Whether the device is Soft-RoCE, where this machine's kernel does the NIC's work and needs cores for it.
   [[nodiscard]] bool is_software() const { return is_software_; }
-  // The old word of an atomic arrives with its bytes reversed on some devices; found by trying.
+  // Whether the old word of an atomic arrives with its bytes reversed, as on some devices. Found by trial
+  // when the device is opened.
   [[nodiscard]] bool swaps_atomic_replies() const { return swaps_atomic_replies_; }
 
  private:

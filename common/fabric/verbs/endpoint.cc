@@ -1,4 +1,4 @@
-// Writes and parses the JSON by which processes tell each other nodes, regions and queue pairs.
+// Writes and parses the JSON by which processes tell each other their nodes, regions and queue pairs.
 #include "common/fabric/verbs/endpoint.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@ constexpr std::uint64_t qpn_most = (1u << 24) - 1;
 constexpr std::size_t name_most = 128, regions_most = 4096, workers_most = 65536, links_most = 1 << 22;
 constexpr std::uint64_t u16_most = 65535, u32_most = 0xffffffffu;
 
-// A field that is wrong ends the parse; caught in guarded().
+// Thrown for a field that is missing, of the wrong type or out of range; ends the parse and is caught in
+// guarded().
 struct Malformed {
   std::string what;
 };
@@ -130,7 +131,8 @@ NodeRecord node_of(const Json& json, const Limits& limits) {
   return node;
 }
 
-// [node, worker, peer, peer worker, lane, transport, qpn, psn]: there may be very many of them.
+// A link as a list: [node, worker, peer, peer worker, lane, transport, qpn, psn]. A list is shorter than an
+// object with names, and a run may have millions of links.
 Json link_json(const LinkRecord& link) {
   const LinkKey& key = link.key;
   return {key.node, key.worker, key.peer, key.peer_worker, key.lane, static_cast<unsigned>(key.transport),

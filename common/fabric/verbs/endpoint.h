@@ -1,6 +1,6 @@
-// What processes tell each other to connect: nodes with their regions and workers, ends of queue
-// pairs, and notices during the run. JSON; everything that is parsed may come from anyone, so each
-// field is checked for presence, type and range, and counts are bounded.
+// What processes tell each other in order to connect: nodes with their regions and workers, ends of queue
+// pairs, and notices during the run. The format is JSON. A message may come from anyone, so the parsers check
+// each field for presence, type and range, and bound every count.
 #pragma once
 
 #include <compare>
@@ -15,84 +15,84 @@
 
 namespace loch::fabric::verbs {
 
-// How a port is reached.
+// The network address of a port.
 struct Address {
-  std::uint16_t lid = 0;  // InfiniBand; 0 on RoCE
+  std::uint16_t lid = 0;  // InfiniBand LID; 0 on RoCE
   Gid gid{};
-  std::uint32_t mtu_bytes = 1024;  // of the active path: both ends use the lesser
+  std::uint32_t mtu_bytes = 1024;  // the port's active MTU; a queue pair uses the lesser of its two ends'
   bool operator==(const Address&) const = default;
 };
 
 struct RegionRecord {
   std::string name;
-  std::uint64_t address = 0;  // virtual address in its process
+  std::uint64_t address = 0;  // virtual address in the owning process
   std::uint64_t bytes = 0;
   std::uint32_t rkey = 0;
   bool operator==(const RegionRecord&) const = default;
 };
 
-inline constexpr std::size_t ud_lanes_most = 64;  // of a worker
+inline constexpr std::size_t ud_lanes_most = 64;  // UD queue pairs of one worker at most
 
 struct WorkerRecord {
   std::uint16_t index = 0;
-  std::uint32_t ud_qpn = 0;            // of the UD queue pair that receives, and sends lane 0
-  std::vector<std::uint32_t> ud_also;  // of the lanes behind: it only sends from them
+  std::uint32_t ud_qpn = 0;            // the UD queue pair of lane 0: sends and receives
+  std::vector<std::uint32_t> ud_also;  // the UD queue pairs of lanes 1 and up: send only
   bool operator==(const WorkerRecord&) const = default;
 };
 
 struct NodeRecord {
   NodeId node = 0;
-  std::uint32_t incarnation = 0;  // incarnation of the node's process (cluster::Control)
+  std::uint32_t incarnation = 0;  // how often the node's process was restarted (cluster::Control)
   Address address;
-  std::uint32_t rd_atomic_in = 0;     // READs and atomics that it answers at once, a queue pair
-  std::uint32_t rd_atomic_out = 0;    // that it has outstanding
-  std::uint32_t qkey = 0;             // node 0's is the run's
-  std::vector<RegionRecord> regions;  // by id
+  std::uint32_t rd_atomic_in = 0;     // READs and atomics in progress per queue pair, as responder
+  std::uint32_t rd_atomic_out = 0;    // READs and atomics outstanding per queue pair, as requester
+  std::uint32_t qkey = 0;             // the UD QKey that this node proposes or uses
+  std::vector<RegionRecord> regions;  // by region id
   std::vector<WorkerRecord> workers;
   bool operator==(const NodeRecord&) const = default;
 };
 
-// Names a directed queue pair.
+// Names a queue pair by its two ends. Requests go one way, from `node` to `peer`.
 struct LinkKey {
-  NodeId node = 0;  // the posting node
+  NodeId node = 0;  // the node that posts requests
   std::uint16_t worker = 0;
-  NodeId peer = 0;  // the node at the receiving end
+  NodeId peer = 0;  // the node that receives
   std::uint16_t peer_worker = 0;
   std::uint8_t lane = 0;
   Transport transport = Transport::rc;
   auto operator<=>(const LinkKey&) const = default;
 };
 
-// One end of it.
+// One end of a connected queue pair.
 struct LinkRecord {
   LinkKey key;
-  std::uint32_t qpn = 0;  // 24 bits
-  std::uint32_t psn = 0;  // 24 bits: the first that this end sends
+  std::uint32_t qpn = 0;  // queue pair number, 24 bits
+  std::uint32_t psn = 0;  // first packet sequence number that this end sends, 24 bits
   bool operator==(const LinkRecord&) const = default;
 };
 
-// One message during the run.
+// One control message between processes during the run.
 struct Notice {
   enum class Kind : std::uint8_t {
-    connect,        // link: the posting end, anew
-    accept,         // link: the receiving end, ready
-    refuse,         // link.key: cannot be had
-    reconnect,      // link.key: the receiving end broke; connect again
-    fence,          // node: cut it off; answer with fenced
-    fenced,         // node
-    clients_ended,  // `number`: the run whose clients have ended
-    back,           // record: of the sender, started again, whose regions are new; answer with here
-    here,           // record: of the sender; number: its run
+    connect,        // asks for a connection; `link` is the posting end
+    accept,         // answers connect; `link` is the receiving end, ready
+    refuse,         // answers connect: no connection is possible for `link.key`
+    reconnect,      // the receiving end of `link.key` broke: connect again
+    fence,          // asks to cut every connection from `node`, which is dead
+    fenced,         // answers fence: connections from `node` are cut
+    clients_ended,  // the sender's clients have ended run `number`
+    back,           // the sender has restarted; `record` has its new regions
+    here,           // answers back: `record` is the sender's, `number` its run
   };
   Kind kind = Kind::connect;
   LinkRecord link;
   NodeId node = 0;
   std::uint64_t number = 0;
-  NodeRecord record{};  // back and here
+  NodeRecord record{};  // for the kinds back and here
 };
 
 struct Limits {
-  std::uint32_t nodes = 1;  // node ids are below
+  std::uint32_t nodes = 1;  // valid node ids are 0 to nodes - 1
 };
 
 [[nodiscard]] std::string to_text(const NodeRecord& node);

@@ -1,4 +1,4 @@
-// Every kept input of the fuzzer of what processes tell each other to connect, in every build.
+// Runs the endpoint fuzzer's stored inputs through its target function, in every kind of build.
 #include <gtest/gtest.h>
 
 #include <cstdint>

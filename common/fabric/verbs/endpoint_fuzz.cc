@@ -1,6 +1,6 @@
-// Any bytes at all, read as what another process says of its queue pairs: refused, or within every
-// bound that connecting relies on, and the same after being written and read again. The first byte
-// says what the rest is read as.
+// Fuzz target for the parsers of what another process says of its node and queue pairs. Arbitrary bytes must
+// be refused, or parse to values within every bound that connecting relies on and be equal after being
+// written and parsed again. The first byte selects the parser.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

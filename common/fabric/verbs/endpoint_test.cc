@@ -1,4 +1,5 @@
-// Tests that nodes, links and notices survive their JSON, and that damaged ones are refused by field.
+// Tests that nodes, links and notices survive their JSON, and that a damaged text is refused with the name of
+// the bad field.
 #include "common/fabric/verbs/endpoint.h"
 
 #include <gmock/gmock.h>
@@ -62,11 +63,11 @@ TEST(Endpoint, ANodeThatIsBackBringsItsRecord) {
       damaged.replace(at, std::string_view(from).size(), to);
       EXPECT_FALSE(parse_notice(damaged, {3}).has_value()) << to;
     }
-    EXPECT_FALSE(parse_notice(text, {2}).has_value());  // node 2 of two
+    EXPECT_FALSE(parse_notice(text, {2}).has_value());  // with 2 nodes, node id 2 is out of range
   }
 }
 
-// What replaces the first `from` in a good text, and what the refusal names.
+// A damage to a valid text: the first `from` is replaced by `to`, and the error must contain `names`.
 struct Damage {
   const char *from, *to, *names;
 };

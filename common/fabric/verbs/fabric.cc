@@ -1,4 +1,4 @@
-// The control path of verbs: regions, exchange, runs, and what several processes agree on.
+// The control path of the verbs fabric: regions, the exchange, runs, and what several processes agree on.
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <time.h>
@@ -21,10 +21,10 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr Nanos run_poll = 500'000;
-constexpr std::size_t sources_most = 4096;  // queue pairs that end at a worker
+constexpr std::size_t sources_most = 4096;  // most queue pairs that may end at one worker
 
 int access_of(const RegionSpec& spec) {
-  // Required for the NIC to write here at all, and by the remote write rights.
+  // Local write access: the NIC writes READ results here, and ibv_reg_mr requires it for remote write access.
   int access = IBV_ACCESS_LOCAL_WRITE;
   if (spec.remote_read) access |= IBV_ACCESS_REMOTE_READ;
   if (spec.remote_write) access |= IBV_ACCESS_REMOTE_WRITE;
@@ -42,7 +42,7 @@ class VerbsFabric final : public Fabric {
         pool_(&shared_, config.nodes, config.pin_threads) {
     shared_.capabilities = device_->capabilities();
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
-    shared_.pauses = false;  // polling a completion queue takes as long, and perftest's tools do not
+    shared_.pauses = false;  // no PAUSE between polls: polling a completion queue takes as long itself
     shared_.turns_before_yield = 1024;
     shared_.device = device_.get();
     shared_.control = config.control;
@@ -71,7 +71,7 @@ class VerbsFabric final : public Fabric {
   }
   [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos within) override {
     if (config_.control == nullptr) return std::vector<std::string>{mine};
-    // To the lowest rank that lives, of whom everyone has the same idea: process 0 may be the dead one.
+    // Results go to the lowest live rank. Every process agrees which that is, and process 0 may be dead.
     LOCH_ASSIGN(std::vector<std::string> texts, config_.control->all_gather("results", mine, within));
     for (std::uint32_t first = 0; first < texts.size(); ++first) {
       if (texts[first].empty()) continue;
@@ -133,8 +133,8 @@ class VerbsFabric final : public Fabric {
   double huge_bytes_ = 0, plain_bytes_ = 0;
 };
 
-// Queue pairs go before what they point to: receiving ends before the workers' queues, workers before
-// regions, regions before the device.
+// Destroys each object before the objects that it refers to: receiving ends before the workers' receive
+// queues, workers before regions, regions before the device.
 VerbsFabric::~VerbsFabric() {
   if (config_.control != nullptr) {
     config_.control->on_message([](std::uint32_t, std::string_view) {});
@@ -207,7 +207,7 @@ Result<> VerbsFabric::learn_peers(Nanos within) {
               config_.control->all_gather("regions and workers",
                                           to_text(record_of(static_cast<NodeId>(rank()))), within));
   for (std::uint32_t from = 0; from < texts.size(); ++from) {
-    if (texts[from].empty()) continue;  // lost
+    if (texts[from].empty()) continue;  // the process was lost and sent no record
     LOCH_ASSIGN(NodeRecord record, parse_node(texts[from], {config_.nodes}));
     if (record.node != from)
       return fail(ErrorCode::corrupt, fmt::format("process {} calls itself node {}", from, record.node));
@@ -216,7 +216,7 @@ Result<> VerbsFabric::learn_peers(Nanos within) {
   return {};
 }
 
-// What both ends of every connection can do, and what the first node chose for all.
+// Sets the limits that both ends of every connection support, and the QKey that one node chose for all.
 void VerbsFabric::learn_limits() {
   const Peer* chooser = nullptr;
   for (const auto& entry : shared_.peers) {
@@ -226,8 +226,8 @@ void VerbsFabric::learn_limits() {
     shared_.capabilities.max_rd_atomic =
         std::min({shared_.capabilities.max_rd_atomic, record.rd_atomic_in, record.rd_atomic_out});
     shared_.capabilities.mtu_bytes = std::min(shared_.capabilities.mtu_bytes, record.address.mtu_bytes);
-    // The process that chooses sets the run's parameters; one that has come back itself may not know them
-    // yet.
+    // The QKey comes from the lowest live node whose process never restarted; a restarted process may not
+    // know the run's QKey yet.
     const bool is_better = chooser == nullptr ||
                            (chooser->record.incarnation != 0 && record.incarnation == 0) ||
                            (chooser->record.incarnation != 0 && is_local(chooser->record.node));
@@ -237,7 +237,8 @@ void VerbsFabric::learn_limits() {
   peers_.publish_senders();
 }
 
-// Gives every process's records to every process; those of this process come back first.
+// Gives the ends of queue pairs that each process has made (`mine`) to every process. Returns all of them, in
+// rank order.
 Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const std::vector<LinkRecord>& mine,
                                                    Nanos within) {
   if (config_.control == nullptr) return mine;
@@ -251,7 +252,7 @@ Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const 
   return all;
 }
 
-// Every worker's RC queue pair to worker 0 of every node.
+// Connects the RC queue pair of every worker to worker 0 of every node.
 Result<> VerbsFabric::connect_all(Nanos within) {
   std::vector<LinkRecord> senders, receivers;
   LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
@@ -292,7 +293,8 @@ Result<> VerbsFabric::exchange(Nanos within) {
   std::uint32_t qkey = 0;
   if (getrandom(&qkey, sizeof qkey, 0) != sizeof qkey)
     return fail(ErrorCode::internal, "no random numbers from the kernel");
-  shared_.qkey = qkey & 0x7fffffffu;  // the highest bit means the queue pair's own
+  // A QKey with its highest bit set would stand for the queue pair's own QKey.
+  shared_.qkey = qkey & 0x7fffffffu;
   LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
     worker.sources().reserve(sources_most);
     return {};
@@ -320,8 +322,8 @@ void VerbsFabric::listen() {
   connector_->start();
 }
 
-// The exchange of a process that was started again: the others are in the midst of their run. Queue pairs
-// come with first uses.
+// The exchange of a restarted process. The other processes are in the middle of their run and take no part in
+// a collective call, so queue pairs are connected when they are first used.
 Result<> VerbsFabric::rejoin(Nanos within) {
   LOCH_TRY(peers_.put(record_of(static_cast<NodeId>(rank()))));
   listen();

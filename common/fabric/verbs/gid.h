@@ -1,5 +1,5 @@
-// Which GID of a port to use: an index that is right on one host is wrong on the next, so the choice
-// is by what an entry is.
+// Chooses which GID (RDMA port address) of a port to use. A GID's index differs from host to host, so the
+// choice is by the entry's kind and address.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace loch::fabric::verbs {
 
-using Gid = std::array<std::uint8_t, 16>;  // network byte order
+using Gid = std::array<std::uint8_t, 16>;  // 128-bit address in network byte order
 enum class GidKind : std::uint8_t { infiniband, roce_v1, roce_v2 };
 
 struct GidEntry {
@@ -19,15 +19,16 @@ struct GidEntry {
   GidKind kind = GidKind::infiniband;
 };
 
-[[nodiscard]] bool is_ipv4(const Gid& gid);        // ::ffff:a.b.c.d
-[[nodiscard]] bool is_link_local(const Gid& gid);  // fe80::/10
-// "10.77.0.1", or the 16 bytes in IPv6 notation.
+[[nodiscard]] bool is_ipv4(const Gid& gid);        // whether the GID is ::ffff:a.b.c.d
+[[nodiscard]] bool is_link_local(const Gid& gid);  // whether the GID is in fe80::/10
+// The GID as "10.77.0.1" if it is IPv4, else as 16 bytes in IPv6 notation.
 [[nodiscard]] std::string to_text(const Gid& gid);
 
-// Higher is better; 0: not to be used. RoCE v2 before v1 (routable, ECN), IPv4 before global IPv6
-// before link-local; on InfiniBand all are equal. An empty GID is never used.
+// The preference for a GID: higher is better, 0 means unusable (an empty GID). RoCE v2 comes before v1,
+// because it is routable and has ECN; then IPv4 before global IPv6 before link-local addresses. On InfiniBand
+// all GIDs score alike.
 [[nodiscard]] int score(const GidEntry& entry);
-// The best one, the lowest index among equals.
+// The usable GID with the highest score, and of equals the one with the lowest index.
 [[nodiscard]] std::optional<GidEntry> choose(std::span<const GidEntry> entries);
 
 }  // namespace loch::fabric::verbs

@@ -1,4 +1,4 @@
-// Tests the choice of a GID.
+// Tests which GID of a port is chosen.
 #include "common/fabric/verbs/gid.h"
 
 #include <gtest/gtest.h>

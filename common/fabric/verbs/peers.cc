@@ -1,4 +1,4 @@
-// Records what is known of each node, and publishes senders to the workers' data path.
+// Records the address of each node, and publishes the senders of datagrams to the workers' data path.
 #include "common/fabric/verbs/peers.h"
 
 #include <fmt/format.h>

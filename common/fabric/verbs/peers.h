@@ -1,5 +1,6 @@
-// The nodes as this process reaches them. Control path: the set-up thread's until the connector starts,
-// and the connector's from then on. What workers read is replaced as a whole, and kept until the end.
+// The addresses and regions of all nodes, as this process uses them. Control path: the set-up thread calls it
+// until the connector starts, the connector's thread from then on. Workers read its tables without a lock; so
+// an update replaces a whole table, and old ones are kept until the fabric is destroyed.
 #pragma once
 
 #include <memory>
@@ -16,9 +17,9 @@ namespace loch::fabric::verbs {
 class Peers {
  public:
   explicit Peers(Shared* shared) : shared_(shared) {}
-  // The node is reached as its record says, from now on.
+  // Sets or replaces the record by which the node is reached from now on.
   [[nodiscard]] Result<> put(NodeRecord record);
-  // After put(): the datagrams of all who can be reached are known by their senders.
+  // Publishes a new table of the UD queue pairs that may send to this process. Called after put().
   void publish_senders();
 
  private:

@@ -1,5 +1,5 @@
-// Posting: from a chain of the contract's work requests to the device's, one doorbell for each run on
-// one queue pair.
+// Posting: turns a chain of work requests of the fabric contract into work requests of the device, with one
+// doorbell for each run of requests on the same queue pair.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -48,7 +48,8 @@ WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
   if (request.is_inline && (request.length > can.max_inline_bytes || request.verb == Verb::read))
     return WcStatus::local_error;
   if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
-  // A NIC refuses these at the other end, some libraries when they are posted.
+  // An atomic on an unaligned word fails here: some verbs libraries refuse it when it is posted, on others
+  // the peer's NIC does.
   if (is_atomic(request.verb) && request.remote_offset % 8 != 0) return WcStatus::remote_access;
   const LocalSlice& local = request.local;
   if (local.region == nullptr)
@@ -71,7 +72,8 @@ bool VerbsWorker::has_datagram_worker(const WorkRequest& request) const {
   return request.peer_worker < peer.datagram_qpn.size() && peer.datagram_qpn[request.peer_worker] != 0;
 }
 
-// Where the device itself puts the old word of an atomic: the local slice, unless it comes reversed.
+// Whether the device writes the old word of an atomic to the request's local slice. It does not if there is
+// no slice, or if the device reverses the word's bytes, which this worker then corrects.
 bool VerbsWorker::lands_in_place(const WorkRequest& request) const {
   return request.local.region != nullptr && !shared_->device->swaps_atomic_replies();
 }
@@ -109,7 +111,8 @@ void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
     return is_detached ? void() : finish(request, is_silent ? WcStatus::success : status);
   }
   if (request.transport == Transport::ud && !has_datagram_worker(request)) [[unlikely]]
-    return is_detached ? void() : finish(request, WcStatus::success);  // the contract allows a lost datagram
+    // a datagram to an unknown worker is lost; the contract allows lost datagrams
+    return is_detached ? void() : finish(request, WcStatus::success);
   SendQueue& queue = queue_of(request);
   const SendQueue::State state = queue.state.load(std::memory_order_acquire);
   if (request.transport == Transport::rc &&
@@ -118,8 +121,9 @@ void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   }
   if (request.transport == Transport::rc && links_[request.peer].failed != 0 &&
       state == SendQueue::State::connecting) [[unlikely]] {
-    return is_detached ? void() : finish(request,
-                                         WcStatus::flushed);  // not reconnected yet
+    return is_detached ? void()
+                       : finish(request,
+                                WcStatus::flushed);  // the link is broken until reconnect() succeeds
   }
   if (queue.first_parked != nullptr || !can_take(queue)) [[unlikely]] {
     park(queue, request, is_detached);
@@ -157,7 +161,8 @@ void VerbsWorker::park(SendQueue& queue, WorkRequest& request, bool is_detached)
   }
 }
 
-// Sets the destination of the request.
+// Sets the peer's address in the device's work request: remote address and rkey, or for UD the address
+// handle, queue pair number and QKey.
 void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRequest& request) const {
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
   if (request.verb == Verb::send) {
@@ -167,7 +172,7 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
     out.wr.ud.remote_qkey = shared_->qkey.load(std::memory_order_relaxed);
     return;
   }
-  // A region that the peer does not have is the peer's NIC's to refuse.
+  // A region that the peer does not have gets address 0, so that the peer's NIC refuses the request.
   const auto& regions = peer.record.regions;
   const std::uint64_t base = request.remote.id < regions.size() ? regions[request.remote.id].address : 0;
   const std::uint64_t at = base + request.remote_offset;
@@ -192,7 +197,9 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   const std::uint32_t slot = queue.slot(number);
   queue.slots[slot] = is_detached ? nullptr : &request;
   ++outstanding_;
-  // The queue would fill up with requests that nothing retires.
+  // Unsignaled requests leave the send queue only when a later signaled one completes, so at least one in
+  // depth
+  // 2 is signaled.
   const bool is_signaled = (request.is_signaled && !is_detached) || ++queue.since_signaled >= queue.depth / 2;
   if (is_signaled) queue.since_signaled = 0;
   out.wr_id = std::uint64_t{queue.number} << 32 | number;
@@ -228,9 +235,10 @@ void VerbsWorker::ring_doorbell() {
   staged_ = 0;
 }
 
-// The device took the staged requests before `bad` and none from there on. The connection is cut: unsignaled
-// requests that it took before would wait for ever for a later signaled one to retire them, and those to come
-// for room.
+// Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, and none from `bad`
+// on.
+// The connection is cut: unsignaled requests that the device took before would wait for ever for a later
+// signaled one to retire them.
 void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
   SendQueue& queue = *staged_queue_;
   const auto taken = static_cast<std::uint32_t>(bad - staged_requests_.data());
@@ -254,8 +262,8 @@ void VerbsWorker::post(WorkRequest* chain) {
   ring_doorbell();
 }
 
-// Some devices reverse the old word of an atomic, and nobody waits for this one: it is put right when
-// it completes, in a request that the worker keeps.
+// Posts a detached atomic on a device that reverses the old word's bytes. The request is copied and made
+// signaled, so that the worker can correct the word when the atomic completes.
 void VerbsWorker::post_reversed(const WorkRequest& request) {
   Parked* kept = take_parked();
   kept->worker = this;
@@ -274,7 +282,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
 void VerbsWorker::post_detached(const WorkRequest& request) {
   if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
     return post_reversed(request);
-  // submit() reads the request, and copies it where it has to wait.
+  // The cast is safe: a detached request is only read by submit(), which copies it if it must wait.
   submit(const_cast<WorkRequest&>(request), true);
   ring_doorbell();
 }
@@ -286,7 +294,8 @@ bool VerbsWorker::is_hopeless(const SendQueue& queue) const {
          shared_->is_lost(queue.key.peer);
 }
 
-// What waited on a queue that does not go up. RC says so; nobody hears of lost UC messages.
+// Ends the requests that wait on a queue pair that cannot be connected. RC requests complete with an error;
+// UC requests complete as successes, because the contract allows lost UC messages.
 void VerbsWorker::drop_parked(SendQueue& queue) {
   const bool is_reliable = queue.key.transport == Transport::rc;
   if (SendQueue::State refused = SendQueue::State::refused;
@@ -304,7 +313,7 @@ void VerbsWorker::drop_parked(SendQueue& queue) {
   }
 }
 
-// Sends what waits on its way, in its order, as far as there is room.
+// Posts the waiting requests of each queue pair in their order, as far as its send queue has room.
 bool VerbsWorker::poll_waiting() {
   bool moved = false;
   std::size_t kept = 0;

@@ -16,10 +16,10 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t psn_mask = (1u << 24) - 1;
-// A receiver that is not ready is asked again six times, and so is one that does not answer; 7, the most
-// that the field holds, means for ever on Soft-RoCE (rdma_rxe), for both.
+// Six retries of a request that gets no ACK, and six when the receiver has no buffer posted. 7, the most that
+// these fields hold, means no limit on Soft-RoCE (rdma_rxe), for both.
 constexpr std::uint8_t retries = 6, not_ready_retries = 6;
-// Through as many routers as there may be: 1 would keep packets in the subnet.
+// Lets packets pass up to 64 routers; a hop limit of 1 would keep them within the subnet.
 constexpr std::uint8_t hop_limit = 64;
 
 ibv_qp_type type_of(Transport transport) {
@@ -106,7 +106,7 @@ Result<> QueuePair::restart(const Port& port) {
   attributes.port_num = port.number;
   int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (transport_ != Transport::ud) {
-    // Access is restricted by the regions; the queue pair permits all that its transport supports.
+    // The regions restrict remote access; the queue pair permits all the verbs of its transport.
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     if (transport_ == Transport::rc)
       attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;

@@ -1,8 +1,8 @@
-// The posting end of one queue pair: what it has outstanding, and what waits for room. Used by its
-// worker's thread; the connector owns it while `state` is `connecting`.
+// The posting end of one queue pair: its outstanding requests, and those that wait for room. The worker's
+// thread uses it; the connector owns it while `state` is `connecting`. The states:
 //
 //   connecting -> ready -> failed (RC error) or broken (the other end is gone) -> connecting …
-//   connecting -> refused                              the peer is lost or said no
+//   connecting -> refused                              the peer is lost or refused the connection
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,8 @@ namespace loch::fabric::verbs {
 
 class VerbsWorker;
 
-// What must outlive post(): a request that waits, its copy where nobody keeps it, its inline data.
+// A request whose data must outlive post(): it waits for room or for a connection. Holds a copy of the
+// request if it is detached, and of its inline data.
 struct Parked : CompletionSink {
   static constexpr std::uint32_t inline_most = 256;
   WorkRequest* request = nullptr;
@@ -32,26 +33,26 @@ struct Parked : CompletionSink {
 struct SendQueue {
   enum class State : std::uint8_t { connecting, ready, failed, broken, refused };
 
-  LinkKey key;               // UD: only `transport` counts
-  std::uint32_t number = 0;  // number among the queue pairs of its worker
+  LinkKey key;               // of a UD queue pair only `transport` is set
+  std::uint32_t number = 0;  // index of the queue pair in its worker's list
   std::atomic<State> state = State::connecting;
 
-  std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair was connected to
-  bool is_cut = false;            // by this end, with requests under way: they may have been executed
+  std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair is connected to
+  bool is_cut = false;            // this end cut the queue pair: flushed requests may have been executed
 
   QueuePair qp;
-  std::uint32_t depth = 0;  // a power of two
-  // Requests `retired` up to `posted` are outstanding; request s is in slot s % depth.
+  std::uint32_t depth = 0;  // capacity in requests, a power of two
+  // Sequence numbers: requests `retired` to `posted` - 1 are outstanding. Request s uses slot s % depth.
   std::uint32_t posted = 0, retired = 0;
-  std::uint32_t since_signaled = 0;  // requests since the last signaled one
-  std::vector<WorkRequest*> slots;   // null: nobody hears of it
-  // Where the old words of atomics land, by slot.
+  std::uint32_t since_signaled = 0;  // requests posted since the last signaled one
+  std::vector<WorkRequest*> slots;   // the request in each slot; null: detached
+  // By slot: where the device writes the old word of an atomic that has no local slice.
   std::vector<std::uint64_t> landing;
   MemoryRegion landing_memory;
 
   Parked* first_parked = nullptr;
   Parked* last_parked = nullptr;
-  bool is_listed = false;  // among the worker's queues with parked requests
+  bool is_listed = false;  // whether the worker's waiting_queues_ has this queue
 
   [[nodiscard]] std::uint32_t outstanding() const { return posted - retired; }
   [[nodiscard]] std::uint32_t slot(std::uint32_t number_of_request) const {

@@ -16,8 +16,9 @@ std::uint64_t word_of(std::uint32_t qpn, Source source) {
 
 bool is_of(std::uint64_t word, std::uint32_t qpn) { return word >> 32 == (used >> 32 | qpn); }
 
-// The sender's address as the device leaves it before the payload: on RoCE v2 over IPv4 the last 20
-// bytes are the IPv4 header, else all 40 are the GRH (or IPv6 header).
+// Whether `gid` is the sender's address in the 40 bytes that a device leaves before a datagram's payload. On
+// RoCE v2 over IPv4 their last 20 bytes are the IPv4 header; otherwise all 40 are the global routing header
+// (GRH), whose layout is that of an IPv6 header.
 bool sent_from(const std::byte* grh, const Gid& gid) {
   if (is_ipv4(gid)) return std::memcmp(grh + 32, gid.data() + 12, 4) == 0;
   return std::memcmp(grh + 8, gid.data(), gid.size()) == 0;

@@ -1,5 +1,5 @@
-// Who sent a message: from the receiving queue pair (RC, UC) or the sending one (UD) to node and
-// worker. Filled by the connector, read by the worker's thread without a lock.
+// Tells who sent a message: maps the receiving queue pair (RC, UC) or the sending one (UD) to a node and
+// worker. The connector fills the tables; the worker's thread reads them without a lock.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,15 @@ struct Source {
   std::uint16_t worker = 0;
 };
 
-// An open-addressed table of words: 1 | queue pair number (24) | node (16) | worker (16). Entries are
-// added or rewritten, never removed; it is made large enough for all that may connect.
+// Open-addressed hash table of 64-bit words: bit 56 set, queue pair number (24 bits), node (16), worker (16).
+// Entries are added or rewritten, never removed; reserve() makes it large enough for all queue pairs that may
+// end here.
 class Sources {
  public:
   Sources() : words_(2) {}
-  // Forgets everything; not while the worker runs.
+  // Empties the table and gives it room for `ends` queue pairs. Not while the worker runs.
   void reserve(std::size_t ends);
-  // False when it is full.
+  // Adds or rewrites the entry of queue pair `qpn`. False if the table is full.
   [[nodiscard]] bool add(std::uint32_t qpn, Source source);
   [[nodiscard]] std::optional<Source> find(std::uint32_t qpn) const;
 
@@ -32,11 +33,11 @@ class Sources {
   [[nodiscard]] std::size_t start(std::uint32_t qpn) const {
     return (qpn * 0x9E3779B1u) & (words_.size() - 1);
   }
-  std::vector<std::atomic<std::uint64_t>> words_;  // a power of two
+  std::vector<std::atomic<std::uint64_t>> words_;  // the size is a power of two
 };
 
-// UD senders of the run. A queue pair number alone may be that of several machines: then the address
-// in the GRH decides.
+// The UD queue pairs that may send datagrams during the run. Several machines may use the same queue pair
+// number; then the sender's address in the global routing header (GRH) decides.
 class DatagramSources {
  public:
   struct Sender {
@@ -45,13 +46,13 @@ class DatagramSources {
     Gid gid{};
     Source source;
   };
-  // Replaces all; not while a worker reads.
+  // Replaces the whole table. Not while a worker reads it.
   void set(std::vector<Sender> senders);
-  // `grh`: the 40 bytes before the payload, or null where there are none.
+  // The sender of a datagram. `grh`: the 40 bytes before the payload, or null if the device gave none.
   [[nodiscard]] std::optional<Source> find(std::uint32_t qpn, std::uint16_t lid, const std::byte* grh) const;
 
  private:
-  std::vector<Sender> senders_;  // by qpn
+  std::vector<Sender> senders_;  // sorted by queue pair number
 };
 
 }  // namespace loch::fabric::verbs

@@ -1,4 +1,4 @@
-// Tests the table of senders.
+// Tests the tables that map queue pairs to the nodes and workers that send messages.
 #include "common/fabric/verbs/sources.h"
 
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Sets the verbs fabric beside perftest's tools on this machine's RDMA device, in one run.
+"""Compares the verbs fabric with perftest's tools on this machine's RDMA device, in one run.
 
-Each pair is measured in turn, several rounds; the table has the medians, the median ratio, and the
-quarters between which half of the ratios lie (emulated machines and busy hosts spread them). Peers:
-ib_read_lat, ib_atomic_lat, ib_write_lat -c UC, ib_send_lat -c UD (latencies) and ib_read_bw with 32
-READs outstanding (message rate). With --counters, prints what the data path asks of the system over
-100,000 operations instead, on shm and on verbs: by the kernel's tracing, where root, else by strace.
+Loch's test and perftest's tool of each pair run in turn, for several rounds; the table has the medians, the median of
+the rounds' ratios, and the first and third quartile of the ratios (emulated machines and busy hosts spread them).
+perftest's tools: ib_read_lat, ib_atomic_lat, ib_write_lat -c UC, ib_send_lat -c UD (latencies) and ib_read_bw with 32
+READs outstanding (message rate). With --counters, prints instead how many allocations and system calls the data path
+makes in 100,000 operations, on shm and on verbs: counted by the kernel's tracing when run as root, else by strace.
 
   ./loch softroce -- common/fabric/verbs/verbs_bench.py
 """
@@ -25,7 +25,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 TRACING = "/sys/kernel/tracing"
 LIMITS = {"latency": 1.10, "rate": 0.90}
 
-# name, our test, perftest's command, which way is better
+# Each pair: its name, the test of verbs_micro, perftest's command, and "latency" (less is better) or "rate" (more is).
 PAIRS = [
     ("READ latency, window 1", ["read"], ["ib_read_lat"], "latency"),
     ("CAS latency", ["cas"], ["ib_atomic_lat", "-A", "CMP_AND_SWAP"], "latency"),
@@ -65,7 +65,7 @@ def free_port():
 
 
 def parse_latency(text):
-    """perftest's one row of numbers: bytes, iterations, min, max, typical (median), ..."""
+    """The median latency in µs: the fifth number of perftest's row (bytes, iterations, min, max, typical, ...)."""
     for line in text.splitlines():
         numbers = re.findall(r"[\d.]+", line)
         if re.match(r"^\s*\d+\s+\d+\s", line) and len(numbers) >= 5:
@@ -74,7 +74,7 @@ def parse_latency(text):
 
 
 def parse_rate(text):
-    """The last column of the row: millions of messages a second."""
+    """The message rate, in millions a second: the last column of perftest's row."""
     for line in text.splitlines():
         if re.match(r"^\s*\d+\s+\d+\s", line):
             return float(line.split()[-1])
@@ -88,7 +88,7 @@ def theirs(command, size, operations, kind):
         flags += ["-s", str(size)]
     server = subprocess.Popen([*command, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        for _ in range(100):  # until the server listens
+        for _ in range(100):  # tries to connect, at most 100 times, until perftest's server listens
             time.sleep(0.1)
             done = subprocess.run([*command, *flags, "127.0.0.1"], capture_output=True, text=True, timeout=300)
             value = (parse_latency if kind == "latency" else parse_rate)(done.stdout)
@@ -140,9 +140,11 @@ def compare(arguments):
 
 
 def traced_calls(command):
-    """How often each system call was made, counted by the kernel (a histogram on a tracepoint), or None where it can't.
+    """How often the command made each system call, by a histogram of the kernel on a tracepoint; None where tracing is
+    refused.
 
-    A thread counts if it was seen among the command's; those that live for less than 20 ms may be missed.
+    Only threads seen in the command's task list, which is read every 20 ms, are counted: shorter-lived ones may be
+    missed.
     """
     trigger, histogram = (os.path.join(TRACING, "events/raw_syscalls/sys_enter", name) for name in ("trigger", "hist"))
     if not os.path.exists(trigger):
@@ -177,7 +179,8 @@ def traced_calls(command):
 
 
 def system_calls(command):
-    """How often each system call was made: by the kernel's own count, else by strace, which is a hundred times slower."""
+    """How often the command made each system call: by the kernel's tracing, else by strace, which is a hundred times
+    slower."""
     counted = traced_calls(command)
     if counted is not None:
         return counted
@@ -211,7 +214,8 @@ def count(arguments):
             few, _ = system_calls([*command, "1000"])
             many, result = system_calls([*command, str(1000 + arguments.operations)])
             more = {name: many[name] - few.get(name, 0) for name in many if many[name] > few.get(name, 0)}
-            bell = sum(more.get(name, 0) for name in ("write", "ioctl"))  # rxe: one write to uverbs a doorbell
+            # the provider rxe rings a doorbell by one write() to the uverbs device
+            bell = sum(more.get(name, 0) for name in ("write", "ioctl"))
             given_up = more.get("sched_yield", 0) + more.get("clock_nanosleep", 0)
             rest = {
                 name: n for name, n in more.items() if name not in ("write", "ioctl", "sched_yield", "clock_nanosleep")

@@ -36,7 +36,7 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 namespace loch::fabric {
 namespace {
 
-// Time as perftest takes it: the processor's counter, which costs less than a clock.
+// The processor's time-stamp counter, which perftest reads too; reading it costs less than a clock.
 std::uint64_t ticks() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -62,9 +62,9 @@ struct Bench {
   Region* memory[2];
   Worker* workers[2];
   RemoteRegion remote[2];
-  std::vector<std::uint64_t> spans;  // ticks, one per operation
+  std::vector<std::uint64_t> spans;  // duration of each operation, in time-stamp counter ticks
   double ns_per_tick = 1;
-  Nanos elapsed = 0;  // duration of a run with several requests under way
+  Nanos elapsed = 0;  // duration in ns of the last run of READs with several outstanding
   std::uint64_t allocated = 0, failed = 0;
 
   [[nodiscard]] LocalSlice at(int node, std::uint64_t offset) const { return {memory[node], offset}; }
@@ -88,7 +88,7 @@ Result<> set_up(Bench& bench, const std::string& name) {
     LOCH_ASSIGN(bench.remote[node], bench.fabric->lookup(node, "memory"));
   }
   const std::uint32_t slot_bytes = bench.test.bytes + grh, stride = (slot_bytes + 63) / 64 * 64;
-  for (int node = 0; node < 2; ++node) {  // before anyone sends: a datagram without a buffer is lost
+  for (int node = 0; node < 2; ++node) {  // before any SEND: a datagram without a posted buffer is lost
     for (std::uint32_t i = 0; i < 64; ++i)
       bench.workers[node]->post_recv(Transport::ud, bench.at(node, 65536 + i * stride), slot_bytes, 0);
   }
@@ -139,7 +139,8 @@ coro::Task<void> windowed(Bench* bench) {
   }
 }
 
-// Made once, as perftest's tools do: what is measured is posting it.
+// The WRITE or SEND that `self` repeats. It is made once, as in perftest's tools, so that only its posting is
+// measured.
 WorkRequest ball_of(Bench& bench, int self) {
   Worker& worker = *bench.workers[self];
   Traffic traffic{.verb = Verb::write, .transport = Transport::uc, .bytes = bench.test.bytes};
@@ -151,7 +152,8 @@ WorkRequest ball_of(Bench& bench, int self) {
   return request_of(traffic, worker, target, bench.at(self, 0), 0);
 }
 
-// Back and forth: node 0 serves; a WRITE is seen by polling its last word, a SEND by its completion.
+// A ping-pong: node 0 serves first. A WRITE's arrival is seen by polling its last word, a SEND's by its
+// completion.
 coro::Task<void> play(Bench* bench, int self) {
   Worker& worker = *bench->workers[self];
   const bool is_datagram = bench->test.name == "ud-send";
@@ -159,7 +161,7 @@ coro::Task<void> play(Bench* bench, int self) {
   WatchWord arrival{bench->memory[self], 4096 + bench->test.bytes - 8};
   const WorkRequest ball = ball_of(*bench, self);
   const Nanos deadline = worker.now() + patience;
-  std::optional<LocalSlice> empty;  // a receive buffer to be posted again, after the next message was sent
+  std::optional<LocalSlice> empty;  // receive buffer to post again after the next SEND
   for (std::uint64_t i = 1; i <= warm_up + bench->test.operations; ++i) {
     const std::uint64_t start = ticks();
     if (self == 0 && i == warm_up + 1) bench->allocated = allocations;

@@ -1,4 +1,4 @@
-// Polls a worker's completion queue and receive queues, and follows peers that come back.
+// Polls a worker's completion queue and receive queues, and follows peers that are lost or come back.
 #include "common/fabric/verbs/worker.h"
 
 #include <fmt/format.h>
@@ -17,8 +17,9 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t polls_per_error_look = 16;
-constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD receive buffer
-// A RECV's wr_id: transport << 32 | slot.
+// length of the global routing header that starts a UD receive buffer
+constexpr std::uint32_t grh_bytes = 40;
+// The wr_id of a RECV: transport << 32 | slot.
 constexpr std::uint64_t receive_id(Transport transport, std::uint32_t slot) {
   return static_cast<std::uint64_t>(transport) << 32 | slot;
 }
@@ -62,7 +63,7 @@ VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* sha
       unreliable_(shared->peers.size()) {
   completions_.reserve(256);
   completing_.reserve(256);
-  queues_.emplace_back();  // number 0: datagrams
+  queues_.emplace_back();  // element 0 stays null: number 0 is the UD queue pair of lane 0
 }
 
 VerbsWorker::~VerbsWorker() = default;
@@ -112,9 +113,9 @@ Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_
   return {};
 }
 
-// A software device's doorbell is a system call on its file. In a table of files that several threads share,
-// the kernel counts each use of a file, which shows in the latency: so the thread gets a table of its own.
-// Where that is refused, all works as before.
+// A software device's doorbell is a system call on its file. In a file table that threads share, the
+// kernel counts each use of a file, which costs latency; so this thread gets a file table of its own. Where
+// the kernel refuses that, the doorbell works all the same.
 void VerbsWorker::enter_thread() {
   if (shared_->device->is_software()) (void)unshare(CLONE_FILES);
 }
@@ -191,7 +192,8 @@ void VerbsWorker::arrive(const ibv_wc& wc) {
     source = sources_.find(wc.qp_num);
   }
   if (wc.status != IBV_WC_SUCCESS || !source) {
-    // From nobody of this run, or the receiving end broke: the buffer waits for the next message.
+    // The sender is not of this run, or the receiving end broke: the buffer is posted again for the next
+    // message.
     ++(wc.status != IBV_WC_SUCCESS ? counters_.errors : counters_.unknown_source);
     post_recv(transport, posted.buffer, posted.length, posted.user);
     return;
@@ -230,7 +232,8 @@ bool VerbsWorker::poll_arrivals(Transport transport, ReceiveWait*& waiters) {
   return moved;
 }
 
-// The old word of an atomic that went well.
+// Sets `result` of an atomic that succeeded to the old word, in host byte order, and stores it in the local
+// slice if there is one.
 void VerbsWorker::take_old_word(SendQueue& queue, std::uint32_t slot, WorkRequest& request) {
   if (lands_in_place(request)) {
     request.result = load_word(request.local.data());
@@ -241,8 +244,8 @@ void VerbsWorker::take_old_word(SendQueue& queue, std::uint32_t slot, WorkReques
   if (request.local.region != nullptr) store_word_release(request.local.data(), request.result);
 }
 
-// All requests up to the completed one have ended: those before it were not signaled and went well,
-// for an error would have a completion of its own.
+// Retires the completed request and all before it in its send queue. Those were unsignaled and succeeded,
+// since a request that fails has a completion of its own.
 void VerbsWorker::retire(const ibv_wc& wc) {
   SendQueue& queue = wc.wr_id >> 32 == 0 ? datagram_ : *queues_[wc.wr_id >> 32];
   const auto ended = static_cast<std::uint32_t>(wc.wr_id);
@@ -283,9 +286,9 @@ void VerbsWorker::adopt_incarnations() {
     links_[peer].incarnation = shared_->incarnations[peer].load();
 }
 
-// What is connected to a peer that is lost fails at once, not when the device has waited for long enough. So
-// does what is connected to a former incarnation, and stays so until reconnect(): regions that were looked up
-// are void, though nothing was posted yet.
+// Fails queue pairs to a lost peer at once, not only when the device's time-outs expire. Queue pairs to a
+// former incarnation of a peer fail too, and stay failed until reconnect(), because the regions that were
+// looked up are void; the link counts as failed even if no queue pair was in use.
 void VerbsWorker::heed_incarnations() {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     Link& link = links_[peer];
@@ -313,7 +316,8 @@ void VerbsWorker::cut(SendQueue& queue) {
   if (auto ok = queue.qp.cut(); !ok) ++counters_.errors;  // outstanding requests complete as flushed
 }
 
-// A connection came up, was refused or broke at its other end, or a peer came back.
+// Handles a notice that a connection came up, was refused or broke at its other end, or that a peer was lost
+// or came back.
 void VerbsWorker::heed_notices() {
   heed_incarnations();
   for (const auto& queue : queues_) {
@@ -334,7 +338,8 @@ bool VerbsWorker::poll_device() {
     completing_.clear();
     moved = true;
   }
-  // Where nobody waits for a completion there may still be an error to be seen, now and then.
+  // Even if no request awaits a completion, the queue is polled now and then, since an unsignaled request may
+  // have failed.
   if (owed_ != 0 || (outstanding_ != 0 && polls_++ % polls_per_error_look == 0)) moved |= poll_sends();
   if (has_notice_.load(std::memory_order_relaxed)) [[unlikely]] {
     has_notice_.store(false, std::memory_order_relaxed);
@@ -357,8 +362,8 @@ void VerbsWorker::mark_failed(SendQueue& queue) {
   }
 }
 
-// Once every failed queue pair to the peer has drained, they are connected anew; an epoch later the
-// link is up.
+// Starts connecting the failed queue pairs to the peer anew, once all of them have drained. Returns true when
+// they are connected; the link then has a new epoch.
 bool VerbsWorker::try_reconnect(NodeId peer) {
   Link& link = links_.at(peer);
   if (shared_->is_lost(peer)) return false;
@@ -383,9 +388,9 @@ bool VerbsWorker::try_reconnect(NodeId peer) {
     is_refused |= queue->state == SendQueue::State::refused;
   }
   link.is_reconnecting = false;
-  if (is_refused) return false;  // asked again at the next turn
+  if (is_refused) return false;  // the next call asks the peer again
   for (SendQueue* queue : link.queues) {
-    leave(*queue);  // the connection was made just before the peer died
+    leave(*queue);  // fails the queue pair if it was connected just before the peer restarted
     if (queue->state != SendQueue::State::ready) return false;
   }
   link.failed = 0;

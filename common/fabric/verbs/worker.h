@@ -1,7 +1,7 @@
-// The data path of verbs: one worker is one thread with one completion queue for what it posts and
-// one for what it receives. post() builds the device's work requests and rings one doorbell for a run
-// of them on one queue pair. No allocation, lock, exception or system call of its own once warm (a
-// provider may make one for its doorbell, as rxe's does).
+// The data path of verbs: one worker is one thread with one completion queue for the requests that it posts
+// and one for the messages that it receives. post() builds the device's work requests and rings one doorbell
+// for each run of requests on the same queue pair. Once warm, it makes no allocation, lock, exception or
+// system call of its own (a provider may make one for its doorbell, as rxe's does).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -37,14 +37,15 @@ class VerbsRegion final : public Region {
 
  private:
   realtime::Mapping pages_;
-  MemoryRegion memory_;  // deregistered before the pages go
+  MemoryRegion memory_;  // declared after pages_, so that it is deregistered before they are unmapped
 };
 
-// A node as a requester reaches it; replaced as a whole when the node comes back.
+// A peer node's addresses and regions as a requester uses them. Immutable: when the node comes back, the
+// whole object is replaced.
 struct Peer {
   NodeRecord record;
-  ibv_ah* address_handle = nullptr;         // UD
-  std::vector<std::uint32_t> datagram_qpn;  // by worker index; 0: no such worker
+  ibv_ah* address_handle = nullptr;         // for UD requests to this node
+  std::vector<std::uint32_t> datagram_qpn;  // UD queue pair by worker index; 0: no such worker
 };
 
 struct Shared : realtime::Shared {
@@ -52,10 +53,10 @@ struct Shared : realtime::Shared {
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
   std::vector<std::atomic<const Peer*>> peers;           // by node; null before the exchange
-  std::vector<std::atomic<std::uint32_t>> incarnations;  // by node: of the peer; stored after it
+  std::vector<std::atomic<std::uint32_t>> incarnations;  // of each node; stored after peers[node]
   std::atomic<const DatagramSources*> datagram_sources = nullptr;
   std::atomic<std::uint32_t> qkey = 0;
-  // Whether `node` died, or is back and has not announced its new regions yet.
+  // Whether `node` died, or has restarted and not announced its new regions yet.
   [[nodiscard]] bool is_lost(NodeId node) const {
     return control != nullptr &&
            (control->is_lost(node) ||
@@ -63,16 +64,16 @@ struct Shared : realtime::Shared {
   }
 };
 
-// The device's counts of one worker; readable from any thread, written by its own.
+// One worker's counts of device operations. Any thread may read them; the worker's thread writes them.
 struct WorkerCounters {
-  std::atomic<std::uint64_t> doorbells = 0;       // calls of ibv_post_send
-  std::atomic<std::uint64_t> posted = 0;          // work requests
-  std::atomic<std::uint64_t> parked = 0;          // waited for a send-queue slot or a connection
-  std::atomic<std::uint64_t> errors = 0;          // completions other than success
+  std::atomic<std::uint64_t> doorbells = 0;  // calls of ibv_post_send
+  std::atomic<std::uint64_t> posted = 0;     // work requests given to the device
+  std::atomic<std::uint64_t> parked = 0;     // requests that waited for a send-queue slot or a connection
+  std::atomic<std::uint64_t> errors = 0;     // completions other than success, and refused posts
   std::atomic<std::uint64_t> unknown_source = 0;  // messages dropped because no process of this run sent them
 };
 
-// Increments a counter that has one writer, without a locked instruction.
+// Increments a counter that only one thread writes, without a locked instruction.
 inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
@@ -82,14 +83,14 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared);
   ~VerbsWorker() override;
 
-  // Control path, before the threads start: queues, the UD queue pairs.
+  // Makes the completion queues, receive queues and UD queue pairs. Control path, before the threads start.
   [[nodiscard]] Result<> open();
   [[nodiscard]] std::uint32_t datagram_qpn() const { return datagram_.qp.qpn(); }
   [[nodiscard]] std::vector<std::uint32_t> further_datagram_qpns() const;
-  [[nodiscard]] Result<> open_datagram(std::uint32_t qkey);  // once the run's QKey is known
-  // The queue to a peer, made when there is none.
+  [[nodiscard]] Result<> open_datagram(std::uint32_t qkey);  // called once the run's QKey is known
+  // The send queue of `key`. Makes an unconnected one if there is none.
   [[nodiscard]] SendQueue& queue(const LinkKey& key);
-  // The peers are in the lives that they have now. Before the threads start.
+  // Records the current incarnation of every peer as the one to talk to. Called before the threads start.
   void adopt_incarnations();
   // The completion queue of the receiving ends that deliver to this worker.
   [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
@@ -98,7 +99,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   }
   [[nodiscard]] ibv_cq* send_cq() const { return send_cq_.get(); }
   [[nodiscard]] Sources& sources() { return sources_; }
-  // Any thread: some queue's state, or the incarnation of a peer, has changed.
+  // Tells the worker to look at the state of its queues and at the incarnations of its peers. Any thread may
+  // call it.
   void notice() { has_notice_.store(true, std::memory_order_release); }
 
   void post(WorkRequest* chain) override;
@@ -120,16 +122,16 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool try_reconnect(NodeId peer) override;
 
  private:
-  static constexpr std::uint32_t batch = 32;  // work requests a doorbell, completions a poll
+  static constexpr std::uint32_t batch = 32;  // most work requests a doorbell, and most completions a poll
   static constexpr int most_completions = 4096;
 
-  // The RC queue pairs to one peer.
+  // All RC queue pairs to one peer.
   struct Link {
     std::vector<SendQueue*> queues;
-    std::uint32_t failed = 0;  // queue pairs in error, until reconnected
+    std::uint32_t failed = 0;  // queue pairs in the error state, until reconnected
     std::uint32_t epoch = 1;
     bool is_reconnecting = false;
-    std::uint32_t incarnation = 0;  // of the peer
+    std::uint32_t incarnation = 0;  // incarnation of the peer that these queue pairs are for
   };
   struct ReceiveSlot {
     LocalSlice buffer;
@@ -139,9 +141,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   struct Receives {
     std::vector<ReceiveSlot> slots;
     std::vector<std::uint32_t> free;
-    std::vector<Received> arrived;  // a ring with room for as many messages as RECVs are posted
+    std::vector<Received> arrived;  // ring with room for as many messages as RECVs are posted
     std::uint32_t first = 0, count = 0;
-    [[nodiscard]] std::uint32_t wrapped(std::uint32_t at) const {  // `at` is less than twice around
+    [[nodiscard]] std::uint32_t wrapped(std::uint32_t at) const {  // `at` is below twice the ring's size
       const auto around = static_cast<std::uint32_t>(arrived.size());
       return at < around ? at : at - around;
     }
@@ -149,7 +151,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
 
   [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth);
 
-  // post.cc
+  // Defined in post.cc.
   void submit(WorkRequest& request, bool is_detached);
   [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
   [[nodiscard]] bool has_datagram_worker(const WorkRequest& request) const;
@@ -168,7 +170,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void drop_parked(SendQueue& queue);
   void finish(WorkRequest& request, WcStatus status);  // completes a request without the device
   void mark_failed(SendQueue& queue);
-  // poll.cc
+  // Defined in worker.cc.
   bool poll_sends();
   void retire(const ibv_wc& wc);
   void take_old_word(SendQueue& queue, std::uint32_t slot, WorkRequest& request);
@@ -181,27 +183,27 @@ class VerbsWorker final : public realtime::RealtimeWorker {
 
   Shared* shared_;
   CompletionQueue send_cq_, receive_cq_;
-  SharedReceiveQueue shared_receives_[2];            // rc, uc
-  SendQueue datagram_;                               // lane 0 of UD: messages arrive here
-  std::vector<SendQueue*> datagram_lanes_;           // every lane that sends datagrams
-  std::vector<std::unique_ptr<SendQueue>> queues_;   // by number; 0 is lane 0 of UD
-  std::vector<Link> links_;                          // by node
-  std::vector<std::vector<SendQueue*>> unreliable_;  // UC queues, by node
-  std::uint32_t outstanding_ = 0;                    // over all queues
-  std::uint32_t most_outstanding_ = 0;               // capacity of the completion queue
-  std::uint64_t owed_ = 0;                           // sinks still to be called
+  SharedReceiveQueue shared_receives_[2];            // index: rc, uc
+  SendQueue datagram_;                               // UD queue pair of lane 0, where datagrams arrive
+  std::vector<SendQueue*> datagram_lanes_;           // UD queue pairs by lane
+  std::vector<std::unique_ptr<SendQueue>> queues_;   // by number; null at 0, which stands for datagram_
+  std::vector<Link> links_;                          // RC connections by peer node
+  std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
+  std::uint32_t outstanding_ = 0;                    // requests outstanding on all queue pairs
+  std::uint32_t most_outstanding_ = 0;               // capacity of the send completion queue
+  std::uint64_t owed_ = 0;                           // requests whose completion sink is still to be called
   std::uint32_t polls_ = 0;
   Sources sources_;
 
-  // One doorbell's worth.
+  // Requests collected for the next doorbell, all on staged_queue_.
   SendQueue* staged_queue_ = nullptr;
   std::uint32_t staged_ = 0;
   std::array<ibv_send_wr, batch> staged_requests_{};
   std::array<ibv_sge, batch> staged_slices_{};
   std::array<ibv_wc, batch> completed_{};
 
-  std::vector<WorkRequest*> completions_, completing_;  // ended without the device; swapped each turn
-  std::vector<SendQueue*> waiting_queues_;              // with parked requests
+  std::vector<WorkRequest*> completions_, completing_;  // completed without the device; swapped each poll
+  std::vector<SendQueue*> waiting_queues_;              // queue pairs with requests that wait
   std::vector<std::unique_ptr<Parked>> parked_pool_;
   std::vector<Parked*> free_parked_;
   Receives receives_[3];

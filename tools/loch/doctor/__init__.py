@@ -1,1 +1,2 @@
-"""Is a machine ready for the verbs fabric? Facts (probe), and what they mean (judge)."""
+"""`loch doctor`: checks whether a machine is ready for the verbs fabric, from facts (probe.py) judged by rules
+(judge.py)."""

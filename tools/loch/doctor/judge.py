@@ -1,4 +1,4 @@
-"""From a machine's facts (probe.py) to lines: what is well, what is not, and what to do about it."""
+"""Judges a machine's facts (probe.py): lines that say what is ready for RDMA, what is not, and how to repair it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 OK, WARN, NO = "ok", "warn", "no"
 MIB = 1 << 20
-MEMORY_LOCK_ENOUGH = 1 << 30  # most experiments register less than this on a node
+MEMORY_LOCK_ENOUGH = 1 << 30  # bytes of locked memory; most experiments register less than this on a node
 READS_FEW = 4
-CLOCK_APART_S = 0.1  # beyond the time that asking took
-# Other node types of the kernel, and why Loch cannot run on them.
+CLOCK_APART_S = 0.1  # tolerated difference between two hosts' clocks in s, beyond the uncertainty of the measurement
+# Node types of Linux's RDMA devices on which Loch cannot run, with the reason.
 REFUSED = {
     "4": "iWARP ({name}): no UC, no UD and no atomics, which the protocols need",
     "5": "usNIC: UD only",
@@ -29,7 +29,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Choice:
-    """What Loch would open."""
+    """The device, port and GID that the verbs fabric would open on a host."""
 
     device: str
     port: int
@@ -61,15 +61,16 @@ class Verdict:
         }
 
 
-# ---- Ports and GIDs --------------------------------------------------------------------------
+# ---- Ports and GIDs of RDMA devices --------------------------------------------------------------
 def address(gid: str) -> str:
-    """An IPv4 GID as people write the address."""
+    """A GID as text: dotted decimal if it holds an IPv4 address, else as an IPv6 address."""
     parsed = ipaddress.IPv6Address(gid)
     return str(parsed.ipv4_mapped or parsed)
 
 
 def gid_score(gid: dict) -> int:
-    """Which GID of an Ethernet port is best: RoCE v2 is routable UDP, and an IPv4 address one that people set."""
+    """Rank of an Ethernet port's GID: RoCE v2 first, because it is routable UDP; then an IPv4 address, which an
+    operator set."""
     parsed = ipaddress.IPv6Address(gid["gid"])
     if "v2" not in gid["type"]:
         return 1 if parsed.ipv4_mapped else 0
@@ -79,7 +80,8 @@ def gid_score(gid: dict) -> int:
 
 
 def best_gid(port: dict) -> dict | None:
-    """The highest score, then the lowest index; an InfiniBand port is addressed by LID and has its first GID."""
+    """The GID that Loch would use: on RoCE the best score, then the lowest index; on InfiniBand, addressed by LID, the
+    first."""
     if port["link_layer"] == "InfiniBand":
         return port["gids"][0] if port["gids"] else None
     gids: list[dict] = port["gids"]
@@ -162,7 +164,7 @@ def gid_line(name: str, port: dict, gid: dict | None) -> Line:
     )
 
 
-# ---- What a device can do --------------------------------------------------------------------
+# ---- Capabilities of RDMA devices ----------------------------------------------------------------
 def ability_lines(device: dict, verbs: dict) -> list[Line]:
     name = device["name"]
     atomic = verbs.get("atomic_cap", "").split(" ")[0]
@@ -198,7 +200,7 @@ def ability_lines(device: dict, verbs: dict) -> list[Line]:
 
 
 def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
-    """The report lines of one device, and its ports that Loch can use."""
+    """The report's lines on one RDMA device, and the ports of the device that Loch can use."""
     name, verbs = device["name"], facts["verbs"].get(device["name"], {})
     why = refusal(device, verbs)
     if why:
@@ -265,7 +267,8 @@ def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
 
 
 def all_device_lines(facts: dict) -> tuple[list[Line], Choice | None]:
-    """Every device; one that works is enough, so then the others' faults are warnings."""
+    """The report's lines on all RDMA devices, and the best port. Faults are only warnings if another device is
+    usable."""
     if not facts["devices"]:
         return [
             Line(
@@ -290,7 +293,7 @@ def all_device_lines(facts: dict) -> tuple[list[Line], Choice | None]:
     return [Line("choice", OK, f"{best.device} port {best.port}{way}"), *softened], best
 
 
-# ---- The machine -----------------------------------------------------------------------------
+# ---- The machine: memory, kernel, clock, launchers -----------------------------------------------
 def memory_lock_line(limit: dict) -> Line:
     mend = "in /etc/security/limits.conf: `* soft memlock unlimited` and `* hard memlock unlimited`, then log in again"
     if limit["soft"] is None:
@@ -379,9 +382,9 @@ def judge(facts: dict, host: str | None = None) -> Verdict:
     return Verdict(host or facts["host"], lines, choice, facts)
 
 
-# ---- Several machines ------------------------------------------------------------------------
+# ---- Comparing several hosts ---------------------------------------------------------------------
 def _differ(name: str, what: dict[str, str], mend: str, status: str = WARN) -> list[Line]:
-    """One line if the hosts do not all say the same."""
+    """One report line with each host's value if the hosts' values differ; none if all are equal."""
     if len(set(what.values())) < 2:
         return []
     groups: dict[str, list[str]] = {}
@@ -391,7 +394,10 @@ def _differ(name: str, what: dict[str, str], mend: str, status: str = WARN) -> l
 
 
 def compare(verdicts: list[Verdict], offsets: dict[str, tuple[float, float]]) -> list[Line]:
-    """What must be alike on all hosts. `offsets`: seconds that a host's clock is ahead, and how sure (±)."""
+    """Report lines on what must be equal on all hosts: link layer, MTU, Open MPI, and clocks.
+
+    `offsets`: by host, how many seconds its clock is ahead of this machine's, and the uncertainty (±) in seconds.
+    """
     chosen = {verdict.host: verdict.choice for verdict in verdicts if verdict.choice}
     lines = _differ(
         "link layer",

@@ -1,4 +1,4 @@
-"""`loch doctor`: its flags, whom it asks, and what it prints."""
+"""`loch doctor`: parses flags, has this machine or the hosts of a hostfile probed, and prints the report."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ exit status: 0 ready (warnings do not count), 1 not ready, 2 bad flags or hostfi
 
 @dataclass
 class Asked:
-    """One host's answer, or why there is none."""
+    """The facts that a host's probe printed, or why the host gave none."""
 
     host: str
     facts: dict | None
     fault: str = ""
-    ahead_s: float = 0.0  # of this machine's clock
+    ahead_s: float = 0.0  # seconds that the host's clock is ahead of this machine's
     sure_s: float = 0.0
 
 
@@ -72,7 +72,7 @@ def _bad(message: str) -> int:
 
 
 def ask(host: str) -> Asked:
-    """Runs probe.py there, sent over standard input."""
+    """Runs probe.py on `host` over ssh, the script on ssh's standard input, and returns the host's facts."""
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, "PATH=/usr/bin:$PATH python3 -"]
     before = time.time()
     try:
@@ -92,7 +92,7 @@ def ask(host: str) -> Asked:
         return Asked(
             host, None, "it printed something else than the probe's JSON (a login message on standard output?)"
         )
-    # The probe took its time just before it ended, so the answer's way back is most of the doubt.
+    # The probe reads the host's clock just before it ends, so the uncertainty is at most the time that ssh took in all.
     return Asked(host, facts, "", facts["time"] - after, after - before)
 
 

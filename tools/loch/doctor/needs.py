@@ -1,4 +1,5 @@
-"""What protocols need of an RDMA device, as the program lists it, against what the chosen device is known to have."""
+"""Compares what protocols need of an RDMA device (`loch list protocols`) with the chosen device's known
+capabilities."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ LIMIT_S = 60
 
 
 class Unknown(Exception):
-    """A protocol that the program does not have, or a program that does not answer: one line."""
+    """A protocol that loch-bench does not have, or a loch-bench that does not answer; the message is one line."""
 
 
 def of_protocols(binary: str, names: list[str]) -> dict[str, dict[str, Any]]:
-    """`loch list protocols --json`, the field `needs` of each named protocol."""
+    """The needs of each named protocol: the field `needs` of `loch list protocols --json`."""
     try:
         done = subprocess.run(
             [binary, "list", "protocols", "--json"], capture_output=True, text=True, timeout=LIMIT_S, check=True
@@ -36,7 +37,7 @@ def of_protocols(binary: str, names: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def said(needs: dict[str, Any]) -> list[str]:
-    """The needs, in the field's words."""
+    """A protocol's needs in words: transports, atomics' scope, inline bytes."""
     words = [transport.upper() for transport in ("rc", "uc", "ud") if needs[transport]]
     if needs["atomic_scope"] == "nic":
         words.append("compare-and-swap (ATOMIC_HCA)")
@@ -54,8 +55,11 @@ def said(needs: dict[str, Any]) -> list[str]:
 
 
 def missing(needs: dict[str, Any], verbs: dict[str, Any]) -> list[str]:
-    """What the device is known not to have. `verbs`: what ibv_devinfo said of it. Transports are what all InfiniBand
-    and RoCE devices have; inline bytes, UC and the order of placement are asked when a queue pair is made."""
+    """The protocol's needs that the device is known to lack. `verbs`: what ibv_devinfo printed of the device.
+
+    RC and UD are supported by all InfiniBand and RoCE devices; inline bytes, UC and the order of placement are only
+    known when a queue pair is created, so they are not judged here.
+    """
     lacks = []
     scope = verbs.get("atomic_cap", "").split(" ")[0]
     if needs["atomic_scope"] != "none" and scope == "ATOMIC_NONE":
@@ -70,7 +74,7 @@ def missing(needs: dict[str, Any], verbs: dict[str, Any]) -> list[str]:
 
 
 def lines(needs_of: dict[str, dict[str, Any]], verdict: Verdict) -> list[Line]:
-    """One line for each protocol: whether the device that this host would use has what the protocol needs."""
+    """One report line for each protocol: whether the device that this host would use has what the protocol needs."""
     found = []
     for name, needs in needs_of.items():
         words = said(needs)

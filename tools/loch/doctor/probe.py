@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""What a machine has, as JSON on standard output: facts only, no judgement.
+"""Prints what a machine has for RDMA, as JSON on standard output: facts only, no judgement.
 
-One file with the standard library alone, because it is also sent to other hosts over ssh (`python3 -`).
-probe.py [ROOT] reads /sys, /proc and /dev below ROOT, and there what a program prints is the file ROOT/said/PROGRAM.
+The probe is a single file that needs only Python's standard library, because it is also sent to other hosts over ssh
+(`python3 -`). probe.py [ROOT] reads /sys, /proc and /dev below ROOT, and takes a program's output from the file
+ROOT/said/PROGRAM instead of running the program.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-GIDS_MAX = 256  # a port's table has up to 1024 places, the used ones come first
+GIDS_MAX = 256  # entries of a port's GID table that are read; a table has up to 1024, the used ones first
 CAP_IPC_LOCK = 14
 STA_UNSYNC = 0x40
 PROGRAM_LIMIT_S = 20
@@ -28,7 +29,7 @@ NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
 def text(path: Path) -> str:
-    """A file's first line; nothing where it cannot be read (sysfs answers EINVAL for unused places)."""
+    """The first line of a file; empty if the file cannot be read (sysfs answers EINVAL for unused GID entries)."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip().split("\n")[0]
     except OSError:
@@ -61,7 +62,7 @@ def whole(path: Path) -> str:
 
 
 def program(root: Path, name: str, *arguments: str) -> str | None:
-    """The output of a program; None if it is missing or fails."""
+    """The output of a program; None if the program is missing or fails."""
     if root != Path("/"):
         return whole(root / "said" / name) or None
     if not shutil.which(name, path=SEARCHED):
@@ -82,7 +83,7 @@ def program(root: Path, name: str, *arguments: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-# ---- RDMA devices ----------------------------------------------------------------------------
+# ---- Facts on RDMA devices -----------------------------------------------------------------------
 def gids(port: Path) -> list[dict]:
     found = []
     for index in range(GIDS_MAX):
@@ -102,7 +103,7 @@ def gids(port: Path) -> list[dict]:
 
 
 def word(said: str) -> str:
-    """The name of a state: ACTIVE, of `4: ACTIVE`."""
+    """The name in a state that sysfs prints as `4: ACTIVE`: ACTIVE."""
     return said.partition(":")[2].strip() or said
 
 
@@ -123,7 +124,8 @@ def ports(device: Path) -> list[dict]:
 
 
 def devinfo(printed: str) -> dict[str, dict]:
-    """`ibv_devinfo -v`: by device, `key: value` of the device and, under "ports", of each port."""
+    """The output of `ibv_devinfo -v` as `key: value` by device name, and the same of each port in the device's list
+    "ports"."""
     found: dict[str, dict] = {}
     here: dict = {}
     device: dict = {}
@@ -167,9 +169,10 @@ def devices(root: Path) -> list[dict]:
     return found
 
 
-# ---- The machine -----------------------------------------------------------------------------
+# ---- Facts on the machine ------------------------------------------------------------------------
 def memory_lock(root: Path) -> dict:
-    """This process's limits in bytes, None without one; `exempt` if it may exceed them."""
+    """The limits of this process on locked memory in bytes (None: unlimited); `exempt` if it may exceed them
+    (CAP_IPC_LOCK)."""
     limits = re.search(r"^Max locked memory\s+(\w+)\s+(\w+)", whole(root / "proc/self/limits"), re.MULTILINE)
     soft, hard = (int(each) if each.isdigit() else None for each in limits.groups()) if limits else (0, 0)
     capable = re.search(r"^CapEff:\s*([0-9a-f]+)", whole(root / "proc/self/status"), re.MULTILINE)
@@ -199,7 +202,7 @@ def governors(root: Path) -> dict[str, int]:
 
 
 class _Timex(ctypes.Structure):
-    """The fields of adjtimex(2)'s struct timex that are read here; the others are padding."""
+    """Struct timex of adjtimex(2): the fields that the probe reads, with padding for the others."""
 
     _fields_ = [
         ("modes", ctypes.c_uint),
@@ -213,7 +216,8 @@ class _Timex(ctypes.Structure):
 
 
 def clock(root: Path) -> dict:
-    """The kernel's own word, which every time service leaves there; and which services run."""
+    """Whether the kernel's clock is synchronized, by adjtimex, which every time service sets; and which services
+    run."""
     timex = _Timex()
     known = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) >= 0
     services = [
@@ -240,13 +244,14 @@ def ipmi(root: Path) -> dict:
 
 
 def launchers(root: Path) -> dict[str, str]:
-    """mpirun and srun, with the first line of what they say of their version."""
+    """Which of mpirun and srun are installed, with the first line of their --version."""
     said = {name: program(root, name, "--version") for name in ("mpirun", "srun")}
     return {name: each.strip().split("\n")[0] for name, each in said.items() if each}
 
 
 def facts(root: Path = Path("/")) -> dict:
-    printed = program(root, "ibv_devinfo", "-v")  # fails where there is no device
+    # None if the machine has no RDMA device, because ibv_devinfo then fails
+    printed = program(root, "ibv_devinfo", "-v")
     return {
         "host": socket.gethostname(),
         "kernel": platform.release(),

@@ -1,1 +1,1 @@
-"""Random single edits of the code, and by which tests each is seen."""
+"""`loch mutate`: mutation testing. Makes random single edits of the C++ code and finds which tests detect each."""

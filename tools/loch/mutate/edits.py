@@ -1,8 +1,10 @@
-"""Finds the single edits of a C++ file: where clang's parser sees an operator, a constant, a condition, a statement
-or two arguments that can be exchanged, and what would stand there instead.
+"""Finds the possible single edits (mutations) of a C++ file.
 
-What no judge is meant to see is left out, by rule: see EXCLUDED_CALLS, EXCLUDED_FUNCTIONS, EXCLUDED_STATEMENTS and
-EXCLUDED_MACROS. Code that macros expand to is left out too, but for the argument of LOCH_TRY."""
+Clang's parser finds operators, constants, conditions, statements, and pairs of arguments that can be exchanged; each
+edit replaces or removes one of these. Code that no test is meant to observe is left out by rule: see EXCLUDED_CALLS,
+EXCLUDED_FUNCTIONS, EXCLUDED_STATEMENTS and EXCLUDED_MACROS. Code from macro expansions is left out as well, except for
+the argument of LOCH_TRY.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ LOGIC = {"&&": "||", "||": "&&"}
 ARITHMETIC = {"+": "-", "-": "+", "+=": "-=", "-=": "+=", "&": "|", "|": "&"}
 STEPS = {"++": "--", "--": "++"}
 
-# Aborts, probes and what a program says: the first are judges themselves, the others change no behaviour.
+# Macros whose arguments are not edited: checks and assertions detect errors themselves, coverage probes change nothing.
 EXCLUDED_MACROS = re.compile(r"^(LOCH_CHECK|LOCH_PROBE|assert)")
-# What is charged to a simulated core is time alone; text is for people; min and max take their arguments in any order.
+# Calls that are not edited: simulated CPU time affects only timing, text is for people, capacity changes no behaviour.
 EXCLUDED_CALLS = re.compile(r"^(compute|format|print|reserve|shrink_to_fit)$")
 SYMMETRIC_CALLS = re.compile(r"^(min|max|swap|midpoint|memcmp|equal|scale|operator.*|equal_to)$")
 EXCLUDED_FUNCTIONS = re.compile(
@@ -36,7 +38,7 @@ EXCLUDED_FUNCTIONS = re.compile(
     r"fixes|known_mutants|known_fixes|known_holes|open_holes|single_holes|probes|known_options|apply_mutant|operator<<)$"
 )
 EXCLUDED_AWAITS = re.compile(r"\.compute\(")
-# Counts that only results and reports show.
+# Statements that are not edited: they count events for results and reports only.
 EXCLUDED_STATEMENTS = re.compile(r"\b(counters?_?|counts_?|stats_?)\b\s*(\.|->)|\bstatistics\b")
 
 _STATEMENTS = (
@@ -73,23 +75,23 @@ _LEAVES = re.compile(
 
 @dataclass(frozen=True)
 class Edit:
-    """One change of one file: bytes `start` to `end` become `after`."""
+    """One change of one file: the bytes from `start` up to `end`, `before`, are replaced by `after`."""
 
-    path: str  # relative to the tree
+    path: str  # path of the edited file, relative to the source tree
     start: int
     end: int
-    kind: str  # "relation", "constant" …
+    kind: str  # kind of edit: "relation", "constant" …
     before: str
     after: str
     line: int
-    id: str  # of the file's text, the place and the change: another text has other ids
+    id: str  # hash of the file's text, the place and the change, so that it differs once the file's text has changed
 
     def apply(self, text: bytes) -> bytes:
         assert text[self.start : self.end].decode() == self.before, f"{self.path} is not the text that was parsed"
         return text[: self.start] + self.after.encode() + text[self.end :]
 
     def diff(self, text: bytes) -> str:
-        """Without header: the lines that change, with - and +."""
+        """The edit as a diff without its header: the changed lines, with - and +."""
         lines = list(
             difflib.unified_diff(text.decode().splitlines(), self.apply(text).decode().splitlines(), lineterm="", n=0)
         )
@@ -140,7 +142,7 @@ class _Finder:
             self._path, start, end, kind, before, after, self._text.count(b"\n", 0, start) + 1, identity
         )
 
-    # LOCH_TRY passes an error on: dropping that leaves the call.
+    # LOCH_TRY(call) returns the call's error to the caller; this edit keeps the call and ignores its error.
     def _macro(self, cursor: cindex.Cursor) -> None:
         start, end = _span(cursor)
         if cursor.spelling == "LOCH_TRY":
@@ -189,7 +191,7 @@ class _Finder:
         if text and not text.startswith("static_cast<void>"):
             self._add("dropped await" if text.startswith("co_await") else "dropped statement", start, end, "")
 
-    # A condition is an expression as well; a statement stands behind one of ; { } ) : or else.
+    # Tells a statement from an expression: a statement begins behind one of ; { } ) : or else.
     def _begins_statement(self, start: int, parent: cindex.Cursor) -> bool:
         before = re.sub(rb"//[^\n]*\n", b"\n", self._text[max(0, start - 400) : start]).rstrip()
         if parent.kind in (Kind.FOR_STMT,) and not before.endswith((b")", b"{")):
@@ -216,7 +218,7 @@ class _Finder:
     def _call(self, cursor: cindex.Cursor) -> None:
         if cursor.spelling.startswith("operator"):
             children = list(cursor.get_children())
-            if len(children) == 3:  # left, operator, right
+            if len(children) == 3:  # operands and operator of an overloaded operator: left, operator, right
                 self._change_operator(_span(children[0])[1], _span(children[2])[0])
             return
         if SYMMETRIC_CALLS.match(cursor.spelling):
@@ -251,7 +253,7 @@ class _Finder:
         digits = found.group(1).replace("'", "")
         is_octal = bool(re.fullmatch("0[0-7]+", digits))
         value = int(digits, 8 if is_octal else 0)
-        # Up or down, by the place: half of them each.
+        # A constant is changed by +1 or -1, chosen by a hash of its place, about half of the constants each way.
         down = value > 0 and hashlib.sha256(f"{self._path} {start}".encode()).digest()[0] % 2 == 1
         changed = value - 1 if down else value + 1
         self._add(
@@ -289,7 +291,8 @@ class _Finder:
     def _negate(self, start: int, end: int) -> None:
         text = self._source(start, end)
         stripped = text.strip()
-        if not stripped or _EQUALITY.match(stripped):  # an edit of the operator does the same
+        # for == and != the edit of the operator already has the same effect
+        if not stripped or _EQUALITY.match(stripped):
             return
         start += len(text[: len(text) - len(text.lstrip())].encode())
         self._add("negated condition", start, start + len(stripped.encode()), f"!({stripped})")
@@ -308,8 +311,11 @@ def _declares(text: str) -> bool:
 
 
 def find(tree: Path, path: str, skip: re.Pattern[str] | None = None, cache: Path | None = None) -> list[Edit]:
-    """Every edit of the file `path`, by place. Parsing takes seconds: what is found is kept in the folder `cache` for the
-    same text of file and finder. ValueError: it does not parse."""
+    """Every edit of the file `path`, by its place in the file.
+
+    Parsing takes seconds, so the edits are stored in the folder `cache` and reused while the texts of the file and of
+    this script are unchanged. Raises ValueError if the file does not parse.
+    """
     file = tree / path
     state = hashlib.sha256(Path(__file__).read_bytes() + file.read_bytes() + f"{path} {skip}".encode()).hexdigest()[:16]
     kept = cache / f"{state}.json" if cache else None
@@ -331,7 +337,7 @@ def find(tree: Path, path: str, skip: re.Pattern[str] | None = None, cache: Path
 
 
 def compiler_arguments(tree: Path) -> list[str]:
-    """How any file of the tree is compiled, as far as parsing goes."""
+    """The compiler arguments with which clang parses any file of the tree: language, standard, include folder."""
     standard = re.search(r"CMAKE_CXX_STANDARD (\d+)", (tree / "cmake" / "Compiler.cmake").read_text(encoding="utf-8"))
     return [
         "-x",

@@ -1,9 +1,10 @@
-"""Judges one edit in a scratch copy of the tree: does it compile, do the unit tests of its module see it, does fuzzing with
-failures, does exploring every interleaving.
+"""Judges one edit in a copy of the source tree: does it compile, do the module's unit tests detect it, does fuzzing
+with injected failures, does exhaustive exploration of interleavings.
 
-The copy has a build folder of its own and is only ever written by this program; the tree itself is read. Every stage has a
-time limit from what it takes without an edit; whoever exceeds it is killed, which counts as seen (the edit made it hang). On
-a machine that others load too, a limit says little: such kills can be judged again with more patience.
+The copy has its own build folder; the source tree itself is only read. Each command has a time limit, a multiple of its
+time without an edit; a command that exceeds the limit is killed and counts as having detected the edit, which made the
+program hang. On a busy machine the limit may be exceeded without a hang: such edits can be judged again with a longer
+limit (patience).
 """
 
 from __future__ import annotations
@@ -21,38 +22,40 @@ from typing import Callable
 from loch.mutate.edits import Edit
 from loch.mutate.modules import Module
 
-MEMORY_MAX = 12 << 30  # bytes of address space: an edit may make a program allocate without end
+# bytes of address space for each command, because an edit may make a program allocate without end
+MEMORY_MAX = 12 << 30
 BUILD_LIMIT_S = 900.0
 FIRST_BUILD_LIMIT_S = 7200.0
 BENCH = "bin/loch-bench"
 
 
 class ScratchError(Exception):
-    """The copy cannot be made, or does not pass unedited: nothing can be judged. One line."""
+    """The copy cannot be made, or its tests fail without an edit, so that no edit can be judged; the message is one
+    line."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """One command; without an edit it ends with `status`, after `usual_s` seconds."""
+    """One command that may detect an edit: without an edit it ends with exit status `status`."""
 
-    stage: str  # "unit tests", "fuzz", "explore"
-    name: str  # "nessie_put_test", "fuzz nessie" …
+    stage: str  # "unit tests", "fuzz" or "explore"
+    name: str  # for messages and results: "nessie_put_test", "fuzz nessie" …
     argv: tuple[str, ...]
-    target: str  # the build target that the judge runs
+    target: str  # the build target of the program that the command runs
     status: int = 0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    outcome: str  # "killed", "survived", "not compiled"
-    by: str = ""  # the judge's name
+    outcome: str  # "killed" (a judge detected the edit), "survived" or "not compiled"
+    by: str = ""  # name of the judge that detected the edit
     stage: str = ""
-    how: str = ""  # "status 1", "signal 6", "time limit"
+    how: str = ""  # how the judge's command ended: "status 1", "signal 6", "time limit"
     seconds: float = 0.0
 
 
 def judges_of(module: Module, fuzz_seeds: int) -> list[Judge]:
-    """In the order in which they judge: unit tests of the module, fuzz, the known-bad variants, explore."""
+    """The judges of a module in the order in which they run: its unit tests, fuzz, known-bad variants, explore."""
     judges = [Judge("unit tests", test, (test,), test) for test in module.tests]
     for protocol in module.protocols:
         judges.append(
@@ -64,7 +67,8 @@ def judges_of(module: Module, fuzz_seeds: int) -> list[Judge]:
             )
         )
     for variant in module.variants:
-        # As far as mutants_test looks: which seed is the first changes with what a scenario draws.
+        # As many seeds as mutants_test uses: which seed finds the variant first changes when scenarios draw other
+        # values.
         argv = (
             BENCH,
             "fuzz",
@@ -89,18 +93,20 @@ def judges_of(module: Module, fuzz_seeds: int) -> list[Judge]:
 
 
 class Scratch:
-    """A copy of the tree's files, and a build of them."""
+    """A copy of the source tree, with a build folder of its own."""
 
     def __init__(self, tree: Path, folder: Path, jobs: int) -> None:
         self.tree = tree
         self.copy = folder / "tree"
-        # As deep as the tree's own: what ccache has of that build serves this one.
+        # The copy's build folder is as deep as the tree's, so that relative paths agree and ccache reuses the tree's
+        # objects.
         self.build = self.copy / "build" / "release"
         self._jobs = jobs
         self._log = folder / "last.log"
 
     def refresh(self) -> None:
-        """Makes the copy equal to the tree. Files that are equal already keep their times, so that little is built."""
+        """Makes the copy equal to the source tree. Files that are equal keep their modification times, so little is
+        rebuilt."""
         wanted = set(_files(self.tree))
         for name in wanted:
             source, target = self.tree / name, self.copy / name
@@ -127,7 +133,7 @@ class Scratch:
         return self._run(["ninja", "-C", str(self.build), "-j", str(self._jobs), *targets], limit_s) == 0
 
     def write(self, edit: Edit) -> bytes:
-        """What stood there before, for restore()."""
+        """Applies an edit to the copy; returns the file's bytes before the edit, for restore()."""
         path = self.copy / edit.path
         before = path.read_bytes()
         path.write_bytes(edit.apply(before))
@@ -137,7 +143,7 @@ class Scratch:
         (self.copy / edit.path).write_bytes(before)
 
     def program(self, judge: Judge) -> list[str]:
-        """The judge's command with the program's place in the build."""
+        """The command of a judge, with the path of its program in the copy's build folder."""
         name = judge.argv[0]
         found = [self.build / name] if "/" in name else sorted(self.build.glob(f"**/{name}"))
         programs = [path for path in found if path.is_file() and os.access(path, os.X_OK)]
@@ -146,7 +152,8 @@ class Scratch:
         return [str(programs[0]), *judge.argv[1:]]
 
     def judge(self, judge: Judge, limit_s: float) -> int | None:
-        """The exit status (below 0: a signal); None: it exceeded the limit."""
+        """Runs a judge; returns its exit status (below 0: killed by that signal), or None if it exceeded `limit_s`
+        seconds."""
         return self._run(self.program(judge), limit_s)
 
     def _run(self, argv: list[str], limit_s: float, cwd: Path | None = None) -> int | None:
@@ -176,7 +183,7 @@ def _limit_memory() -> None:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """The process and its children; the session was made for them."""
+    """Kills the process and its children, which are in a session of their own, and waits for the process."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -207,17 +214,18 @@ def _files(tree: Path) -> list[str]:
 
 
 class Bench:
-    """Judges edits, one after the other, in a scratch copy."""
+    """Judges edits one after the other in a copy of the source tree."""
 
     def __init__(self, scratch: Scratch, say: Callable[[str], None], patience: float = 1) -> None:
         self._scratch = scratch
-        self._patience = patience  # times the usual limits
+        self._patience = patience  # factor on the usual time limits
         self.copy = scratch.copy
         self._say = say
         self._usual: dict[str, float] = {}
 
     def prepare(self, judges: list[Judge]) -> None:
-        """Builds what is needed and runs every judge without an edit. ScratchError: one does not pass."""
+        """Builds all judges' targets and runs every judge without an edit, for its usual time. ScratchError: one of
+        them fails."""
         self._say("building without an edit")
         targets = sorted({judge.target for judge in judges})
         if not self._scratch.make(targets, FIRST_BUILD_LIMIT_S):
@@ -256,7 +264,7 @@ class Bench:
         built: set[str] = set()
         for judge in judges:
             if judge.target not in built:
-                # Builds all targets of a stage with one command.
+                # One build command for all targets of the judge's stage is faster than a build for each target.
                 targets = sorted({each.target for each in judges if each.stage == judge.stage} - built)
                 self._say(f"building {len(targets)} targets")
                 if not self._scratch.make(targets):

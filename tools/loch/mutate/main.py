@@ -1,4 +1,5 @@
-"""`loch mutate`: its flags. Imports nothing of what it needs beyond them, which may not be installed yet."""
+"""`loch mutate`: parses the flags. Imports only what is always installed, because setup installs clang's bindings
+later."""
 
 from __future__ import annotations
 

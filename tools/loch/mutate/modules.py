@@ -1,4 +1,5 @@
-"""The modules whose code is edited, and by what each edit of a module is judged."""
+"""The modules whose code `loch mutate` edits, and the tests, fuzz runs and explorations that judge each module's
+edits."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# Neither tests nor what only tests, benchmarks and fuzzers include; options.cc holds defaults, help and the draws of
-# loch fuzz; mutants.cc the list of known-bad variants.
+# Files that are not edited: tests and what only tests, benchmarks and fuzzers include; options.cc, which holds
+# defaults, help texts and what loch fuzz draws; and mutants.cc, the list of known-bad variants.
 NOT_CODE = re.compile(
     r"(_test|_bench|_fuzz|_costs|_main)\.cc$|(^|/)(test_\w*|lying_disk|toy_\w*)\.\w+$"
     r"|(^|/)(options|mutants|module)\.(cc|h)$"
@@ -26,7 +27,8 @@ class Explore:
 
 @dataclass(frozen=True)
 class Variant:
-    """A known-bad variant that a seed finds: an instrument that no longer does is a broken one."""
+    """A known-bad variant that the unedited fuzzer finds within about `seed` seeds: an edit with which it is missed is
+    detected."""
 
     protocol: str
     mutant: str
@@ -37,13 +39,14 @@ class Variant:
 class Module:
     name: str
     folders: tuple[str, ...]
-    tests: tuple[str, ...]  # targets, in the order in which they judge
-    protocols: tuple[str, ...]  # that are fuzzed
+    tests: tuple[str, ...]  # build targets of the unit tests, in the order in which they run
+    protocols: tuple[str, ...]  # protocols that `loch fuzz` runs
     explores: tuple[Explore, ...] = ()
     variants: tuple[Variant, ...] = ()
-    only: re.Pattern[str] | None = None  # files, by name; None: all
+    only: re.Pattern[str] | None = None  # names of the files to edit; None: all files of the folders
     without: re.Pattern[str] | None = None
-    skip: re.Pattern[str] | None = None  # lines that only known-bad variants and holes run
+    # lines that are not edited, because only known-bad variants and holes execute them
+    skip: re.Pattern[str] | None = None
 
     def files(self, tree: Path) -> list[str]:
         found = []
@@ -91,7 +94,7 @@ def _served(protocol: str) -> tuple[Explore, ...]:
 
 
 _EVERY = ("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd")
-# One of each kind of finding, each at its recorded seed (./loch list mutants).
+# Known-bad variants, one for each kind of violation that the checker reports, with the seed of `./loch list mutants`.
 _VARIANTS = (
     Variant("nessie", "empty-not-unique", 19),
     Variant("nessie", "no-rollback", 2),
@@ -174,7 +177,8 @@ MODULES = {
             variants=_VARIANTS,
             without=re.compile(r"^report\."),
         ),
-        # What happens and in which order, not how long it takes: the timing model is judged by ./loch calibrate.
+        # For the simulator, edits of events and their order are judged; its timing model is validated by ./loch
+        # calibrate.
         Module(
             "sim",
             ("common/fabric/sim",),

@@ -1,8 +1,10 @@
-"""The results of judged edits: one JSON line each, appended when the edit has been judged, so that a run that was cut
-goes on where it stopped; and the report made of them. Of an edit that was judged again, the last line counts.
+"""The results of judged edits, and the report made of them.
 
-An edit that nobody can see changes nothing that is promised: it is equivalent, or time alone. Those that somebody has
-looked at are in accepted.json, by file and change, with the reason; the report counts them apart."""
+The results file has one JSON line for each edit, appended when the edit has been judged, so that an interrupted run can
+be continued. If an edit was judged again, its last line counts. Edits that no test can detect are listed in
+accepted.json, by file and change, each with a reason: it is equivalent to the original, or it changes only timing. The
+report counts these edits separately.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +37,18 @@ _KEYS = {
 
 
 class ResultsError(Exception):
-    """A results file that cannot be used; one line."""
+    """A results file that cannot be read or used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """A survivor that is none."""
+    """An edit that survives for a known reason: no test can be expected to detect it."""
 
     path: str
     diff: str
-    kind: str  # "equivalent", "time alone"
+    kind: str  # "equivalent" to the original, or "time alone": the edit changes only timing
     why: str
-    line: int = 0  # where the file has those lines more than once
+    line: int = 0  # number of the edited line, if the same lines occur more than once in the file; 0: any place
 
     def is_of(self, row: dict) -> bool:
         return self.path == row["path"] and self.diff == row["diff"] and self.line in (0, row["line"])
@@ -66,7 +68,7 @@ def accepted(path: Path = ACCEPTED) -> list[Accepted]:
 
 
 class Results:
-    """Stored verdicts on edits, by module, id and number of fuzz seeds."""
+    """Stored verdicts on edits, by module, the edit's id and the number of fuzz seeds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,7 +87,8 @@ class Results:
         if not self.path.is_file():
             raise ResultsError(f"{self.path}: expected a file of results")
         text = self.path.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1]  # a last line that was cut is written again
+        # drops a last line without its end, whose write was interrupted; that edit is judged again
+        whole = text[: text.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 row = json.loads(line)
@@ -105,7 +108,8 @@ class Results:
         return (module, edit.id, fuzz_seeds) in self._rows
 
     def is_in_doubt(self, module: str, edit: Edit, fuzz_seeds: int, again: list[str], excused: list[Accepted]) -> bool:
-        """Was it judged as one of `again` says: "survived" (and is not accepted), or "time-limit" (killed by one)?"""
+        """Whether a stored verdict should be judged again: `again` lists "survived" (unless excused) and "time-limit"
+        (killed by the time limit)."""
         row = self._rows.get((module, edit.id, fuzz_seeds))
         if row is None:
             return False
@@ -131,7 +135,8 @@ class Results:
         self._keep(row)
 
     def report(self, modules: list[str], excused: list[Accepted]) -> str:
-        """Markdown: the kill rate of each module, then every edit that survived, with the reason if it is accepted."""
+        """The report in Markdown: each module's kill rate, then every surviving edit, with the reason if it is
+        accepted."""
 
         def reason(row: dict) -> str:
             return next((f"{each.kind}: {each.why}" for each in excused if each.is_of(row)), "")

@@ -1,7 +1,7 @@
-"""A run of `loch mutate`: random single edits of the code, each judged by the tests that should see it.
+"""A run of `loch mutate`: random single edits of the code, each judged by the tests that should detect it.
 
-Reads the tree and writes only below $LOCH_BUILD/mutate (build/mutate): a copy of the tree, its build, the results.
-docs/testing.md says what is edited, what is left out and who judges.
+The run reads the source tree and writes only below $LOCH_BUILD/mutate (build/mutate): a copy of the tree, the copy's
+build, and the results. docs/testing.md says what is edited, what is left out and which tests judge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ ROOT = Path(places.SOURCE)
 
 
 def draw(all_edits: list[finder.Edit], count: int, seed: str) -> list[finder.Edit]:
-    """Without repetition: first a kind of edit, each as likely as another, then one of that kind."""
+    """Draws `count` different edits at random: first the kind of edit, all kinds equally likely, then an edit of that
+    kind."""
     random_source = random.Random(seed)
     by_kind: dict[str, list[finder.Edit]] = defaultdict(list)
     for edit in all_edits:
@@ -44,7 +45,7 @@ def edits_of(module: Module, tree: Path, folder: Path) -> list[finder.Edit]:
 
 
 class Progress:
-    """One line on standard error: rewritten on a terminal, a line for each edit elsewhere."""
+    """Progress on standard error: one line that is rewritten on a terminal, else a line for each judged edit."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()

@@ -1,1 +1,1 @@
-"""Energy of a run, measured: where watts come from, how they are sampled, and what they add up to."""
+"""Measured energy of a run: sources of power readings in watts, their sampling, and the energy computed from them."""

@@ -1,4 +1,4 @@
-"""Watts from a BMC, by ipmitool: its DCMI power reading where it has one, else a power sensor."""
+"""Reads a machine's power from its BMC by ipmitool: the DCMI power reading if the BMC has one, else a power sensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .samples import PowerError
 
 CALL_TIMEOUT_S = 10.0
 PING_TIMEOUT_S = 0.5
-# A presence ping of RMCP, to tell a BMC that is silent from one that refuses us.
+# RMCP presence ping: a BMC that answers it but refuses a session is distinguished from one that cannot be reached.
 _PING = bytes([6, 0, 0xFF, 6, 0, 0, 0x11, 0xBE, 0x80, 0, 0, 0])
 _WATTS = re.compile(r"Instantaneous power reading:\s*(\d+)\s*Watts")
 _STATE = re.compile(r"Power reading state is:\s*(\w+)")
@@ -23,9 +23,10 @@ _STATE = re.compile(r"Power reading state is:\s*(\w+)")
 
 @dataclass(frozen=True)
 class Bmc:
-    """How a BMC is reached. The password is in IPMI_PASSWORD alone: never in a file, a flag or a result."""
+    """How to reach a BMC. The password is only read from IPMI_PASSWORD: never from a file or a flag, never put in a
+    result."""
 
-    address: str | None = None  # None: the BMC of this machine, through /dev/ipmi0
+    address: str | None = None  # address of a BMC on the network; None: the BMC of this machine, through /dev/ipmi0
     port: int = 623
     user: str | None = None
 
@@ -35,7 +36,7 @@ class Bmc:
 
 
 class Ipmi:
-    """A power reading of one BMC."""
+    """Reads the power of one BMC, by DCMI or from a sensor."""
 
     def __init__(self, bmc: Bmc, sensor: str | None = None) -> None:
         self.bmc, self.host = bmc, bmc.name
@@ -83,10 +84,10 @@ class Ipmi:
             self._folder.cleanup()
             self._folder = None
 
-    # ---- Which reading ----------------------------------------------------------------------------
+    # ---- Choice between the DCMI reading and a sensor ---------------------------------------------
 
     def _without_dcmi(self) -> str | None:
-        """Why the BMC's DCMI reading is of no use; None: it is."""
+        """Why the BMC's DCMI power reading cannot be used; None if it can."""
         watts, why_not = self._dcmi()
         return None if watts is not None else why_not
 
@@ -114,7 +115,7 @@ class Ipmi:
                 f"--sensor {wanted}: {self.host} has no such sensor in watts; it has " + (", ".join(sensors) or "none")
             )
         self.sensor, self.unit_note = wanted, why_not or ""
-        # Finding one sensor means reading all of their records, seconds on a large machine: read once.
+        # ipmitool finds a sensor by reading all sensor records, which takes seconds on a large machine: dump them once.
         self._folder = tempfile.TemporaryDirectory(prefix="loch-power-")
         cache = Path(self._folder.name) / "sdr"
         if self._call(["sdr", "dump", str(cache)], may_fail=True).returncode == 0 and cache.is_file():
@@ -133,10 +134,13 @@ class Ipmi:
             pass
         raise PowerError(f"{self.host}: sensor {self.sensor} gave no watts: {text.strip()[:100] or 'nothing'}")
 
-    # ---- ipmitool ---------------------------------------------------------------------------------
+    # ---- Calls of ipmitool ------------------------------------------------------------------------
 
     def _call(self, words: list[str], may_fail: bool = False, cached: bool = False) -> subprocess.CompletedProcess[str]:
-        """One call, which the BMC answers; `may_fail`: with an error of its own."""
+        """Calls ipmitool; raises PowerError if the BMC does not answer.
+
+        With `may_fail` the result of a call that the BMC answered with an error is returned as well.
+        """
         done = self._run((["-S", str(self._cache)] if cached and self._cache else []) + words)
         no_session = "Unable to establish" in done.stderr
         if done.returncode == 0 or (may_fail and not no_session and "Could not open device" not in done.stderr):
@@ -151,7 +155,7 @@ class Ipmi:
         raise PowerError(f"{self.host}: ipmitool {' '.join(words)}: {_last_line(done.stderr or done.stdout)}")
 
     def _run(self, words: list[str], bare: bool = False) -> subprocess.CompletedProcess[str]:
-        # Two tries of a second instead of twenty seconds of silence.
+        # Two tries of one second each: by default ipmitool waits about twenty seconds for a silent BMC.
         flags = (
             []
             if bare or self.bmc.address is None

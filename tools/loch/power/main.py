@@ -1,4 +1,4 @@
-"""`loch power`: samples the power of machines, by itself or while a command runs, and integrates it."""
+"""`loch power`: samples the power of machines, alone or while a command runs, and computes the energy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Parser(Parser):
 
 
 def seconds(text: str) -> float:
-    """ "500ms", "10s", "2m": a time with its unit."""
+    """A duration with its unit, such as "500ms", "10s" or "2m", in seconds."""
     for unit, factor in UNITS.items():
         number = text.removesuffix(unit)
         if number != text and number.replace(".", "", 1).isdecimal():
@@ -165,12 +165,13 @@ def parser() -> Parser:
     add("--samples", metavar="FILE", help="write the raw samples here: t_ns,host,source,watts")
     add("--json", metavar="FILE", help="write the JSON here, not to standard output")
     add("--check", action="store_true", help="read every source once, print what was found, run nothing")
-    add("--stream", action="store_true", help=argparse.SUPPRESS)  # samples to standard output until standard input ends
+    # for --host on another machine: prints samples until standard input ends
+    add("--stream", action="store_true", help=argparse.SUPPRESS)
     return top
 
 
 def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The flags, and COMMAND."""
+    """The parsed flags, and the words of COMMAND after `--`."""
     at = argv.index("--") if "--" in argv else len(argv)
     top = parser()
     if wrong := without_value(argv[:at]):
@@ -205,7 +206,7 @@ def _has_rapl(args: argparse.Namespace) -> bool:
 
 
 def open_sources(args: argparse.Namespace) -> list[Source]:
-    """Opens every requested source; those that can fail only when read are read once."""
+    """Opens every requested source of power readings; a source that may fail only when it is read is read once."""
     if args.source == "ipmi" and args.bmc:
         return [IpmiSource(Bmc(address, args.port, args.user), args.sensor) for address in args.bmc]
     if args.host:
@@ -224,22 +225,22 @@ def open_sources(args: argparse.Namespace) -> list[Source]:
 
 
 def _own(args: argparse.Namespace) -> Source:
-    """The power source of this machine."""
+    """The source of power readings of this machine: RAPL or the machine's BMC."""
     if args.source == "rapl":
         return Rapl()
     return IpmiSource(Bmc(), args.sensor)
 
 
-# ---- Measuring ------------------------------------------------------------------------------------
+# ---- Measuring: idle baseline, COMMAND, trace -----------------------------------------------------
 
 
 def _die_with_parent() -> None:
-    """In the child: killed by the kernel when this process is, even by SIGKILL."""
+    """Runs in the child before exec: has the kernel kill the child when this process ends, even by SIGKILL."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Command:
-    """COMMAND, to which signals are passed on."""
+    """The measured COMMAND as a child process; signals to this process are passed on to it."""
 
     def __init__(self, words: list[str]) -> None:
         self._words = words
@@ -249,13 +250,13 @@ class Command:
             signal.signal(number, self._pass_on)
 
     def run(self) -> int:
-        """Runs the command and returns its exit status, as a shell gives it."""
+        """Runs the command and returns its exit status as a shell would (128 + N for signal N)."""
         self._is_running = True
         try:
             self._process = subprocess.Popen(self._words, preexec_fn=_die_with_parent)
         except OSError as error:
             raise PowerError(f"{self._words[0]}: {error.strerror}") from None
-        if self.was_told:  # while it was being started
+        if self.was_told:  # a signal arrived while the process was being started
             self._process.terminate()
         status = self._process.wait()
         self._is_running = False
@@ -265,7 +266,7 @@ class Command:
         self.was_told = True
         if not self._is_running:
             raise KeyboardInterrupt
-        # From a terminal, the whole group has got its own SIGINT.
+        # Ctrl-C on a terminal sends SIGINT to the whole foreground process group, so the command has it already.
         if self._process and (number != signal.SIGINT or not sys.stdin.isatty()):
             self._process.send_signal(number)
 
@@ -277,7 +278,8 @@ def _idle(span_s: float) -> Span:
 
 
 def live(args: argparse.Namespace, command: list[str]) -> tuple[list[Sample], Marks, Context, int]:
-    """Samples now."""
+    """Runs COMMAND, or waits for --duration, while the sources are sampled; returns samples, marks, context, exit
+    status."""
     sources = open_sources(args)
     runner = Command(command) if command else None
     status = 0
@@ -299,7 +301,11 @@ def live(args: argparse.Namespace, command: list[str]) -> tuple[list[Sample], Ma
 
 
 def replayed(args: argparse.Namespace, command: list[str]) -> tuple[list[Sample], Marks, Context, int]:
-    """A trace in the place of sources. With COMMAND it is moved so that it begins when the baseline does."""
+    """Takes the samples from a recorded trace (--trace) instead of a source; returns samples, marks, context, exit
+    status.
+
+    With COMMAND the trace's times are moved so that its first sample is at the start of the idle baseline.
+    """
     samples = trace.read(Path(args.trace))
     context = Context(
         [{"kind": "replay", "trace": Path(args.trace).name, "sources": sorted({s.source for s in samples})}], None
@@ -333,7 +339,7 @@ def replayed(args: argparse.Namespace, command: list[str]) -> tuple[list[Sample]
 
 
 def stream(args: argparse.Namespace) -> int:
-    """For `--host` of another machine: samples, one per line, until nobody listens."""
+    """Runs `loch power --stream`, which --host starts on another machine: prints one sample a line until stdin ends."""
     with Sampler(open_sources(args), args.rate) as sampler:
         told = 0
         os.set_blocking(sys.stdin.fileno(), False)
@@ -346,15 +352,15 @@ def stream(args: argparse.Namespace) -> int:
 
 
 def _is_listened_to() -> bool:
-    """Whether the reader is still there: standard input has not ended."""
+    """Whether the process that reads the samples still runs: it holds this process's standard input open."""
     try:
         return os.read(sys.stdin.fileno(), 1) != b""
-    except BlockingIOError:  # no byte has come, and the other end is open
+    except BlockingIOError:  # standard input is open and has no data
         return True
 
 
 def check(args: argparse.Namespace) -> int:
-    """--check: one line a source."""
+    """Runs --check: reads every source once and prints one line for each."""
     if args.source == "replay":
         for host, own in trace.by_host(trace.read(Path(args.trace))).items():
             print(f"{host}: {len(own)} samples over {(own[-1].t_ns - own[0].t_ns) / 1e9:g} s")
@@ -368,11 +374,12 @@ def check(args: argparse.Namespace) -> int:
     return 0
 
 
-# ---- Telling --------------------------------------------------------------------------------------
+# ---- Printing the report --------------------------------------------------------------------------
 
 
 def with_result(args: argparse.Namespace, marks: Marks, context: Context) -> dict | None:
-    """The result that the watts are about. Its window, if it has one, is what counts."""
+    """Reads the result that --result names; if the result has a measurement window, energy is computed for that
+    window."""
     if not args.result:
         return None
     result = measured.read_result(Path(args.result))

@@ -1,4 +1,4 @@
-"""What `loch power` reports: samples and marks become watts, joules, and joules per operation."""
+"""The report of `loch power`: computes watts, joules, and joules per operation from samples and marks."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from loch.ending import reason
 from .samples import Energy, Failed, PowerError, Sample, Span, by_host, integrate
 
 
-GAP_S = 1.0  # a shorter time without a sample is a slow BMC's
+GAP_S = 1.0  # seconds without a sample that are always tolerated, because a BMC may be slow
 
 
 @dataclass
 class Marks:
-    """What happened when. Spans of idleness are None where none was asked for."""
+    """The time spans of a measurement: the run, and the idle baselines before and after it (None if not requested)."""
 
     run: Span
     idle_before: Span | None = None
     idle_after: Span | None = None
-    is_window: bool = False  # the run is the measurement window that a result names
+    # whether the run is the measurement window of a result, rather than the whole time of the command
+    is_window: bool = False
 
 
 @dataclass
 class Context:
-    """Facts that the energy report states next to the numbers."""
+    """Facts about the measurement that the report states: sources, sampling rate, failed readings, notes."""
 
     sources: list[dict[str, object]]
     rate_hz: float | None
@@ -38,7 +39,7 @@ class Context:
 
 
 def report(samples: list[Sample], marks: Marks, context: Context) -> dict[str, object]:
-    """The document: one entry a host, and sums over hosts."""
+    """The report as a JSON document: one entry for each host, and sums over all hosts."""
     hosts: list[dict[str, Any]] = [_host(host, own, marks, context) for host, own in by_host(samples).items()]
     if not hosts:
         raise Failed("no sample of power was taken")
@@ -76,7 +77,8 @@ def _per(joules: float, operations: int | None) -> float | None:
 def _host(host: str, own: list[Sample], marks: Marks, context: Context) -> dict[str, object]:
     ran = integrate(own, marks.run)
     gap_max = max(ran.seconds / 2, GAP_S, 3 / context.rate_hz) if context.rate_hz else float("inf")
-    silent_s = (marks.run.end_ns - own[-1].t_ns) / 1e9  # a gap that ends is told, and is no failure
+    # missing samples at the end of the run are an error; a gap between two samples is only reported
+    silent_s = (marks.run.end_ns - own[-1].t_ns) / 1e9
     if silent_s > min(gap_max, ran.seconds):
         raise Failed(f"{host}: no sample in the last {silent_s:.3g} s of the run, which took {ran.seconds:.3g} s")
     idle = {
@@ -109,13 +111,13 @@ def _idle(energy: Energy | None) -> dict[str, object] | None:
 
 
 def _marks(marks: Marks) -> dict[str, object]:
-    """The spans, in nanoseconds since 1970: with the raw samples, all that the figures come from."""
+    """The spans of the measurement in ns since 1970, so that every figure can be recomputed from the raw samples."""
     spans = {"idle_before": marks.idle_before, "run": marks.run, "idle_after": marks.idle_after}
     return {name: [span.begin_ns, span.end_ns] if span else None for name, span in spans.items()}
 
 
 def read_result(path: Path) -> dict[str, object]:
-    """A result of `loch bench` that watts can be about."""
+    """Reads a result file of `loch bench`; refuses a simulated run, whose power no machine has drawn."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -128,7 +130,7 @@ def read_result(path: Path) -> dict[str, object]:
 
 
 def _has_what_counts(document: dict) -> bool:
-    """The counts and instants that this module reads."""
+    """Whether a result has the operation counts and, if it has a window, the start and end times that are read here."""
     counts, window = document.get("operations"), document.get("window")
     if not isinstance(counts, dict) or not all(type(counts.get(key)) is int for key in ("ok", "not_found")):
         return False
@@ -138,7 +140,7 @@ def _has_what_counts(document: dict) -> bool:
 
 
 def window_of(result: dict) -> Span | None:
-    """The measurement window of a result, by the wall clock; None where the result has none."""
+    """The measurement window of a result in wall-clock time, or None if the result has none."""
     window = result.get("window")
     if not isinstance(window, dict):
         return None
@@ -146,5 +148,5 @@ def window_of(result: dict) -> Span | None:
 
 
 def operations_of(result: dict) -> int:
-    """The number of operations that completed in the measurement window."""
+    """The number of operations that completed in the measurement window of a result."""
     return int(result["operations"]["ok"]) + int(result["operations"]["not_found"])

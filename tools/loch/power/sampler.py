@@ -1,4 +1,4 @@
-"""Samples sources at a rate, each in a thread of its own, until it is told to stop."""
+"""Samples sources of power readings at a fixed rate, each source in its own thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .sources import Rapl, Remote, Source
 
 
 class Sampler:
-    """Used as a context: it samples inside. A reading that fails is counted and the next one tried."""
+    """A context manager that samples its sources while it is open. Failed readings are counted, and sampling
+    continues."""
 
     def __init__(self, sources: list[Source], rate_hz: float) -> None:
         self.sources, self.rate_hz = sources, rate_hz
@@ -30,7 +31,7 @@ class Sampler:
         self._stop.set()
         for source in self.sources:
             if isinstance(source, Remote):
-                source.close()  # unblocks the thread that waits for a line
+                source.close()  # closing the connection ends the thread's wait for a line from the other host
         for thread in self._threads:
             thread.join()
         for source in self.sources:
@@ -41,7 +42,10 @@ class Sampler:
             return sorted(self._samples, key=lambda each: each.t_ns)
 
     def await_first(self, seconds: float) -> None:
-        """Until every source has given a sample: what begins then has one before it."""
+        """Waits until every source has given a sample, so that the run that follows has a sample before its start.
+
+        Raises PowerError after `seconds`.
+        """
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self._stop.is_set():
             if {each.host for each in self.samples()} >= set(self.failures):
@@ -56,7 +60,8 @@ class Sampler:
     def _loop(self, source: Source) -> None:
         period = 1.0 / self.rate_hz
         due = time.monotonic()
-        if isinstance(source, Rapl):  # RAPL samples are means since the previous sample
+        # a RAPL sample is the mean power since the previous sample, so the first is due after one period
+        if isinstance(source, Rapl):
             due += period
             self._stop.wait(period)
         while not self._stop.is_set():
@@ -70,8 +75,8 @@ class Sampler:
                 self.failures[source.host] += 1
                 self.last_failure = str(error)
                 if isinstance(source, Remote):
-                    return  # the source has ended
-            # A call that takes longer than the period leaves out what it missed, and does not catch up.
+                    return  # the connection to the other host has ended
+            # A reading that takes longer than the period delays the next one; missed readings are not made up for.
             due = max(due + period, time.monotonic())
             if not isinstance(source, Remote):
                 self._stop.wait(max(0.0, due - time.monotonic()))

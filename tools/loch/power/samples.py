@@ -1,4 +1,4 @@
-"""Raw samples of power, and what they add up to between two instants. Samples are kept as they came, never resampled."""
+"""Raw samples of power, and the energy between two instants. Samples are stored as they were read, never resampled."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ HEADER = ("t_ns", "host", "source", "watts")
 
 
 class PowerError(CommandError):
-    """Something that whoever called can fix; one line."""
+    """An error of `loch power` that its caller can correct; the message is one line."""
 
 
 class Failed(PowerError):
-    """The measurement itself went wrong, after it had begun."""
+    """The measurement failed after it had begun, for example because samples are missing."""
 
     status = 1
 
 
 @dataclass(frozen=True)
 class Sample:
-    t_ns: int  # since 1970
+    t_ns: int  # time of the sample, in nanoseconds since 1970
     host: str  # host whose power was sampled
-    source: str  # "ipmi dcmi", "ipmi sensor NAME", "rapl"
+    source: str  # origin of the reading: "ipmi dcmi", "ipmi sensor NAME" or "rapl"
     watts: float
 
 
 @dataclass(frozen=True)
 class Span:
-    """From one instant to a later one, in nanoseconds since 1970."""
+    """A time span with its begin and end in nanoseconds since 1970."""
 
     begin_ns: int
     end_ns: int
@@ -50,8 +50,8 @@ class Energy:
 
     joules: float
     seconds: float
-    samples: int  # inside the span
-    longest_gap_s: float  # in the span without a sample
+    samples: int  # number of samples inside the span
+    longest_gap_s: float  # longest time in the span without a sample, in seconds
 
     @property
     def mean_w(self) -> float:
@@ -59,7 +59,10 @@ class Energy:
 
 
 def integrate(samples: list[Sample], span: Span) -> Energy:
-    """By trapezoid over the straight lines between samples of one host; before the first and after the last, flat."""
+    """Energy of one host over `span`: the integral of straight lines between samples.
+
+    Before the first sample and after the last one, power is taken as constant.
+    """
     if not samples:
         raise PowerError("no sample of power was taken")
     if span.end_ns <= span.begin_ns:
@@ -77,7 +80,7 @@ def integrate(samples: list[Sample], span: Span) -> Energy:
 
 
 def _at(ordered: list[Sample], t_ns: int) -> float:
-    """Watts at an instant, by the line between its neighbours."""
+    """Watts at the instant `t_ns`, by linear interpolation between the samples before and after it."""
     before = [each for each in ordered if each.t_ns <= t_ns][-1:]
     after = [each for each in ordered if each.t_ns >= t_ns][:1]
     if not before or not after:
@@ -90,7 +93,7 @@ def _at(ordered: list[Sample], t_ns: int) -> float:
 
 
 def by_host(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """In the order in which hosts first appear."""
+    """The samples of each host; hosts are in the order in which they first appear."""
     out: dict[str, list[Sample]] = {}
     for each in samples:
         out.setdefault(each.host, []).append(each)
@@ -104,7 +107,7 @@ def write(stream: TextIO, samples: Iterable[Sample]) -> None:
 
 
 def read(path: Path) -> list[Sample]:
-    """A trace file; refuses everything else with file and line."""
+    """Reads a trace file of samples; raises PowerError with file and line if it is malformed."""
     try:
         with open(path, "rb") as stream:
             data = stream.read(BYTES_MAX + 1)
@@ -126,7 +129,7 @@ def read(path: Path) -> list[Sample]:
 
 
 def parse_row(row: list[str], where: str) -> Sample:
-    """One line of a trace."""
+    """Parses one row of a trace; `where` is the file and line for an error message."""
     if len(row) != len(HEADER):
         raise PowerError(f"{where}: expected {len(HEADER)} fields, {','.join(HEADER)}; found {len(row)}")
     try:

@@ -1,4 +1,5 @@
-"""Where watts come from: a BMC (ipmi.py), the processor's own counters (RAPL), a trace, or another host's `loch power`."""
+"""Sources of power readings: a BMC (ipmi.py), the processors' energy counters (RAPL), and `loch power` on another
+host."""
 
 from __future__ import annotations
 
@@ -15,18 +16,18 @@ from typing import Callable, Protocol
 from .ipmi import Bmc, Ipmi
 from .samples import PowerError, Sample, parse_row
 
-# A test has its own tree of these.
+# Folder of the kernel's RAPL counters; tests set LOCH_POWERCAP to a folder of their own.
 POWERCAP = Path(os.environ.get("LOCH_POWERCAP", "/sys/class/powercap"))
 _BASE_NS = time.time_ns() - time.monotonic_ns()
 
 
 def now_ns() -> int:
-    """Since 1970; goes on evenly when somebody sets the clock."""
+    """Nanoseconds since 1970; continues evenly if the wall clock is set while the process runs."""
     return _BASE_NS + time.monotonic_ns()
 
 
 class Source(Protocol):
-    """Gives one sample for each call. Raises PowerError when it cannot."""
+    """A source of power readings: each call of sample() returns one sample or raises PowerError."""
 
     host: str
 
@@ -41,7 +42,7 @@ class Source(Protocol):
 
 
 class IpmiSource:
-    """A BMC. A reading is dated half-way through the call that brought it."""
+    """Samples the power that a BMC reads; the time of a sample is the middle of the call of ipmitool."""
 
     def __init__(self, bmc: Bmc, sensor: str | None) -> None:
         self._ipmi = Ipmi(bmc, sensor)
@@ -60,9 +61,11 @@ class IpmiSource:
 
 
 class Rapl:
-    """Packages and memory of this machine's processors. No NIC, no disks, no fans, no loss in the power supply.
+    """Samples the energy counters (RAPL) of this machine's processor packages and memory.
 
-    A sample is the mean since the one before, dated half-way between the two."""
+    NICs, disks, fans and losses in the power supply are not included. A sample is the mean power since the previous
+    sample; its time is the middle between the two readings.
+    """
 
     def __init__(self, root: Path = POWERCAP, clock: Callable[[], int] = now_ns) -> None:
         self.host = socket.gethostname()
@@ -80,7 +83,8 @@ class Rapl:
         self._last = (t1, after)
         joules = 0.0
         for (_, _, wrap_uj), old, new in zip(self._zones, before, after):
-            joules += (new - old if new >= old else new - old + wrap_uj) / 1e6  # the counter starts over after wrap_uj
+            # after `wrap_uj` microjoules the counter starts again at 0
+            joules += (new - old if new >= old else new - old + wrap_uj) / 1e6
         return Sample((t0 + t1) // 2, self.host, "rapl", joules / ((t1 - t0) / 1e9))
 
     def close(self) -> None:
@@ -91,7 +95,7 @@ class Rapl:
 
 
 def _counter(folder: Path) -> int:
-    """Microjoules, from wherever the counter began."""
+    """The energy counter of a RAPL zone in microjoules, since an arbitrary start."""
     try:
         return int((folder / "energy_uj").read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
@@ -99,10 +103,14 @@ def _counter(folder: Path) -> int:
 
 
 def _zones(root: Path) -> list[tuple[str, Path, int]]:
-    """Zones that do not overlap: of every package, itself (its cores are in it) and its memory (which is not)."""
+    """The RAPL zones (name, folder, counter range in µJ) that add up to the machine: packages and their memory.
+
+    A package's zone includes its cores, which are left out; it does not include its memory.
+    """
     found = []
     for folder in sorted(root.glob("*:*")):
-        if not re.fullmatch(r"intel-rapl(:\d+){1,2}", folder.name):  # intel-rapl-mmio counts the packages again
+        # zones named intel-rapl-mmio count the same packages a second time
+        if not re.fullmatch(r"intel-rapl(:\d+){1,2}", folder.name):
             continue
         try:
             name = (folder / "name").read_text(encoding="ascii").strip()
@@ -126,12 +134,15 @@ def _zones(root: Path) -> list[tuple[str, Path, int]]:
 
 
 class Remote:
-    """Another host's source: `loch power --stream` there, by ssh, and its samples line by line. Clocks are taken to agree."""
+    """The power of another host: runs `loch power --stream` there by ssh, and reads a sample from each line.
+
+    The clocks of the two hosts are assumed to agree.
+    """
 
     def __init__(self, host: str, command: list[str]) -> None:
         self.host = host
-        # ssh joins its words with blanks, and a shell there reads them: it gets one word, quoted so that the shell
-        # finds those of `command` again. What follows -- is no option.
+        # ssh joins its words with blanks and gives the result to a shell on the other host, so the command is passed as
+        # one word, quoted for that shell. After `--` ssh takes no word as an option.
         words = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, shlex.join(command)]
         try:
             self._process = subprocess.Popen(
@@ -154,7 +165,7 @@ class Remote:
 
     def close(self) -> None:
         if self._process.stdin:
-            self._process.stdin.close()  # which ends the other end
+            self._process.stdin.close()  # `loch power --stream` on the other host ends when its standard input ends
         try:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,5 @@
-"""The elements of a report, independent of Markdown and HTML: text that is code, strong or plain, tables, lists, verdicts."""
+"""The elements of a report, independent of Markdown and HTML: paragraphs, tables and lists of plain, strong or code
+text."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Strong:
 
 @dataclass(frozen=True)
 class Lines:
-    """Text of other people, whose line ends stay in Markdown."""
+    """Text from an experiment's author, whose line breaks are kept in Markdown."""
 
     text: str
 
@@ -46,7 +47,8 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Cell:
-    """Of a table. `error`: how far an obtained value is from a published one, which its colour shows."""
+    """A cell of a table. `error`: relative error of the obtained value against the published one, shown by the cell's
+    colour."""
 
     text: str
     is_number: bool = False
@@ -61,7 +63,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Point:
-    """Of a list. `held`: the verdict that it is, None where it is none. `more`: on a line of its own."""
+    """An item of a list. `held`: for a claim, whether it held; None for other items. `more`: further text on its own
+    line."""
 
     inside: tuple[Inline, ...]
     held: bool | None = None
@@ -71,7 +74,7 @@ class Point:
 @dataclass(frozen=True)
 class List:
     points: tuple[Point, ...]
-    is_tight: bool = False  # in Markdown, without empty lines between its points
+    is_tight: bool = False  # whether Markdown has no empty lines between the list's items
 
 
 Block = Union[Heading, Paragraph, Table, List]
@@ -79,16 +82,18 @@ Block = Union[Heading, Paragraph, Table, List]
 
 @dataclass(frozen=True)
 class Report:
-    """The whole, in order; what stands before `detail` is shown at once on a page of many."""
+    """A report as a sequence of blocks; on a page of many reports only the blocks before `detail` are visible at
+    first."""
 
     blocks: tuple[Block, ...]
-    detail: int = field(default=0)  # the first block of what opens on demand
+    detail: int = field(default=0)  # index of the first block that a reader of report.html has to open
 
 
 def table(
     head: list[str], rows: list[list[str]], numbers: slice, errors: dict[int, list[float | None]] | None = None
 ) -> Table:
-    """A table of texts, of which the columns `numbers` hold numbers; `errors`: of a column, how far each row is off."""
+    """A table from texts. `numbers`: the columns that hold numbers; `errors`: by column, the relative error of each
+    row."""
     numeric = set(range(len(head))[numbers])
 
     def cell(row: int, column: int, text: str) -> Cell:
@@ -100,7 +105,7 @@ def table(
 
 
 def markdown(report: Report) -> str:
-    """report.md."""
+    """The text of report.md."""
     return "\n".join(part.rstrip("\n") + "\n" for block in report.blocks for part in _parts(block))
 
 
@@ -128,6 +133,7 @@ def _one(each: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The blanks at the ends, where code or strong text is next, stay."""
+    """Escapes Markdown's special characters, and keeps blanks at the ends, which separate the text from code or strong
+    text."""
     head, tail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :] if text.strip() else ""
     return head + markup.escape(text) + tail

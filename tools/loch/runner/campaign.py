@@ -1,4 +1,5 @@
-"""One call of `loch run`: all points of all its experiments in one pool, each experiment written as soon as it is whole."""
+"""One call of `loch run`: the points of all experiments run in one pool; an experiment's outputs are written once its
+points are complete."""
 
 from __future__ import annotations
 
@@ -20,27 +21,29 @@ from .units import about
 
 @dataclass
 class _Run:
-    """One experiment while it runs: tuning points, maxima for relative loads, points of the figure, outputs."""
+    """The state of one running experiment, through its stages: tuning, maxima for relative loads, the figure's points,
+    outputs."""
 
     experiment: Experiment
     folder: Path
     store: Store
     executor: Executor
     costs: costs.Costs
-    left: set[str] = field(default_factory=set)  # points of the present stage that have not ended
-    tuned: list[dict] | None = None  # what tuning chose, once it has run
-    choices: list[dict] | None = None  # tuned parameters, and the rates that follow from shares of a maximum
+    left: set[str] = field(default_factory=set)  # names of points of the current stage that have not ended
+    tuned: list[dict] | None = None  # the parameters that tuning chose; None before tuning has ended
+    choices: list[dict] | None = None  # tuned parameters, and the rates computed from shares of the maximum throughput
     stale: int = 0
     failures: list[str] = field(default_factory=list)
     verdicts: list[claims.Verdict] = field(default_factory=list)
     comparisons: list[published.Comparison] = field(default_factory=list)
-    obtained: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)  # tables (head, rows)
-    said: list[str] = field(default_factory=list)  # warnings, printed at the end
-    peak: tuple[int, str] = (0, "")  # bytes of the largest simulated point, and which it was
+    # tables of the figure's values, as (head, rows)
+    obtained: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)  # warnings that are printed at the end of the run
+    peak: tuple[int, str] = (0, "")  # memory in bytes and title of the simulated point that used most
 
 
 class Campaign:
-    """Runs experiments; what an earlier run finished is not run again."""
+    """Runs experiments; points that an earlier run stored are not run again."""
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Campaign:
         engine: Engine | None = None,
     ) -> None:
         self._args, self._engine = args, engine
-        self._width = engine.width if engine else args.jobs  # simulated points side by side
+        self._width = engine.width if engine else args.jobs  # number of simulated points that run at the same time
         self._pool = Pool(args.jobs, engine)
         self._runs: list[_Run] = []
         self._warned_stale = False
@@ -63,7 +66,7 @@ class Campaign:
             )
 
     def run(self) -> int:
-        """0 all points ran and everything is drawn, 1 not."""
+        """Runs all experiments; returns 0 if every point succeeded and every figure was drawn, else 1."""
         began = time.monotonic()
         try:
             for each in self._runs:
@@ -110,14 +113,14 @@ class Campaign:
             self._progress = Progress(title, total, expected, self._width, len(self._runs))
 
     def _planned(self, run: _Run) -> list[grid.Point]:
-        """Points of the figure that will have to run, as far as that is known before tuning."""
+        """The points of the figure that have to run, as far as they are known before tuning."""
         untuned = {system.name for system in run.experiment.systems if not system.tune}
         points = grid.points(run.experiment)
         known = self._todo(run, [point for point in points if point.system in untuned])
         return known + [point for point in points if point.system not in untuned]
 
     def _todo(self, run: _Run, points: list[grid.Point], is_plan: bool = True) -> list[grid.Point]:
-        """The points that must run: not stored yet, failed, or made by another binary."""
+        """The points that have to run: not stored yet, stored as failed, or stored by another build of loch-bench."""
         todo, names, stale = [], set(), 0
         for point in points:
             name = point_hash(point)
@@ -149,7 +152,8 @@ class Campaign:
             self._find_maxima(run)
 
     def _find_maxima(self, run: _Run) -> None:
-        """Every candidate has run: chooses, and goes on to the closed loops whose shares are asked for."""
+        """Called once all tuning candidates have run: chooses, and starts the closed-loop runs for loads relative to a
+        maximum."""
         run.tuned = tuning.choose(run.experiment, run.store)
         maxima = grid.maximum_points(run.experiment, report.choices_by_key(run.tuned))
         todo = self._todo(run, maxima, is_plan=False)
@@ -158,7 +162,7 @@ class Campaign:
             self._measure(run)
 
     def _measure(self, run: _Run) -> None:
-        """Starts the points of the figure, once tuning is complete."""
+        """Starts the points of the figure, once tuned parameters and rates are known."""
         run.choices = tuning.with_rates(run.experiment, run.store, run.tuned or [])
         thought = self._planned(run) if run.choices else None
         todo = self._todo(run, grid.points(run.experiment, report.choices_by_key(run.choices)), is_plan=False)
@@ -192,7 +196,7 @@ class Campaign:
                 self._write(run)
 
     def _write(self, run: _Run) -> None:
-        """Every point has run: the outputs, of which drawing goes on alongside what still runs."""
+        """Called once every point has run: writes the outputs. Figures are drawn while other experiments still run."""
         results = outputs.collect(run.experiment, run.store, run.choices or [])
         run.verdicts, written = outputs.write(run.folder, results, run.choices or [], run.stale, run.store)
         run.comparisons = published.compare(results)
@@ -203,7 +207,7 @@ class Campaign:
         if outputs.is_drawn(run.folder, results):
             self._drawn(run, True)
             return
-        import plots.draw  # noqa: F401  (once, here, rather than in each child)
+        import plots.draw  # noqa: F401  (imported once, so that no child process that draws has to)
 
         self._pool.chore(lambda: outputs.draw_all(run.folder, results, written), lambda well: self._drawn(run, well))
 
@@ -214,7 +218,7 @@ class Campaign:
             self._progress.experiment_done(self._line(run))
 
     def _line(self, run: _Run) -> str:
-        """The summary line of one experiment among many."""
+        """The summary of one experiment in a line, printed when several experiments run."""
         parts = [grid.plan(run.experiment).split(" = ")[-1]]
         if run.failures:
             parts.append(f"{len(run.failures)} FAILED")
@@ -230,7 +234,7 @@ class Campaign:
             self._progress.tick()
 
     def _overview(self) -> None:
-        """Of a folder of experiments: one page for them all."""
+        """Writes one report.html for all experiments of this run."""
         if len(self._runs) > 1 and self._args.out:
             outputs.write_overview(Path(self._args.out))
 
@@ -279,7 +283,8 @@ def _peak_bytes(row: outputs.Row) -> int:
 
 
 def tell_one(run: _Run) -> None:
-    """Published against obtained, or what was obtained where nothing was published; claims, and where everything is."""
+    """Prints the comparison with published numbers, or the obtained values if there are none; then claims and output
+    paths."""
     if run.comparisons:
         _print_table(
             report.comparison_head(published.called(run.experiment)), report.comparison_table(run.comparisons), texts=4
@@ -308,7 +313,7 @@ def _print_table(head: list[str], rows: list[list[str]], texts: int) -> None:
 
 
 def tell_many(runs: list[_Run], took_s: float) -> None:
-    """Prints the claims that do not hold, the failed points, and the total score."""
+    """Prints the claims that do not hold, the failed points, and the total score of several experiments."""
     for run in runs:
         for verdict in run.verdicts:
             if verdict.held is not True:

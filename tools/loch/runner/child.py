@@ -1,4 +1,4 @@
-"""Child processes that never outlive the process that started them."""
+"""Child processes that are killed when the process that started them ends."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """In the child: killed by the kernel when its parent dies, even by SIGKILL."""
+    """Runs in the child before exec: has the kernel kill the child when its parent ends, even by SIGKILL."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def kill_group(pid: int) -> None:
-    """SIGKILL to a process group; one that has ended already is no error."""
+    """Sends SIGKILL to a process group; a group that has ended already is no error."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""The claims of an experiment: what a paper concludes, as checks over the results."""
+"""Reads the claims of an experiment: conclusions of a paper, written as comparisons of results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from .values import known, listed, text_of
 
 
 def read(item: Item | None, axes: dict[str, list[Any]], systems: list[str], is_as_written: bool) -> list[ClaimText]:
-    """The checks. With axes as they are written, they may name only values that are there; --set may have taken some."""
+    """Reads the list `claims:`. With `is_as_written` a claim may only name axis values of the experiment file.
+
+    --set may have removed such values from the axes.
+    """
     out = []
     for child in listed(item, "a list of checks such as [CD.throughput_ops_s > SD.throughput_ops_s]"):
         explained = ""
@@ -23,7 +26,7 @@ def read(item: Item | None, axes: dict[str, list[Any]], systems: list[str], is_a
             if "claim" not in child.entries:
                 raise child.error("missing", "claim")
             explained = pointer(child.entries.get("why"))
-            named = child.entries.get("about") or child.entries.get("id")  # `id` is the former name of `about`
+            named = child.entries.get("about") or child.entries.get("id")  # `id` is the former name of the key `about`
             about = tuple(_target(each) for each in named.scalars()) if named is not None else ()
         said = child.entries["claim"] if child.entries is not None else child
         text = text_of(said)
@@ -44,7 +47,7 @@ def read(item: Item | None, axes: dict[str, list[Any]], systems: list[str], is_a
 
 
 def _target(item: Item) -> str:
-    """The published value or sentence that a claim is about."""
+    """Reads the id of a published value or sentence, such as V88, that a claim is about."""
     text = text_of(item)
     if not re.fullmatch(r"V\d+[a-z]*", text):
         raise item.error(f"expected the number of a published value such as V88, found {item.kind()}")
@@ -52,7 +55,7 @@ def _target(item: Item) -> str:
 
 
 def pointer(item: Item | None) -> str:
-    """`why:` of a claim or a published number: the place in docs/ that explains a miss."""
+    """Reads `why:` of a claim or a published number: the section in docs/ that explains a miss."""
     if item is None:
         return ""
     text = text_of(item)

@@ -1,4 +1,4 @@
-"""Checks of what a paper concludes, over the medians of an experiment's results."""
+"""Evaluates claims, the conclusions of a paper, over the medians of an experiment's results."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from .tables import Results
 
 @dataclass
 class Verdict:
-    """held is None when the claim could not be evaluated; `why` then says the reason, else the failing places."""
+    """Whether a claim held; None if it could not be evaluated. `why`: the reason, or the axis values at which it
+    failed."""
 
     text: str
     held: bool | None
     why: str
-    places: int = 0  # combinations of axis values that were checked
+    places: int = 0  # number of combinations of axis values at which the claim was checked
     ids: tuple[str, ...] = ()
-    explained: str = ""  # where a failed claim is explained
+    explained: str = ""  # section in docs/ that explains why the claim fails
 
 
 def judge(results: Results, claim_text: ClaimText) -> Verdict:
-    """Evaluates one claim wherever its `where` holds; it is held only if it holds everywhere."""
+    """Evaluates one claim at all axis values that meet its `where`; the claim holds only if it holds at each of
+    them."""
     text, claim = claim_text.text, claim_text.claim
 
     def verdict(held: bool | None, why: str, places: int = 0) -> Verdict:
@@ -54,14 +56,15 @@ def judge(results: Results, claim_text: ClaimText) -> Verdict:
 
 
 def judge_all(results: Results) -> list[Verdict]:
-    """Every claim of the experiment, in order."""
+    """The verdicts on all claims of the experiment, in the order of its file."""
     return [judge(results, claim) for claim in results.experiment.claims]
 
 
 def _places(results: Results, claim: expression.Claim) -> list[dict[str, Any]]:
-    """Where a claim is checked: the values of the axes that it leaves open, at which every system that it names runs.
+    """The combinations of axis values at which a claim is checked.
 
-    An axis that every name fixes in [...], and no `where` mentions, is not open.
+    The claim leaves open each axis that its `where` mentions, or that some name in it does not fix in [...]. Only
+    combinations at which every named system runs are checked.
     """
     names = [name for name in expression.names(claim) if lookup.system_of(name)]
     asked = {name.path for condition in claim.where for name in expression.names(condition)}
@@ -83,7 +86,7 @@ def _places(results: Results, claim: expression.Claim) -> list[dict[str, Any]]:
 
 
 def _runs(results: Results, name: expression.Name, place: dict[str, Any]) -> bool:
-    """Whether a name's system runs at a place, whatever the axes are that the name itself fixes."""
+    """Whether a name's system runs at the axis values `place`, ignoring axes that the name itself fixes in [...]."""
     fixed = dict(name.at)
     return any(
         all(axes[axis] == value for axis, value in place.items() if axis not in fixed)
@@ -108,7 +111,7 @@ def _number(value: Any) -> str:
 
 
 def summary(verdicts: list[Verdict]) -> str:
-    """ "5 of 6 claims held, 1 not evaluated"."""
+    """The verdicts in a line, such as "5 of 6 claims held, 1 not evaluated"."""
     held = sum(verdict.held is True for verdict in verdicts)
     judged = sum(verdict.held is not None for verdict in verdicts)
     out = f"{held} of {judged} claims held"

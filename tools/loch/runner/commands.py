@@ -1,4 +1,4 @@
-"""The subcommands run, plot, score and reference."""
+"""The commands `loch run`, `plot`, `score`, `reference` and `schema`."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from .units import about
 
 
 def run(args: argparse.Namespace) -> int:
-    """`loch run`: 0 all points ran, 1 some failed."""
+    """Runs `loch run`; returns 0 if all points ran, 1 if some failed."""
     binary = _binary()
     _check_flags(args, binary)
     launched = launch.from_flags(args.hostfile, args.interface, os.environ)
     engine = engines.from_flags(args, os.environ)
     files = _files(args.files)
     loaded = []
-    for file in files:  # every file is checked before the first one runs
+    for file in files:  # all files are checked before the first point of any file runs
         document = other_names.by_keys(located.load(file))
         overrides.check_smoke(document)
         given = overrides.apply(
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_names(placed: list[tuple[Experiment, Path]]) -> None:
-    """Two experiments of one name would write into one folder."""
+    """Refuses two experiments of the same name, which would write into the same result folder."""
     seen: dict[Path, str] = {}
     for experiment, folder in placed:
         if folder in seen:
@@ -90,7 +90,7 @@ def _print_plan(placed: list[tuple[Experiment, Path]], jobs: int) -> None:
 
 
 def plot(args: argparse.Namespace) -> int:
-    """`loch plot DIR`: redraws from stored results, the page too."""
+    """Runs `loch plot DIR`: draws the figures and report.html again from stored results."""
     root = Path(args.dir)
     found = outputs.folders(root)
     if not found:
@@ -118,7 +118,7 @@ def plot(args: argparse.Namespace) -> int:
 
 
 def _redraw(folder: Path) -> tuple[Path, list[str]]:
-    """The folder, and which of its points are damaged."""
+    """Draws one result folder again; returns the folder and messages on its damaged points."""
     results, choices, store = outputs.load(folder)
     with reading(str(folder)):
         outputs.redraw(folder, results, choices, store)
@@ -126,14 +126,14 @@ def _redraw(folder: Path) -> tuple[Path, list[str]]:
 
 
 def _tell_damaged(damaged: list[str], what: str) -> int:
-    """A stored point that cannot be read is no silent gap: its name, and exit status 1."""
+    """Prints a line for each damaged stored point; returns exit status 1 if there is any, else 0."""
     for each in damaged:
         print(f"{each}; {what}, ./loch run runs it again", file=sys.stderr)
     return 1 if damaged else 0
 
 
 def reference_command(args: argparse.Namespace) -> int:
-    """`loch reference DIR`: makes small reference results of finished runs."""
+    """Runs `loch reference DIR`: extracts small reference results from finished runs."""
     into = Path(args.out)
     for folder in reference.write(Path(args.dir), into):
         size = sum(path.stat().st_size for path in folder.iterdir())
@@ -147,7 +147,7 @@ def reference_command(args: argparse.Namespace) -> int:
 
 
 def score_command(args: argparse.Namespace) -> int:
-    """`loch score [DIR]`."""
+    """Runs `loch score [DIR]`: compares stored results with the published numbers."""
     root = Path(args.dir)
     if not root.is_dir() and args.dir != "results":
         raise BadInput(f"{args.dir}: no such folder")
@@ -163,13 +163,13 @@ def score_command(args: argparse.Namespace) -> int:
 
 
 def schema_command(args: argparse.Namespace) -> int:
-    """`loch schema`: the shape of an experiment, as editors read it."""
+    """Runs `loch schema`: prints the JSON Schema of experiment files, for editors."""
     print(document.json_schema(), end="")
     return 0
 
 
 def _check_output(flag: str, path: str | None) -> None:
-    """Refuses an output that cannot be written before the work is done."""
+    """Refuses an output that cannot be written, before any work is done."""
     wrong = why_not(path) if path else ""
     if wrong:
         raise BadInput(f"{flag} {path}: {wrong}")
@@ -190,12 +190,12 @@ def _check_flags(args: argparse.Namespace, binary: str) -> None:
 
 
 def _nodes_max(args: argparse.Namespace, launched: launch.Launch | None) -> int | None:
-    """With --fabric verbs the file was written for another fabric: its clusters become those of the hosts at hand."""
+    """With --fabric verbs, the largest number of nodes that the hosts can run; larger clusters are reduced to it."""
     return launched.slots if launched and args.fabric == "verbs" else None
 
 
 def _cores(args: argparse.Namespace, launched: launch.Launch | None) -> int | None:
-    """The number of cores of a host, assumed to equal that of this machine."""
+    """The number of cores of each host, assumed to equal that of this machine."""
     return len(os.sched_getaffinity(0)) if launched and args.fabric == "verbs" else None
 
 

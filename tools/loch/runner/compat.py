@@ -1,4 +1,5 @@
-"""Pydantic under the names of its first version, which Debian 12 has and which the second, Debian 13's, keeps as pydantic.v1."""
+"""Pydantic's version 1 interface: the package is version 1 in Debian 12; in Debian 13 it is part of version 2 as
+pydantic.v1."""
 
 from __future__ import annotations
 

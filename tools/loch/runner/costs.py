@@ -1,4 +1,4 @@
-"""Estimates how long points take from earlier runs in this folder or in the reference results."""
+"""Estimates how long points take, from earlier runs in the result folder or from the reference results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFERENCE = Path(SOURCE) / "reference"
 
 
 class Costs:
-    """Real seconds of the points of one experiment."""
+    """Estimated wall-clock seconds for the points of one experiment."""
 
     def __init__(self, experiment: Experiment, folder: Path) -> None:
         self._points: dict[str, float] = {}
@@ -29,7 +29,7 @@ class Costs:
             try:
                 stored = read_point(path)
             except BadInput:
-                continue  # what is damaged runs again, or is told by whoever needs it
+                continue  # a damaged stored point has no time to learn from
             if stored is not None:
                 self._note(stored.hash, str(stored.runner.system), stored.runner.elapsed_s)
 
@@ -40,7 +40,7 @@ class Costs:
                 self._note(str(each["point"]), str(each["system"]), each.get("elapsed_s"))
             self._tuning_s = document.get("tuning_mean_s")
         except (BadInput, KeyError, TypeError):
-            return  # a new experiment, or no reference here
+            return  # the experiment has no reference results, or they cannot be read
 
     def _note(self, name: str, system: str, seconds: Any) -> None:
         if isinstance(seconds, (int, float)):
@@ -48,7 +48,7 @@ class Costs:
             self._systems.setdefault(system, []).append(float(seconds))
 
     def of(self, point: grid.Point) -> float:
-        """Seconds of one point."""
+        """The estimated wall-clock seconds of one point."""
         known = self._points.get(point_hash(point))
         if known is not None:
             return known
@@ -59,7 +59,7 @@ class Costs:
 
 
 def guess_seconds(point: grid.Point) -> float:
-    """Real seconds of one point before any has run: set-up and run length, or the simulator's usual pace."""
+    """The estimate in wall-clock seconds if no run is known: set-up and run length, or the simulator's usual speed."""
     span = sum(int(point.params.get(key, 0)) for key in ("warmup", "duration")) / 1e9
     if point.is_measured:
         return 1.0 + span
@@ -69,12 +69,12 @@ def guess_seconds(point: grid.Point) -> float:
 
 
 def slots(jobs: int) -> int:
-    """How many of `jobs` points really run side by side on this machine."""
+    """The number of `jobs` points that can run at the same time on this machine: at most its number of CPUs."""
     return min(jobs, os.cpu_count() or 1)
 
 
 def of_points(points: list[grid.Point], costs: Costs, side_by_side: int) -> float:
-    """The total time of points, of which `side_by_side` simulated ones run at once and measured ones alone."""
+    """The total seconds of points: `side_by_side` simulated points run at the same time, measured points one by one."""
     simulated = sum(costs.of(point) for point in points if not point.is_measured)
     alone = sum(costs.of(point) for point in points if point.is_measured)
     return alone + simulated / side_by_side

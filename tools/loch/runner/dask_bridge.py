@@ -1,9 +1,10 @@
-"""The one process of a run that is a Dask client; dask_engine.py starts it and talks to it through its streams.
+"""The only process of a run that is a Dask client; dask_engine.py starts it and talks to it over stdin and stdout.
 
-`dask_bridge.py ADDRESS` connects to a scheduler, `dask_bridge.py --processes N` starts one here with N workers. It answers
-with lines of JSON: first {"workers": N, "threads": M} or {"error": "…"}. Then it reads lines: `see PATH…` is answered with
-{"blind": [workers that lack one of them]}, `run NUMBER ARGV-AS-JSON` later with {"over": NUMBER, "why": "…"}. At the end
-of its input it cancels what still runs and ends. Dask is kept out of the runner since the runner forks, and Dask has threads.
+`dask_bridge.py ADDRESS` connects to a scheduler; `dask_bridge.py --processes N` starts a scheduler with N workers on
+this machine. The first line of output is {"workers": N, "threads": M} or {"error": "…"}. The input line `see PATH…` is
+answered by {"blind": [workers that cannot read one of the paths]}; `run NUMBER ARGV-AS-JSON` is answered, once that
+task has ended, by {"over": NUMBER, "why": "…"}. At the end of input the bridge cancels running tasks and ends. Dask is
+kept out of the runner because the runner forks, and Dask has threads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import uuid
 from typing import Any
 
 OWN = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [folder for folder in sys.path if folder != OWN]  # our modules are no top-level names for Dask
+# modules of this folder must not hide Dask's modules of the same name
+sys.path[:] = [folder for folder in sys.path if folder != OWN]
 
 CONNECT_S = 15
 ANSWER_S = 30
@@ -27,19 +29,19 @@ TICK_S = 0.5
 
 
 def say(**what: Any) -> None:
-    """One line to the runner."""
+    """Prints one JSON line for the runner."""
     print(json.dumps(what), flush=True)
 
 
 def connect(argv: list[str]) -> Any:
-    """The client, of a cluster of our own or of somebody else's."""
+    """Connects a Dask client: to the scheduler at an address, or to a new cluster on this machine (--processes N)."""
     from distributed import Client, LocalCluster
     from distributed.security import Security
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if argv[0] != "--processes":
         return Client(argv[1], timeout=CONNECT_S, set_as_default=False)
-    # Access to a Dask scheduler means running commands as its user, so each run has its own TLS certificates.
+    # Whoever reaches a Dask scheduler can run commands as its user, so each new cluster has its own TLS certificates.
     security = Security.temporary()
     cluster = LocalCluster(
         n_workers=int(argv[1]),
@@ -56,7 +58,7 @@ def connect(argv: list[str]) -> Any:
 
 
 class Bridge:
-    """Futures of the points that run."""
+    """The Dask futures of the running points, by number."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -65,7 +67,7 @@ class Bridge:
         self._run = uuid.uuid4().hex
 
     def serve(self) -> None:
-        """Until the input ends or the scheduler is gone."""
+        """Handles requests until the input ends or the connection to the scheduler is lost."""
         threading.Thread(target=self._read, daemon=True).start()
         while True:
             try:
@@ -98,7 +100,7 @@ class Bridge:
             say(blind=sorted(str(worker) for worker, answer in seen.items() if answer is not True))
             return
         number, _, argv = rest.partition(" ")
-        # A function of the standard library: a worker need not be able to import anything of ours.
+        # The task is a function of the standard library, so that Dask's workers need not import Loch's modules.
         future = self._client.submit(
             subprocess.run,
             json.loads(argv),
@@ -132,13 +134,13 @@ def _sees(paths: list[str]) -> bool:
 
 
 def main(argv: list[str]) -> int:
-    output = os.dup(1)  # keeps output of libraries out of the JSON lines
+    output = os.dup(1)  # output of libraries goes to standard error, so that standard output has JSON lines only
     os.dup2(2, 1)
     sys.stdout = os.fdopen(output, "w", encoding="utf-8")
     try:
         client = connect(argv)
         workers = client.scheduler_info()["workers"]
-    except Exception as error:  # whatever Dask raises is one line for people
+    except Exception as error:  # any exception of Dask becomes one line of JSON
         say(error=" ".join(f"{type(error).__name__}: {error}".split()))
         return 1
     say(workers=len(workers), threads=sum(worker["nthreads"] for worker in workers.values()))
@@ -156,5 +158,5 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":  # workers of a cluster of our own import this file, too
+if __name__ == "__main__":  # the workers of a new local cluster import this file as well
     sys.exit(main(sys.argv[1:]))

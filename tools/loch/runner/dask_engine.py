@@ -1,4 +1,4 @@
-"""Points as tasks of a Dask cluster, one that is there or one of processes of this machine (dask_bridge.py talks to it)."""
+"""Runs points as tasks of a Dask cluster, an existing one or one of processes on this machine; uses dask_bridge.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .engine import TASK, Engine, EngineLost, warn
 from .errors import BadInput
 
 BRIDGE = Path(__file__).resolve().parent / "dask_bridge.py"
-START_S = 90.0  # until the bridge has a cluster
+START_S = 90.0  # seconds until the bridge must have connected to a cluster
 ANSWER_S = 45.0
 END_S = 15.0
 READ_BYTES = 1 << 16
@@ -31,7 +31,7 @@ ADDRESS = re.compile(r"([a-z][a-z0-9]*://)?[A-Za-z0-9\[][A-Za-z0-9.\[\]:_-]*:\d{
 
 @dataclass(frozen=True)
 class _Bridge:
-    """The child process dask_bridge.py: its requests, its answers and its error output."""
+    """The child process dask_bridge.py: pipes for requests and answers, and the file of its error output."""
 
     process: subprocess.Popen[bytes]
     asked: IO[bytes]
@@ -40,7 +40,8 @@ class _Bridge:
 
 
 class Dask(Engine):
-    """`address` is a scheduler's; without one `jobs` processes are started here."""
+    """Runs points on Dask. `address`: of an existing scheduler; without it, `jobs` worker processes start on this
+    machine."""
 
     name = "dask"
 
@@ -74,7 +75,7 @@ class Dask(Engine):
         self._check_seen([binary, str(TASK), sys.executable])
 
     def _check_seen(self, paths: list[str]) -> None:
-        """Refuses workers that do not have these files."""
+        """Refuses a cluster with workers that cannot read these files."""
         self._tell("see", paths)
         answer = self._answer(ANSWER_S)
         blind = answer.get("blind", [answer.get("error")])
@@ -124,7 +125,7 @@ class Dask(Engine):
     def _cancel(self) -> None:
         self._end()
 
-    # ---- Talking to the bridge ----
+    # ---- Requests to the bridge and its answers ----
     def _tell(self, verb: str, what: list[str]) -> None:
         try:
             self._there.asked.write(f"{verb} {json.dumps(what)}\n".encode())
@@ -133,7 +134,7 @@ class Dask(Engine):
             raise EngineLost(f"--on dask: {self._last_words()}; finished points are kept") from None
 
     def _lines(self) -> list[dict]:
-        """The answers of the bridge that have arrived."""
+        """The bridge's answers that have arrived since the last call."""
         try:
             while data := os.read(self._there.answers.fileno(), READ_BYTES):
                 self._received += data
@@ -159,7 +160,7 @@ class Dask(Engine):
         return "its client ended" + "".join(f": {line}" for line in said)
 
     def _end(self) -> None:
-        """Tells it to cancel and to end; it closes a cluster of our own."""
+        """Ends the bridge, which cancels its tasks and closes a cluster that it has started."""
         bridge = self._bridge
         if bridge is None:
             return

@@ -1,5 +1,5 @@
-"""The shape of an experiment's document: which keys there are, and what kind of value each has. What of it fits together,
-schema.py decides. `./loch schema` prints it as the JSON Schema that editors read."""
+"""The structure of an experiment file: its keys, and the kind of value of each. schema.py checks whether the values are
+consistent. `./loch schema` prints the structure as JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NOT_WORKLOAD = ("protocol", "fabric", "hardware", *CLUSTER, "workload_file", *R
 
 
 class Closed(BaseModel):
-    """A mapping whose keys are known, each named with the nearest one if it is not."""
+    """A mapping with a fixed set of keys; the error for an unknown key suggests the most similar known one."""
 
-    belongs_elsewhere: ClassVar[dict[str, str]] = {}  # keys that are asked for here, and what to say of them
+    belongs_elsewhere: ClassVar[dict[str, str]] = {}  # keys that belong elsewhere, each with the text of the error
 
     class Config:
         extra = Extra.forbid
@@ -43,7 +43,7 @@ class Closed(BaseModel):
 
 
 class Watts(Closed):
-    """measure.power, whose sources want a password."""
+    """The mapping `measure.power`: how power is read; a password in it is refused."""
 
     belongs_elsewhere: ClassVar[dict[str, str]] = {
         "password": "a password does not belong in a file: set IPMI_PASSWORD in the environment"
@@ -51,8 +51,10 @@ class Watts(Closed):
 
 
 class Open(BaseModel):
-    """The same, with options of protocols (nessie.filter-bits) besides. None of those names a program: a file that
-    somebody sends must not be able to start what it likes."""
+    """A mapping with a fixed set of keys and, in addition, options of protocols (nessie.filter-bits).
+
+    Options that name a program are refused, since a file from somebody else must not start programs.
+    """
 
     class Config:
         extra = Extra.allow
@@ -82,7 +84,7 @@ class Open(BaseModel):
 
 
 def _nothing(model: type[BaseModel], key: str) -> list[tuple[tuple[Any, ...], str]]:
-    """A key without a value: pydantic takes it for one that is left out."""
+    """The problems with a key that has no value, which pydantic would treat as an absent key."""
     kind = model.__fields__[key].type_
     if issubclass(kind, kinds.Kind):
         return _below(key, kind, None)
@@ -100,7 +102,7 @@ def _below(key: str, kind: type[kinds.Kind], value: Any) -> list[tuple[tuple[Any
 
 
 def _options(names: tuple[str, ...], fixed: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Fields of bench options: those of `fixed` are the same at every place."""
+    """Model fields for options of loch bench; options other than `fixed` may have different values by axis value."""
     return {name: (Optional[kinds.of_option(name, by_place=name not in fixed)], None) for name in names}
 
 
@@ -298,7 +300,7 @@ def keys(model: Any) -> tuple[str, ...]:
 
 
 def check(item: Item) -> None:
-    """Refuses a document of another shape: its first problem, with file, line and key."""
+    """Refuses a document of another structure; the error names file, line and key of its first problem."""
     try:
         Experiment.parse_obj(item.plain())
     except ValidationError as error:
@@ -307,7 +309,7 @@ def check(item: Item) -> None:
 
 
 def _located(item: Item, problem: Any) -> tuple[int, BadInput]:
-    """The line of a problem, and the error that names it."""
+    """The line of a problem that pydantic found, and the error that names file, line and key."""
     at: Item = item
     key: str | None = None
     for part in problem["loc"]:
@@ -340,7 +342,7 @@ def _said(problem: Any, child: Item | None) -> str:
 
 
 def json_schema() -> str:
-    """The JSON Schema of an experiment, for editors."""
+    """The JSON Schema of an experiment file, for editors."""
     schema = Experiment.schema(ref_template="#/definitions/{model}")
     head = {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -353,7 +355,7 @@ def json_schema() -> str:
 
 
 def _with_aliases(node: Any) -> Any:
-    """The same schema, whose objects take an option's other names too."""
+    """The JSON Schema with the aliases of options added as further keys."""
     if isinstance(node, dict):
         out = {key: _with_aliases(each) for key, each in node.items()}
         known = out.get("properties")
@@ -364,7 +366,7 @@ def _with_aliases(node: Any) -> Any:
 
 
 def _plain(node: Any) -> Any:
-    """Without titles that repeat a key's name and descriptions of the models."""
+    """The JSON Schema without titles that repeat a key's name, and without the descriptions of pydantic models."""
     if isinstance(node, dict):
         kept = {key: each for key, each in node.items() if key != "title" or not isinstance(each, str)}
         return {key: _plain(each) for key, each in kept.items() if key != "description" or not isinstance(each, str)}

@@ -1,5 +1,7 @@
-"""The data of a figure, the only module of the runner that `plots` imports: series of points with the values of their repeats and
-the reasons of failures, published numbers, title and caption."""
+"""The data of a figure: series of points with values, failures and published numbers, title and caption.
+
+This is the only module of the runner that the package `plots` imports.
+"""
 
 from __future__ import annotations
 
@@ -33,45 +35,46 @@ __all__ = [
     "show",
 ]
 
-Place = tuple[tuple[str, Any], ...]  # axis values: all of a point, or those that a panel is fixed at
+Place = tuple[tuple[str, Any], ...]  # (axis, value) pairs: of a point all axes, of a panel those that it fixes
 _PERCENTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distribution of a field in one repeat. `shares` is empty where its result has none."""
+    """The distribution of a result field in one repeat; `shares` is empty if the result has none."""
 
-    shares: list[tuple[float, float]]  # (value, share at or below it), rising
-    samples: float  # behind it
-    is_whole: bool  # as opposed to a few percentiles
+    shares: list[tuple[float, float]]  # (value, share of samples at or below it), ascending
+    samples: float  # number of samples of the distribution; the weight when repeats are merged
+    is_whole: bool  # whether all values are known, as opposed to a few percentiles
 
 
 @dataclass(frozen=True)
 class Run:
-    """One repeat over time."""
+    """One repeat of a run as a time series, with the events during the run."""
 
     duration_s: float
     bins: list[Bin]
     events: list[Event]
-    probed_keys: float  # 0: no prober
+    probed_keys: float  # number of keys that the prober writes; 0: no prober
 
 
 @dataclass(frozen=True)
 class Point:
-    """One system at one combination of axis values, over its repeats."""
+    """The results of one system at one combination of axis values, over all repeats."""
 
     at: dict[str, Any]
-    values: dict[str, list[float]]  # of each field of the figure, those of the repeats that have it
-    failures: list[str]  # why repeats have nothing to show, one reason each
-    distributions: dict[str, list[Distribution]] = field(default_factory=dict)  # cdf: one each repeat with a result
-    runs: list[Run] = field(default_factory=list)  # timeline: one each repeat with a time series
+    values: dict[str, list[float]]  # by result field of the figure, the values of the repeats that have the field
+    failures: list[str]  # for each repeat without a result, the reason
+    # for cdf figures: by field, one distribution for each repeat with a result
+    distributions: dict[str, list[Distribution]] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)  # for timeline figures: one run for each repeat with a time series
 
     @property
     def place(self) -> Place:
         return tuple(self.at.items())
 
     def median(self, name: str) -> float | None:
-        """Over the repeats that have the field; None where none has."""
+        """The median over the repeats that have the field; None if no repeat has it."""
         found = self.values.get(name)
         return statistics.median(found) if found else None
 
@@ -83,54 +86,55 @@ class Series:
     name: str
     label: str
     protocol: str
-    is_measured: bool  # real time on a real machine; never in a panel with what is simulated
+    is_measured: bool  # whether its time is real rather than simulated; a panel has only one of the two kinds
     is_drawn: bool
-    hardened_of: str  # the series whose hardened variant it is
+    hardened_of: str  # name of the series of which this one is the hardened variant
     points: list[Point]
-    origins: dict[Place, str]  # where its values come from: of all its points (()), and at the place of each panel
+    # the text on where its values come from: for all points under (), and for the axis values of each panel
+    origins: dict[Place, str]
 
     def point(self, at: dict[str, Any]) -> Point | None:
-        """The point at a combination of axis values; None where the system does not run."""
+        """The point at a combination of axis values; None if the system does not run there."""
         return next((each for each in self.points if each.at == at), None)
 
 
 @dataclass(frozen=True)
 class Published:
-    """One published number that has a place among the series."""
+    """One published number that belongs to a point of a series."""
 
     series: str
     field: str
     place: Place
-    value: float | None  # None: withheld
-    error: float | None  # obtained / published - 1, where both are there
-    over: str = ""  # it is the ratio of the series over this one
+    value: float | None  # the published value; None if the paper withholds it
+    error: float | None  # obtained / published - 1, if both values exist
+    over: str = ""  # name of the base series, if the number is a ratio of two series
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure."""
+    """All data of one figure."""
 
     figure: Figure
     title: str
-    caption: str  # what its marks mean, with n
+    caption: str  # the caption: meaning of the marks, and number of repeats
     axes: dict[str, list[Any]]
-    zips: list[list[str]]  # axes that advance together
+    zips: list[list[str]]  # groups of axes that advance together
     series: list[Series]
-    published: list[Published]  # none where the figure is not to show them
-    called: str  # what the numbers beside ours are, such as "published"
+    published: list[Published]  # published numbers to draw; empty if the figure does not show them
+    called: str  # word for the numbers of comparison, such as "published"
 
     def named(self, name: str) -> Series:
-        """The series of that name, which the experiment has."""
+        """The series of the given name, which must exist."""
         return next(each for each in self.series if each.name == name)
 
 
 def is_size(axis: str) -> bool:
-    """Whether an axis counts bytes."""
+    """Whether the values of an axis are sizes in bytes."""
     return axis in BENCH and BENCH[axis].kind == "size"
 
 
 def of(results: Results) -> Drawing:
-    """The data of an experiment's figure."""
+    """Collects the data of an experiment's figure from its results."""
     experiment = results.experiment
     figure = experiment.figure
     return Drawing(
@@ -175,7 +179,7 @@ def _point(results: Results, system: System, axes: dict[str, Any]) -> Point:
 
 
 def _failure(row: Row, needs_timeline: bool) -> str:
-    """The reason why a repeat has nothing to show; empty where it has a result."""
+    """The reason why a repeat cannot be drawn; empty if it can."""
     if row.failure is not None:
         return row.failure.reason
     if not row.ok:
@@ -190,8 +194,8 @@ def _run(result: Result, bins: list[Bin]) -> Run:
 
 
 def distribution(result: Result, name: str) -> Distribution:
-    """The distribution of a field: a list of [value, share] (verbs.per_get.cdf.read), or a latency (latency_us.get) with its
-    histogram of [upper bound, count], or else its percentiles."""
+    """The distribution of a result field: a stored list of [value, share] (verbs.per_get.cdf.read), or a latency
+    (latency_us.get) with its histogram of [upper bound, count], or else a latency's percentiles."""
     node = result.node(name)
     if isinstance(node, list):
         return Distribution(_pairs(node), _samples(result, name), True)
@@ -212,13 +216,13 @@ def distribution(result: Result, name: str) -> Distribution:
 
 
 def _pairs(node: list[Any]) -> list[tuple[float, float]]:
-    """A list of pairs of numbers; of anything else nothing, since any field may be asked for."""
+    """`node` as pairs of numbers; empty if it is something else, since a figure may name any field."""
     is_one = all(isinstance(each, list) and len(each) == 2 and all(map(is_number, each)) for each in node)
     return [(float(value), float(share)) for value, share in node] if is_one else []
 
 
 def _samples(result: Result, name: str) -> float:
-    """The number of operations behind a distribution of verbs.per_KIND: its weight when repeats are merged."""
+    """The number of operations behind a distribution of verbs.per_KIND; the weight when repeats are merged."""
     kind = next((part[4:] for part in name.split(".") if part.startswith("per_")), "total")
     return float(result.known.operations.get(kind) or 1)
 

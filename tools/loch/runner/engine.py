@@ -1,9 +1,9 @@
-"""Simulated points on other machines: what every engine (slurm.py, dask_engine.py) does alike.
+"""Simulated points on other machines: the common part of the engines for Slurm (slurm.py) and Dask (dask_engine.py).
 
-The runner and the nodes share a file system. The engine has a folder there, beside the stored points; for each point it
-writes what is to be run, task.py runs it on a node and writes how it went, and the runner alone stores that, as it does
-with points that ran here. A point whose node or task died before it ended is tried again, and fails after TRIES_MAX
-tries. A lease, a file that the runner renews, ends whatever still runs when the runner is gone.
+The runner and the nodes share a file system. The engine has a folder beside the stored points. For each point it writes
+a task file there; task.py runs the point on a node and writes how the point ended; the runner stores the result, as it
+does with points that ran on its own machine. A point whose node or task died is tried again, and fails after TRIES_MAX
+tries. The runner renews a lease file; when the runner is gone, the lease expires and the tasks on the nodes end.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from .stored_json import read_json
 from .task import LEASE
 
 TASK = Path(__file__).resolve().parent / "task.py"
-FILES = ("task.json", "began", "result", "output", "ended.json")  # the files of one point in the engine's folder
+# names of the files of one point in the engine's folder, after the point's number
+FILES = ("task.json", "began", "result", "output", "ended.json")
 TRIES_MAX = 3
-LOOK_S = 0.1  # between two looks for points that have ended
+LOOK_S = 0.1  # seconds between two checks for ended points
 LEASE_RENEW_S = 10.0
 REMOVE_S = 5.0
-# After the engine has said that a task is over, its files may be late on a network file system.
+# Seconds that the files of an ended task may take to become visible on a network file system.
 VISIBLE_S = 10.0
-# Of the runner's environment, what a point may see; the rest is the node's own.
+# The runner's environment variables that a point gets; all others are those of the node.
 ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "HOME", "LANG", "LC_ALL", "GLIBC_TUNABLES")
 
 
 class EngineLost(CommandError):
-    """The engine itself is gone while points wait for it: the run ends, what has ended is stored."""
+    """The scheduler is unreachable while points wait for it: the run ends, and ended points stay stored."""
 
     status = 1
 
 
 @dataclass
 class Ending:
-    """How a point ended on a node. `lost`: why it never did."""
+    """How a point ended on a node. `lost`: the reason if the point did not end there."""
 
     elapsed_s: float = 0.0
     exit_status: int | None = None
@@ -61,80 +62,87 @@ class Ending:
 @dataclass
 class _Task:
     order: dict
-    keep: Callable[[Ending], Any]  # stores how it ended; what it returns goes to `ended`
+    keep: Callable[[Ending], Any]  # stores how the point ended; its return value is passed to `ended`
     ended: Callable[[Any], None]
-    tries: int = 0  # that died
+    tries: int = 0  # number of tries in which the node or the task died
 
 
 def order(argv: list[str], timeout_s: float, environment: dict[str, str]) -> dict:
-    """What task.py is to run."""
+    """The description of a point for task.py: command, folder, environment, time limit in seconds."""
     passed = {key: value for key, value in environment.items() if key in ENVIRONMENT or key.startswith("LOCH_")}
     return {"argv": argv, "cwd": os.getcwd(), "environment": passed, "timeout_s": timeout_s}
 
 
 class Engine:
-    """Runs points elsewhere. A subclass gives them to its scheduler and says which of its tasks are over."""
+    """Runs points on other machines. A subclass submits points to its scheduler and reports tasks that have ended."""
 
     name = ""
-    width = 1  # points side by side, for the estimate of the time
+    width = 1  # number of points that run at the same time, for estimates of the run's time
 
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._tasks: dict[int, _Task] = {}
         self._waiting: deque[int] = deque()
-        self._over: dict[int, tuple[float, tuple[int, ...], str]] = {}  # by task: since when, which points it had, why
+        # ended tasks: time at which the end was seen, numbers of the task's points, reason
+        self._over: dict[int, tuple[float, tuple[int, ...], str]] = {}
         self._numbers, self._over_numbers, self._renewals = itertools.count(), itertools.count(), itertools.count()
         self._looked = self._renewed = -1e9
 
-    # ---- What a subclass does ----
+    # ---- Implemented by a subclass ----
     def check(self, binary: str) -> None:
-        """Refuses, before anything is run or written, an engine that is not there or a cluster that cannot run `binary`."""
+        """Refuses, before anything runs or is written, a missing scheduler or a cluster that cannot run `binary`."""
         raise NotImplementedError
 
     def _opened(self) -> None:
-        """The folder is there."""
+        """Called once the engine's folder has been created."""
 
     def _submit(self, waiting: deque[int]) -> None:
-        """Takes points from the left of `waiting` and gives them to the scheduler, as many as it may have."""
+        """Submits points from the left end of `waiting`, as many as the scheduler may have at once."""
         raise NotImplementedError
 
     def _watch(self) -> None:
-        """Calls _task_is_over for each task that the scheduler has no more. Called many times a second."""
+        """Calls _task_is_over for each task that the scheduler no longer has. Called many times a second."""
         raise NotImplementedError
 
     def _cancel(self) -> None:
-        """Ends all that it was given."""
+        """Cancels all submitted tasks."""
         raise NotImplementedError
 
     @property
     def folder(self) -> Path:
-        """The engine's own, between open() and stop()."""
+        """The engine's folder, which exists between open() and stop()."""
         if self._folder is None:
             raise RuntimeError("the engine is not open")
         return self._folder
 
-    # ---- What the pool calls ----
+    # ---- Called by the pool ----
     @property
     def running(self) -> int:
-        """Points that have not ended."""
+        """The number of points that have been added and have not ended."""
         return len(self._tasks)
 
     def open(self, folder: Path) -> None:
-        """Makes the engine's own folder in one that the caller has locked, and that is cleared of *.tmp when it is opened."""
+        """Creates the engine's folder inside `folder`, which the caller has locked.
+
+        Its name ends in .tmp, so that opening the store of points again removes a leftover.
+        """
         self._folder = folder.resolve() / f".engine.{os.getpid()}.tmp"
         self.folder.mkdir()
         self._renew(time.monotonic())
         self._opened()
 
     def add(self, what: dict, keep: Callable[[Ending], Any], ended: Callable[[Any], None]) -> None:
-        """Runs an order(). `keep` stores how it ended, also when everything stops; `ended` hears of it otherwise."""
+        """Adds a point, described by order(). When it has ended, `keep` stores the result, then `ended` is called.
+
+        If the engine is stopped, only `keep` is called.
+        """
         number = next(self._numbers)
         self._tasks[number] = _Task(what, keep, ended)
         (self.folder / f"{number}.task.json").write_text(json.dumps(what), encoding="utf-8")
         self._waiting.append(number)
 
     def look(self) -> None:
-        """Takes note of points that ended, and gives the waiting ones to the scheduler; called many times a second."""
+        """Stores points that have ended and submits waiting ones; called many times a second."""
         now = time.monotonic()
         if not self._tasks or now - self._looked < LOOK_S:
             return
@@ -149,7 +157,8 @@ class Engine:
             self._submit(self._waiting)
 
     def stop(self) -> None:
-        """Stores what has ended, cancels the rest and removes the folder. Once stopped, does nothing."""
+        """Stores points that have ended, cancels the others and removes the engine's folder. A second call has no
+        effect."""
         try:
             if self._folder is not None and self._folder.is_dir():
                 self._collect()
@@ -161,7 +170,8 @@ class Engine:
             self._waiting.clear()
 
     def _remove_folder(self) -> None:
-        """Removes the engine's folder once no task writes into it. Opening the stored points again removes leftovers."""
+        """Removes the engine's folder; tasks that still write into it are waited for. Opening the store removes
+        leftovers."""
         until = time.monotonic() + REMOVE_S
         while self._folder is not None and self._folder.exists() and time.monotonic() < until:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -169,13 +179,13 @@ class Engine:
                 time.sleep(LOOK_S)
         self._folder = None
 
-    # ---- Of what ended ----
+    # ---- Points that have ended ----
     def _renew(self, now: float) -> None:
         self._renewed = now
         write_atomically(self.folder / LEASE, f"{next(self._renewals)}\n")
 
     def _collect(self) -> list[tuple[_Task, Any]]:
-        """Stores every point that has ended; with what storing it returned."""
+        """Stores every point that has ended; returns each task with the return value of its `keep`."""
         found = []
         for entry in os.scandir(self.folder):
             number, _, rest = entry.name.partition(".")
@@ -194,7 +204,7 @@ class Engine:
         return task, kept
 
     def _read(self, number: int) -> Ending:
-        """What task.py left of a point; a file that is not as it writes it is a lost point."""
+        """Reads how a point ended from the file that task.py wrote; a malformed file means that the point is lost."""
         path = self.folder / f"{number}.ended.json"
         try:
             document = read_json(path)
@@ -211,9 +221,10 @@ class Engine:
             return Ending(lost=f"{path.name} is not as task.py writes it")
         return Ending(**record, result=self.folder / f"{number}.result", output=self.folder / f"{number}.output")
 
-    # ---- Of what died ----
+    # ---- Points whose node or task died ----
     def _task_is_over(self, numbers: tuple[int, ...], why: str) -> None:
-        """The scheduler has no longer the task that had these points. Those that have not ended by now are lost."""
+        """Notes that the scheduler's task for these points is gone. Points without an end file after VISIBLE_S are
+        lost."""
         left = tuple(number for number in numbers if number in self._tasks)
         if left:
             self._over[next(self._over_numbers)] = (time.monotonic(), left, why)
@@ -228,7 +239,7 @@ class Engine:
                 self._lose(left, why)
 
     def _lose(self, numbers: list[int], why: str) -> None:
-        """Tries them again. The point that was running counts it as one of its tries; those behind it do not."""
+        """Submits lost points again. Only the point that was running counts this as one of its tries."""
         began = [number for number in numbers if (self.folder / f"{number}.began").exists()]
         for number in numbers:
             task = self._tasks[number]

@@ -1,4 +1,4 @@
-"""Which engine `loch run --on` asks for, and its flags."""
+"""Chooses the engine of `loch run --on`, and defines its flags."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from .slurm import Slurm
 
 ENGINES = ("local", "slurm", "dask")
 TASKS_AT_ONCE = 64
-SCHEDULER_VARIABLE = "DASK_SCHEDULER_ADDRESS"  # as Dask's own tools have it
+# environment variable with the scheduler's address, as Dask's own tools use it
+SCHEDULER_VARIABLE = "DASK_SCHEDULER_ADDRESS"
 OPTIONS_FLAG = "--slurm-options"
 _OWNERS = {"slurm_options": "slurm", "slurm_points": "slurm", "slurm_tasks": "slurm", "dask_scheduler": "dask"}
 
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
-    """The flags of `loch run` about where simulated points run."""
+    """Adds the flags of `loch run` that say where simulated points run."""
     run.add_argument(
         "--on",
         default="local",
@@ -51,7 +52,8 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
 
 
 def joined(argv: list[str]) -> list[str]:
-    """`--slurm-options TEXT` as one word: argparse takes a TEXT that begins with dashes for another flag."""
+    """Joins `--slurm-options TEXT` to one word, since argparse would take a TEXT that begins with dashes for another
+    flag."""
     if OPTIONS_FLAG not in argv[:-1]:
         return argv
     at = argv.index(OPTIONS_FLAG)
@@ -59,7 +61,7 @@ def joined(argv: list[str]) -> list[str]:
 
 
 def from_flags(args: argparse.Namespace, environment: Mapping[str, str]) -> Engine | None:
-    """The engine, not yet asked whether it is there; None where points run in the pool of this machine."""
+    """The engine that the flags choose, before it is checked; None if simulated points run on this machine."""
     if args.on not in ENGINES:
         raise BadInput(f"--on {args.on}: expected local, slurm or dask{did_you_mean(args.on, ENGINES)}")
     for key, owner in _OWNERS.items():

@@ -1,4 +1,4 @@
-"""The one error that people cause, and the suggestion that goes with it."""
+"""The error for bad input, and suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Iterable, Iterator
 
 from loch.ending import CommandError, reason
 
-NAME_MAX = 60  # letters of a name that is compared with the valid ones
+NAME_MAX = 60  # letters of the longest name that gets a suggestion
 
 
 class BadInput(CommandError):
-    """Bad input from outside: a flag, a key, a file. The message is one line; the exit status is 2."""
+    """Bad input: a flag, a key or a file. The message is one line; the exit status is 2."""
 
 
 @contextmanager
 def reading(place: str) -> Iterator[None]:
-    """Whatever goes wrong inside is bad input of `place`, a file or a line of one: the one way from an exception of a
-    parser or of the system to a line that people can use."""
+    """Turns any exception of a parser or of the system into BadInput that names `place`, a file or a line of a file."""
     try:
         yield
     except CommandError:
@@ -48,7 +47,7 @@ def edit_distance(a: str, b: str) -> int:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate closest to `name`, or None when nothing is near."""
+    """The candidate closest to `name`, or None if none is similar."""
     if len(name) > NAME_MAX:
         return None
     best, best_distance = None, len(name) // 2 + 2
@@ -60,6 +59,6 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """ "; did you mean X?", or nothing."""
+    """The text "; did you mean X?" for the closest candidate; empty if none is similar."""
     near = nearest(name, candidates)
     return f"; did you mean {near}?" if near else ""

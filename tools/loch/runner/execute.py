@@ -1,4 +1,4 @@
-"""Runs points of one experiment: each in its own process group with a hard time-out. Whose turn it is, pool.py says."""
+"""Runs the points of one experiment, each in its own process group and with a time limit. pool.py decides the order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .stored_json import read_json
 SIMULATED_TIMEOUT_S = 1800.0
 MEASURED_SLACK_S = 180.0
 MPIRUN_GRACE_S = 5.0
-# After the loss of a host mpirun waits for it for ever; the result is there by then.
+# Seconds to wait for a launcher after the result is complete: mpirun waits forever after the loss of a host.
 RESULT_GRACE_S = 5.0
 TAIL_BYTES = 2000
 OTHERS_LIMIT = 0.05
@@ -37,14 +37,14 @@ SOURCE = Path(places.SOURCE)
 
 @dataclass
 class Outcome:
-    """How one point ended."""
+    """How one point ended: its result or its failure."""
 
     point: Point
     hash: str
     elapsed_s: float
     failure: Failure | None = None
     result: Result | None = None
-    others: float | None = None  # share of the CPU that others used (measured points)
+    others: float | None = None  # for a measured point: the share of CPU time that other processes used
 
 
 @dataclass
@@ -60,12 +60,12 @@ class _Running:
     meter: provenance.OthersMeter
     timed_out: bool = False
     cpu_s: float = 0.0
-    result_seen: float | None = None  # when the result of several processes was first there
+    result_seen: float | None = None  # time at which the result file of a point with several processes was first seen
     outlived_result: bool = False  # the result was complete, but the launcher did not exit and was killed
 
 
 class Executor:
-    """Starts points and stores how each ended. Stopping it kills what still runs; what has ended stays stored."""
+    """Starts points and stores how each ended. Stopping it kills the running points; ended points stay stored."""
 
     def __init__(self, experiment: Experiment, store: Store, launch: Launch | None) -> None:
         self.experiment, self.store, self.launch = experiment, store, launch
@@ -79,15 +79,16 @@ class Executor:
 
     @property
     def is_measuring(self) -> bool:
-        """Whether one of them is measured, and wants the machine for itself."""
+        """Whether a measured point is running, next to which no other point may run."""
         return any(each.point.is_measured for each in self._running)
 
     def start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
-        """Starts a point; `ended` hears how it went, at once if it cannot be started."""
+        """Starts a point. If it cannot be started, `ended` is called at once with the failure."""
         self._start(point, ended)
 
     def hand_over(self, point: Point, engine: Engine, ended: Callable[[Outcome], None]) -> None:
-        """Has an engine run a simulated point; how it went is stored here and judged as if it had run here."""
+        """Has an engine run a simulated point on another machine; its end is judged and stored as if it had run
+        here."""
         argv = self.command(point)
         environment = {"LOCH_HOME": str(SOURCE), **os.environ}
         engine.add(
@@ -95,12 +96,12 @@ class Executor:
         )
 
     def look(self, ended: Callable[[Outcome], None]) -> None:
-        """Takes note of points that are over; to be called many times a second."""
+        """Stores the points that have ended, and calls `ended` for each; called many times a second."""
         for each in list(self._running):
             self._look_at(each, ended)
 
     def stop(self) -> None:
-        """Kills the process groups that still run and removes what they had begun to write."""
+        """Kills the process groups that still run, and removes their unfinished files."""
         for each in self._running:
             _end(each)
         for each in self._running:
@@ -171,7 +172,7 @@ class Executor:
                 each.timed_out = True
                 _end(each)
             return
-        kill_group(each.process.pid)  # whatever it left behind in its group
+        kill_group(each.process.pid)  # ends processes of the point's group that are still running
         self._running.remove(each)
         elapsed = now - each.began
         others = each.meter.share(now, each.cpu_s) if each.point.is_measured else None
@@ -182,7 +183,7 @@ class Executor:
         ended(self._store(each.point, each.argv, elapsed, found, each.process.returncode, tail, others, self.host))
 
     def _keep_ending(self, point: Point, argv: list[str], ending: Ending) -> Outcome:
-        """Stores how a point ended on another machine."""
+        """Judges and stores how a point ended on another machine."""
         found: Result | str | None = ending.lost or ending.cannot_start or None
         if found is None:
             found = self._bad_end(point, ending.exit_status, ending.timed_out)
@@ -194,13 +195,13 @@ class Executor:
         )
 
     def _judge(self, each: _Running) -> Result | str:
-        """The result of a point, or why it failed."""
+        """The result of a point, or the reason why it failed."""
         code = 0 if each.outlived_result else each.process.returncode
         reason = self._bad_end(each.point, code, each.timed_out)
         return reason if reason is not None else _result_of(each.result, each.argv)
 
     def _bad_end(self, point: Point, code: int | None, timed_out: bool) -> str | None:
-        """Why a process that ended so leaves no result, or None."""
+        """The reason if a process ended in a way that leaves no result, else None."""
         if timed_out:
             return f"timed out after {self._timeout(point):g} s"
         if code is None or code == 0:
@@ -246,7 +247,7 @@ class Executor:
 
 
 def _result_of(path: Path, argv: list[str]) -> Result | str:
-    """The result in a file, or why it is none."""
+    """The result in a file, or the reason why the file holds no result."""
     try:
         document = read_json(path)
     except BadInput as error:
@@ -261,7 +262,7 @@ def _result_of(path: Path, argv: list[str]) -> Result | str:
 
 
 def _unplanned(document: dict) -> list:
-    """The nodes that were lost though no faults file was to kill them."""
+    """The nodes that were lost during the run although no faults file planned it."""
 
     def listed(key: str) -> list[Any]:
         nodes = document.get(key)
@@ -272,7 +273,7 @@ def _unplanned(document: dict) -> list:
 
 
 def rerun(point: Point) -> str:
-    """The line that runs one point again, for people."""
+    """The command line with which a user can run one point again."""
     before = f"mpirun -n {point.params['nodes']} " if point.params.get("processes") else ""
     return before + "./loch bench " + shlex.join(options.arguments(point.params))
 
@@ -287,7 +288,7 @@ def _tail(path: Path) -> str:
 
 
 def _outlives_result(each: _Running, now: float) -> bool:
-    """The result of several processes is there, and their launcher has not ended for long."""
+    """Whether the result of several processes is complete, but their launcher has not exited within RESULT_GRACE_S."""
     if each.argv[0] not in LAUNCHERS or each.timed_out or each.outlived_result:
         return False
     if each.result_seen is None and each.result.exists():
@@ -296,7 +297,8 @@ def _outlives_result(each: _Running, now: float) -> bool:
 
 
 def _end(each: _Running) -> None:
-    """Ends a point. A launcher is asked first: it keeps its ranks in groups of their own and ends them itself."""
+    """Ends a point. mpirun and srun are sent SIGTERM first, because only they can end their ranks in other process
+    groups."""
     if each.argv[0] in LAUNCHERS:
         each.process.send_signal(signal.SIGTERM)
         until = time.monotonic() + MPIRUN_GRACE_S

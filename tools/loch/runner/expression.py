@@ -1,13 +1,13 @@
-"""The small language of `tune`, `derive`, `claims` and published `numbers`: numbers with units, names, + - * /, min(),
+"""The expressions of `tune`, `derive`, `claims` and published `numbers`: numbers with units, names, + - * /, min(),
 max(), argmin(), argmax() and comparisons.
 
-    clients: 12 - servers
-    gb_sent: payload_bytes.total / duration_s * 112 / 1e9
-    CD.latency_us.all.mean < SD.latency_us.all.mean where value_size >= 16K and get == 0.5
-    CD[value_size=2K].throughput_ops_s < 1.1 * SD[value_size=2K].throughput_ops_s
-    max(CD[clients=*].throughput_ops_s) / max(SD[clients=*].throughput_ops_s)
+  clients: 12 - servers
+  gb_sent: payload_bytes.total / duration_s * 112 / 1e9
+  CD.latency_us.all.mean < SD.latency_us.all.mean where value_size >= 16K and get == 0.5
+  CD[value_size=2K].throughput_ops_s < 1.1 * SD[value_size=2K].throughput_ops_s
+  max(CD[clients=*].throughput_ops_s) / max(SD[clients=*].throughput_ops_s)
 
-Nothing is ever handed to Python's own evaluator.
+Expressions are parsed here and never passed to Python's eval().
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-TOKENS_MAX = 400  # per expression
-DEPTH_MAX = 50  # brackets and signs in each other
+TOKENS_MAX = 400  # largest number of tokens of an expression
+DEPTH_MAX = 50  # largest depth of nested brackets and signs
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -46,11 +46,11 @@ _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": ope
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be parsed or evaluated."""
+    """An expression that cannot be parsed or evaluated; the message says why."""
 
 
 class Every:
-    """The axis value `*`: all of them, inside a function."""
+    """The axis value `*`: all values of the axis, for an argument of min(), max(), argmin() or argmax()."""
 
     def __repr__(self) -> str:
         return "*"
@@ -61,20 +61,23 @@ EVERY = Every()
 
 @dataclass(frozen=True)
 class Name:
-    """A name to look up: `path` is dotted; `at` picks other axis values (CD[value_size=2K].goodput_bytes_s)."""
+    """A name whose value is looked up: `path` is dotted; `at` has axis values in brackets
+    (CD[value_size=2K].goodput_bytes_s)."""
 
     path: str
     at: tuple[tuple[str, Any], ...] = ()
 
     @property
     def is_many(self) -> bool:
-        """Whether the name denotes one value per value of some axis, rather than a single one."""
+        """Whether the name stands for a value at each value of some axis, as in CD[clients=*], rather than for one
+        value."""
         return any(value is EVERY for _, value in self.at)
 
 
 @dataclass(frozen=True)
 class Call:
-    """min() or max() of its arguments; argmin() or argmax(): where along the `*` axis of the one argument it is."""
+    """min() or max() of the arguments; or argmin() or argmax(): the value of the `*` axis at which the argument is
+    extreme."""
 
     function: str
     arguments: tuple[Any, ...]
@@ -89,7 +92,8 @@ class Binary:
 
 @dataclass(frozen=True)
 class Claim:
-    """left SIGN right, for every combination of axis values that meets `where`."""
+    """The comparison `left SIGN right`, to hold at every combination of axis values that meets the conditions
+    `where`."""
 
     sign: str
     left: Any
@@ -108,7 +112,7 @@ class _Parser:
                 raise ExpressionError(f"cannot read {text[at:].strip()[:20]!r}")
             kind = (
                 "name" if match.lastgroup == "option" else match.lastgroup or ""
-            )  # herd.ud-qps: an axis, no subtraction
+            )  # herd.ud-qps is the name of one option, not a subtraction
             self.tokens.append((kind, match.group(match.lastgroup or 0)))
             at = match.end()
             if len(self.tokens) > TOKENS_MAX:
@@ -207,7 +211,7 @@ class _Parser:
     def axis_value(self) -> Any:
         value = self.factor()
         if isinstance(value, Name) and not value.at:
-            return value.path  # distribution=uniform
+            return value.path  # a single word on the right is text, as in distribution=uniform
         if isinstance(value, Binary) and value.left == 0.0 and isinstance(value.right, float):
             return -value.right
         if isinstance(value, (str, float)):
@@ -227,7 +231,7 @@ class _Parser:
 
 
 def number(token: str) -> float:
-    """16K -> 16384, 50ms -> 50000000 (nanoseconds), 5% -> 0.05."""
+    """The value of a number with a unit: 16K -> 16384, 50ms -> 50000000 (nanoseconds), 5% -> 0.05."""
     if token.endswith("%"):
         return float(token[:-1]) / 100
     if token[-1].isdigit():
@@ -242,7 +246,7 @@ def number(token: str) -> float:
 
 
 def parse_arithmetic(text: str) -> Any:
-    """An expression that yields a number."""
+    """Parses an expression whose value is a number."""
     parser = _Parser(text)
     tree = parser.sum()
     parser.end()
@@ -251,7 +255,7 @@ def parse_arithmetic(text: str) -> Any:
 
 
 def _check_many(tree: Any) -> None:
-    """Refuses `*` outside of functions: there is no one value then."""
+    """Refuses a name with `*` outside of a function, since it has no single value."""
     if isinstance(tree, Name) and tree.is_many:
         raise ExpressionError(f"{tree.path} at * is many values; put it into {', '.join(f'{f}()' for f in FUNCTIONS)}")
     if isinstance(tree, (Binary, Claim)):
@@ -264,7 +268,7 @@ def _check_many(tree: Any) -> None:
 
 
 def parse_claim(text: str) -> Claim:
-    """A comparison, with an optional `where`."""
+    """Parses a claim: a comparison with optional conditions after `where`."""
     parser = _Parser(text)
     head = parser.comparison()
     where: list[Binary] = []
@@ -279,7 +283,7 @@ def parse_claim(text: str) -> Claim:
 
 
 def parse_conditions(text: str) -> tuple[Binary, ...]:
-    """Comparisons, joined by `and`."""
+    """Parses conditions: comparisons joined by `and`."""
     parser = _Parser(text)
     found = [parser.comparison()]
     while parser.take("and"):
@@ -291,7 +295,8 @@ def parse_conditions(text: str) -> tuple[Binary, ...]:
 
 
 def comparable(value: Any) -> Any:
-    """An axis value as expressions compare it: the text of a protocol option that reads as a number is one."""
+    """An axis value in the form that expressions compare: text of a protocol option that reads as a number becomes a
+    number."""
     try:
         return number(value) if isinstance(value, str) and value[:1].isdigit() else value
     except ValueError:
@@ -299,7 +304,7 @@ def comparable(value: Any) -> Any:
 
 
 def names(tree: Any) -> list[Name]:
-    """Every name in an expression or a claim, left to right; `where` is not included."""
+    """Every name in an expression or a claim, left to right, except those in conditions after `where`."""
     if isinstance(tree, Name):
         return [tree]
     if isinstance(tree, (Binary, Claim)):
@@ -310,9 +315,10 @@ def names(tree: Any) -> list[Name]:
 
 
 def evaluate(tree: Any, lookup: Callable[[Name], Any]) -> Any:
-    """The value; `lookup` gives that of a name and may raise. A division by zero is nan.
+    """The value of an expression; `lookup` gives the value of a name and may raise. A division by zero gives nan.
 
-    For a name with an axis at `*`, `lookup` gives a mapping: axis value -> value."""
+    For a name with an axis at `*`, `lookup` returns a mapping from axis value to value.
+    """
     if isinstance(tree, Name):
         return lookup(tree)
     if isinstance(tree, Call):
@@ -346,7 +352,7 @@ def _call(tree: Call, lookup: Callable[[Name], Any]) -> Any:
 
 
 def compare(sign: str, left: Any, right: Any) -> bool:
-    """A comparison in which text and numbers are only ever unequal."""
+    """Compares two values; text and a number are unequal, and ordering them is an error."""
     if isinstance(left, str) != isinstance(right, str):
         if sign in ("==", "!="):
             return sign == "!="

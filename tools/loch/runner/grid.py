@@ -1,4 +1,5 @@
-"""From an experiment to its points: product, zip and exclude of axes, tuning candidates, repeats, order."""
+"""Expands an experiment into its points: product, zip and exclude of axes, tuning candidates, repeats, order of
+running."""
 
 from __future__ import annotations
 
@@ -16,22 +17,23 @@ from .units import format_duration, format_size
 
 @dataclass
 class Point:
-    """One run of the binary. `params` are all its canonical options, the repeat's seed included."""
+    """One run of loch-bench; `params` has all its options under their canonical names, the seed of the repeat
+    included."""
 
     system: str
     axes: dict[str, Any]
     repeat: int
     params: dict[str, Any]
     tuning: bool = False
-    chosen: dict[str, Any] = field(default_factory=dict)  # what tuning decided
-    power: Power | None = None  # how its watts are read, where they are
+    chosen: dict[str, Any] = field(default_factory=dict)  # the parameters that tuning chose, or tries
+    power: Power | None = None  # how power is read during the point, if it is
 
     @property
     def is_measured(self) -> bool:
         return self.params.get("fabric") != "sim"
 
     def title(self) -> str:
-        """ "CD value_size=16K repeat 2", for people."""
+        """A title for messages, such as "CD value_size=16K repeat 2"."""
         axes = " ".join(f"{k}={show(k, v)}" for k, v in self.axes.items())
         tail = (
             "tuning " + " ".join(f"{k}={v}" for k, v in self.chosen.items())
@@ -42,7 +44,7 @@ class Point:
 
 
 def show(key: str, value: Any) -> str:
-    """An option's value as people write it."""
+    """An option's value as text, in the form that users write."""
     if isinstance(value, per_axis.PerAxis):
         return value.text(lambda each: show(key, each))
     if isinstance(value, bool):
@@ -56,7 +58,8 @@ def show(key: str, value: Any) -> str:
 
 
 def combinations(experiment: Experiment, system: System) -> list[dict[str, Any]]:
-    """The axis values of one system, in the order of the file; `exclude` and its `only` taken into account."""
+    """The combinations of axis values at which a system runs, in the order of the file, after `exclude` and its
+    `only`."""
     groups: list[list[str]] = []
     for axis in experiment.axes:
         zipped = next((group for group in experiment.zips if axis in group), [axis])
@@ -81,9 +84,10 @@ def _matches(rule: dict[str, list[Any]], system: str, axes: dict[str, Any]) -> b
 
 
 def resolve(system: System, axes: dict[str, Any], seed: int, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """All options of one run. keys = data_per_node * scale * nodes that hold data / value_size, at least 1.
+    """All options of one run. The number of keys is data_per_node * scale * nodes that hold data / value_size, at least
+    1.
 
-    A share_of_max is a rate only when `extra` says which: without it the load is a closed loop.
+    The axis share_of_max becomes a rate through `extra`; without a rate the load is a closed loop.
     """
     own = {key: per_axis.at(value, axes) for key, value in system.params.items()}
     params = {**own, **axes, **(extra or {}), "seed": seed}
@@ -100,7 +104,8 @@ def resolve(system: System, axes: dict[str, Any], seed: int, extra: dict[str, An
 
 
 def candidates(system: System, axes: dict[str, Any]) -> list[dict[str, Any]]:
-    """The combinations that tuning tries; expressions are worked out from the other options."""
+    """The parameter combinations that tuning tries; parameters given as expressions are computed from the other
+    options."""
     lists = {key: value for key, value in system.tune.items() if isinstance(value, list)}
     out = []
     for values in itertools.product(*lists.values()):
@@ -136,7 +141,7 @@ def _work_out(system: System, key: str, tree: Any, known: dict[str, Any]) -> Any
 
 
 def tuning_points(experiment: Experiment) -> list[Point]:
-    """Short runs of every candidate of every system that tunes something. With tune_at several places share one run."""
+    """Short runs of every tuning candidate. With `tune_at`, several combinations of axis values share one run."""
     out = []
     for system in experiment.systems:
         if not system.tune:
@@ -152,7 +157,7 @@ def tuning_points(experiment: Experiment) -> list[Point]:
 
 
 def points(experiment: Experiment, choices: dict[tuple, dict[str, Any]] | None = None) -> list[Point]:
-    """The points of the figure, repeats as the outer loop. `choices`: what tuning decided, by choice_key()."""
+    """The points of the figure, repeats as the outer loop. `choices`: the tuned parameters, by choice_key()."""
     out = []
     for repeat in range(experiment.measure.repeats):
         for system in experiment.systems:
@@ -166,17 +171,19 @@ def points(experiment: Experiment, choices: dict[tuple, dict[str, Any]] | None =
 
 
 def maximum_points(experiment: Experiment, choices: dict[tuple, dict[str, Any]]) -> list[Point]:
-    """The closed-loop runs that the axis share_of_max needs: each system's own maximum, with all repeats."""
+    """The closed-loop runs, with all repeats, from which the axis share_of_max takes each system's maximum
+    throughput."""
     return points(experiment, choices) if "share_of_max" in experiment.axes else []
 
 
 def choice_key(system: str, axes: dict[str, Any]) -> tuple:
-    """One system at one combination of axis values, as a dictionary key."""
+    """A dictionary key for one system at one combination of axis values."""
     return (system, *sorted(axes.items()))
 
 
 def shuffled(all_points: list[Point], seed: int) -> list[Point]:
-    """The order of running: whole repeats one after the other, each shuffled, so that drift hits all systems alike."""
+    """The order of running: one repeat of all points after the other, each shuffled, so that drift affects all systems
+    alike."""
     rng = random.Random(seed)
     out: list[Point] = []
     for _, group in itertools.groupby(all_points, key=lambda point: point.repeat):
@@ -187,7 +194,7 @@ def shuffled(all_points: list[Point], seed: int) -> list[Point]:
 
 
 def plan(experiment: Experiment) -> str:
-    """ "6 systems × 7 sizes × 3 repeats = 126 points"."""
+    """The size of an experiment in words, such as "6 systems × 7 sizes × 3 repeats = 126 points"."""
     total = len(points(experiment))
     parts = [_count(len(experiment.systems), "system")]
     parts += [

@@ -1,4 +1,4 @@
-"""The kinds of values that an experiment's keys have: how each is checked, and what its JSON Schema is."""
+"""The kinds of values in an experiment file: how a value of each kind is checked, and its JSON Schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Loc = tuple[Any, ...]
 
 
 class Kind:
-    """A pydantic type of one kind of value."""
+    """A pydantic type for one kind of value, with a check and a JSON Schema."""
 
     schema: dict[str, Any] = {}
 
@@ -38,16 +38,16 @@ class Kind:
 
     @classmethod
     def check(cls, value: Any) -> Any:
-        """The value, or ValueError with what was expected."""
+        """Returns the value, or raises ValueError that says what was expected."""
         raise NotImplementedError
 
 
 class _Below(BaseModel):
-    """Stands for the mapping or list that problems are below."""
+    """Pydantic model under whose name several problems inside one mapping or list are raised."""
 
 
 def wrong(problems: list[tuple[Loc, str]]) -> ValidationError:
-    """Several problems below one key."""
+    """One error for several problems inside a mapping or list, each with its location and text."""
     return ValidationError([ErrorWrapper(ValueError(said), loc=loc) for loc, said in problems], _Below)
 
 
@@ -86,7 +86,7 @@ def option_schema(option: Option) -> dict[str, Any]:
 
 
 def parse(key: str, value: Any) -> Any:
-    """A value of option `key`, read; ValueError with what was expected."""
+    """Converts and returns a value of option `key`, or raises ValueError that says what was expected."""
     option = option_of(key)
     raw = ("true" if value else "false") if options.is_protocol_option(key) and isinstance(value, bool) else value
     read = option.parse(raw) if is_scalar(value) else None
@@ -112,7 +112,7 @@ def _check_option(key: str, value: Any, by_place: bool) -> Any:
 
 
 def of_option(key: str, by_place: bool) -> type[Kind]:
-    """The value of an option; with `by_place` also a mapping of conditions and else."""
+    """The type of an option's value; with `by_place` also of a mapping from conditions on axes, and else, to values."""
     leaf = {**SCALAR} if options.is_protocol_option(key) else option_schema(option_of(key))
     cases = {"type": "object", "required": ["else"], "minProperties": 2, "additionalProperties": leaf}
     schema = {"anyOf": [*leaf.get("anyOf", [leaf]), cases]} if by_place else leaf
@@ -120,7 +120,7 @@ def of_option(key: str, by_place: bool) -> type[Kind]:
 
 
 def list_of_option(key: str) -> type[Kind]:
-    """The values of an axis."""
+    """The type of an axis: a list of values of option `key`."""
     leaf = {**SCALAR} if options.is_protocol_option(key) else option_schema(option_of(key))
 
     def check(value: Any) -> Any:
@@ -161,7 +161,7 @@ def _field(value: Any) -> Any:
 
 
 def pattern(name: str, expression: str, expected: str) -> type[Kind]:
-    """Text of a form of its own."""
+    """The type of text that matches the regular expression `expression`."""
 
     def check(value: Any) -> Any:
         _text(value)
@@ -182,7 +182,7 @@ def choice(name: str, *words: str, expected: str = "") -> type[Kind]:
 
 
 def either(name: str, one: type[Kind]) -> type[Kind]:
-    """One value, or a list of them."""
+    """The type of one value of type `one`, or of a list of such values."""
 
     def check(value: Any) -> Any:
         problems: list[tuple[Loc, str]] = []
@@ -199,12 +199,12 @@ def either(name: str, one: type[Kind]) -> type[Kind]:
 
 
 def anything(name: str, schema: dict[str, Any]) -> type[Kind]:
-    """What only the whole document can judge (schema.py); an editor knows its outline."""
-    return kind(name, lambda value: value, schema)  # None included
+    """A type that accepts every value, with a JSON Schema for editors; schema.py checks such values."""
+    return kind(name, lambda value: value, schema)  # accepts None as well
 
 
 def _word(value: Any) -> Any:
-    """One argument of a command, which no command takes for a flag."""
+    """Checks an argument for a command line: it must not begin with -, so that no command takes it for a flag."""
     text = str(value).strip() if is_scalar(value) and not isinstance(value, bool) else ""
     if not text or text.startswith("-") or not text.isprintable() or len(text) > options.TEXT_MAX:
         raise ValueError(f"expected a name that does not begin with -, found {found(value)}")

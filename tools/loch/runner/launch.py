@@ -1,4 +1,4 @@
-"""How a point becomes several processes: mpirun over the hosts of a hostfile, or srun inside a Slurm allocation."""
+"""Starts a point as several processes: by mpirun over the hosts of a hostfile, or by srun inside a Slurm allocation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .model import Experiment
 
 LAUNCHERS = ("mpirun", "srun")
 _SLOTS = re.compile(r"(slots|max[_-]slots)\s*=\s*(\d{1,4})")
-HOSTFILE_MAX = 1 << 20  # bytes
-# One orted a host, each connected to mpirun alone, so that a lost host takes no other with it.
+HOSTFILE_MAX = 1 << 20  # size limit of a hostfile in bytes
+# Settings of mpirun: each host's daemon connects to mpirun directly, so that losing a host does not disconnect others.
 _MCA = {
     "routed": "direct",
     "plm_rsh_no_tree_spawn": "1",
@@ -25,28 +25,29 @@ _MCA = {
     "oob_tcp_keepalive_intvl": "2",
     "oob_tcp_keepalive_probes": "3",
 }
-# A host that wants a password or does not answer fails the point; nobody is there to type.
+# ssh fails, and with it the point, instead of asking for a password or waiting for a host that does not answer.
 _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 
 
 @dataclass(frozen=True)
 class Host:
     name: str
-    slots: int  # ranks that it may get
+    slots: int  # number of ranks that the host may run
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Where the ranks of a run go. `hosts` is empty inside a Slurm allocation without a hostfile: srun knows them."""
+    """Where the ranks of a run are started. `hosts` is empty in a Slurm allocation without a hostfile: srun knows the
+    hosts."""
 
     launcher: str
     hosts: tuple[Host, ...]
-    where: str  # the hostfile or the allocation, for errors
-    node_count: int  # machines
+    where: str  # the hostfile or the allocation, for error messages
+    node_count: int  # number of machines
     interface: str | None = None
 
     def check(self, experiment: Experiment, points: list[Point]) -> None:
-        """Refuses points that do not fit, before anything is run."""
+        """Refuses points that need more ranks than the hosts have slots, before anything runs."""
         for point in points:
             if not self.is_for(point):
                 continue
@@ -60,20 +61,21 @@ class Launch:
 
     @property
     def slots(self) -> int:
-        """The number of node processes that fit on all hosts together."""
+        """The number of ranks that fit on all hosts together."""
         return self.node_count if self.launcher == "srun" else sum(host.slots for host in self.hosts)
 
     def is_for(self, point: Point) -> bool:
         return point.params["fabric"] == "verbs" or (point.params["fabric"] == "shm" and bool(self.hosts))
 
     def command(self, point: Point, command: list[str], environment: Mapping[str, str]) -> list[str]:
-        """`command` as the ranks of `point`."""
+        """The command line that runs `command` in as many ranks as `point` has nodes."""
         ranks = int(point.params["nodes"])
         argv = self._srun(point, ranks) if self.launcher == "srun" else self._mpirun(point, ranks, environment)
         return argv + command
 
     def of_a_rank(self, point: Point) -> dict[str, str]:
-        """The environment of a rank of `point`, as far as it decides what fits: its machine's memory is shared with few."""
+        """Environment variables that tell a rank of `point` how many ranks share its machine's memory, for the check of
+        size."""
         if not self.is_for(point):
             return {}
         ranks = int(point.params["nodes"])
@@ -146,20 +148,20 @@ class Launch:
         ]
         if self.hosts:
             argv.append("--nodelist=" + ",".join(host.name for host in self.hosts[:machines]))
-        if self.interface:  # srun knows nothing of MPI's parameters; its ranks read them from their environment
+        if self.interface:  # srun has no option for MPI parameters, so ranks read the interface from their environment
             argv += ["env", f"OMPI_MCA_btl_tcp_if_include={self.interface}"]
         return argv
 
 
 def of_this_machine(point: Point) -> Launch | None:
-    """Where nothing else is asked for: a point whose nodes are processes (`cluster.processes`) has them all here."""
+    """For a point whose nodes are processes (`cluster.processes`): all ranks on this machine; None for other points."""
     if not point.params.get("processes"):
         return None
     return Launch("mpirun", (Host("localhost", int(point.params["nodes"])),), "this machine", 1)
 
 
 def from_flags(hostfile: str | None, interface: str | None, environment: Mapping[str, str]) -> Launch | None:
-    """What --hostfile, --interface and a Slurm allocation ask for; None when every point is one process."""
+    """The launch for --hostfile, --interface and a Slurm allocation; None if every point is a single process."""
     if interface is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/-]*(,[A-Za-z0-9._:/-]+)*", interface):
         raise BadInput(f"--interface {interface}: expected a network interface or a range, such as eth0 or 10.1.0.0/16")
     in_slurm = bool(environment.get("SLURM_JOB_ID"))
@@ -177,7 +179,8 @@ def from_flags(hostfile: str | None, interface: str | None, environment: Mapping
 
 
 def read_hosts(path: str) -> tuple[Host, ...]:
-    """A hostfile of Open MPI, or a plain list of host names. A name without slots has one for each mention."""
+    """Reads a hostfile of Open MPI, or a list of host names. A name without slots= has one slot for each time it is
+    listed."""
     try:
         with open(path, "rb") as stream:
             data = stream.read(HOSTFILE_MAX + 1)
@@ -212,13 +215,13 @@ def read_hosts(path: str) -> tuple[Host, ...]:
 
 
 def used_hosts(launched: Launch, point: Point) -> list[Host]:
-    """The hosts that the ranks of a point are on."""
+    """The hosts on which the ranks of a point run."""
     hosts = launched.hosts[:1] if point.params["fabric"] == "shm" else launched.hosts
     return _spread(hosts, int(point.params["nodes"]))
 
 
 def _spread(hosts: tuple[Host, ...], ranks: int) -> list[Host]:
-    """A rank a host first, then the second slot of each, and so on."""
+    """Distributes ranks: one for each host in turn, then a second for each host that has a second slot, and so on."""
     taken = [0] * len(hosts)
     left = min(ranks, sum(host.slots for host in hosts))
     while left > 0:

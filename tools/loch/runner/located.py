@@ -1,4 +1,4 @@
-"""YAML with the line of every key and value, so that an error can name it."""
+"""YAML with the line number of every key and value, for error messages."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from loch.ending import one_line
 
 from .errors import BadInput, reading
 
-BYTES_MAX = 1 << 20  # per file
-DEPTH_MAX = 64  # mappings and lists in each other
-VALUES_MAX = 50_000  # per file
-SHOWN_MAX = 60  # letters of a value in an error line
+BYTES_MAX = 1 << 20  # size limit of a file, in bytes
+DEPTH_MAX = 64  # largest depth of nested mappings and lists
+VALUES_MAX = 50_000  # largest number of values in a file
+SHOWN_MAX = 60  # letters of a value that an error line shows
 
 
 def cut(text: str) -> str:
-    """A name or value of a file as an error line shows it."""
+    """A name or value of a file as an error line shows it: on one line, and cut after SHOWN_MAX letters."""
     return one_line(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "…")
 
 
 def found(value: Any) -> str:
-    """Describes the type of a value for error messages."""
+    """Describes a value by its type for error messages, such as "a mapping"."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
@@ -39,25 +39,26 @@ class Item:
     """One YAML value. Exactly one of `entries` (a mapping), `items` (a list), or neither (a scalar) is set."""
 
     file: str
-    line: int | None  # 1-based; None for what came from the command line
-    path: str  # "systems.CD.clients"; the origin ("--set clients") for what came from the command line
+    line: int | None  # line number from 1; None for a value from the command line
+    path: str  # "systems.CD.clients"; for a value from the command line its flag ("--set clients")
     value: Any = None
     entries: dict[str, "Item"] | None = None
     items: list["Item"] | None = None
     key_lines: dict[str, int] = field(default_factory=dict)
 
     def error(self, expected: str, key: str | None = None) -> BadInput:
-        """file:line: key: what was expected. `key` names a child by its own line."""
+        """An error with file, line, key and what was expected. `key` names an entry of this mapping, whose line is
+        given."""
         line = self.key_lines.get(key, self.line) if key else self.line
         path = f"{self.path}.{key}" if key and self.path else key or self.path
         where = f"{self.file}:{line}" if line is not None else self.file
         child = self.entries.get(key) if self.entries and key else None
         if child is not None and child.line is None:
-            where = child.file  # a value from the command line or from `smoke:`
+            where = child.file  # a value from the command line or from `smoke:` names its origin in `file`
         return BadInput(f"{where}: {path}: {expected}")
 
     def plain(self) -> Any:
-        """The value without its lines."""
+        """The value as Python's dict, list or scalar, without line numbers."""
         if self.entries is not None:
             return {key: child.plain() for key, child in self.entries.items()}
         if self.items is not None:
@@ -65,24 +66,24 @@ class Item:
         return self.value
 
     def mapping(self, what: str = "a mapping of keys") -> dict[str, "Item"]:
-        """The entries; refuses anything else."""
+        """The entries of a mapping; BadInput if the value is none."""
         if self.entries is None:
             raise self.error(f"expected {what}, found {self.kind()}")
         return self.entries
 
     def kind(self) -> str:
-        """The item's type for error messages."""
+        """The type of the value for error messages, such as "a list"."""
         return found(
             self.entries or {} if self.entries is not None else self.items if self.items is not None else self.value
         )
 
     def scalars(self) -> Iterator["Item"]:
-        """The item itself, or the items of a list."""
+        """The items of a list, or the item itself if it is not a list."""
         yield from self.items if self.items is not None else [self]
 
 
 def from_plain(value: Any, file: str, path: str) -> Item:
-    """An Item without lines, for values given on the command line."""
+    """An Item without line numbers, for a value from the command line."""
     if isinstance(value, dict):
         return Item(file, None, path, entries={k: from_plain(v, file, f"{path}.{k}") for k, v in value.items()})
     if isinstance(value, list):
@@ -91,7 +92,7 @@ def from_plain(value: Any, file: str, path: str) -> Item:
 
 
 def load(path: str | Path, ours: bool = False) -> Item:
-    """Reads one YAML document whose top is a mapping. `ours`: a long list of the tree, read with the faster parser."""
+    """Reads a YAML file with one document, a mapping. `ours`: a file of Loch's tree, parsed by the faster parser."""
     name = str(path)
     with reading(name), open(path, "rb") as stream:
         data = stream.read(BYTES_MAX + 1)
@@ -105,12 +106,12 @@ def load(path: str | Path, ours: bool = False) -> Item:
 
 
 def parse(text: str, name: str, ours: bool = False) -> Item | None:
-    """The one document of a YAML text, None of an empty one. Nesting and the number of values are bounded."""
-    # libyaml's parser is several times as fast as the one in Python, and takes some texts that are no YAML.
+    """The only document of a YAML text, or None if it is empty. The depth and the number of values are limited."""
+    # libyaml's parser is several times as fast as the one in Python, but accepts some texts that are not valid YAML.
     reader = ruamel.yaml.YAML(typ="safe", pure=not ours)
     try:
         node = _Composer(reader).document(reader.parse(text))
-        with reading(name):  # a last resort: the values have their own lines
+        with reading(name):  # for errors whose value has no line of its own
             return None if node is None else _Converter(reader, name).item(node, "", 0)
     except _TooMany as error:
         raise BadInput(f"{name}:{error.line}: over {VALUES_MAX:,} values, those of aliases counted each time") from None
@@ -130,7 +131,7 @@ def parse(text: str, name: str, ours: bool = False) -> Item | None:
 
 
 def dump(document: dict[str, Any]) -> str:
-    """A document as YAML, its keys in their order."""
+    """A document as YAML text, with its keys in their order."""
     writer: Any = ruamel.yaml.YAML(typ="safe", pure=True)
     writer.default_flow_style, writer.width = False, 118
     writer.sort_base_mapping_type_on_output = False
@@ -140,24 +141,26 @@ def dump(document: dict[str, Any]) -> str:
 
 
 class _TooDeep(Exception):
-    """A file with more nesting levels than any experiment needs."""
+    """A file with more nesting levels than DEPTH_MAX."""
 
     def __init__(self, line: int) -> None:
         self.line = line
 
 
 class _TooMany(_TooDeep):
-    """A file with more values than any experiment needs; those of YAML aliases count each time."""
+    """A file with more values than VALUES_MAX; each use of a YAML alias counts all values that it stands for."""
 
 
 def _line_of(thing: Any) -> int:
-    """Of an event or a node, counted from 1."""
+    """The line of a parser's event or node, counted from 1."""
     return int(thing.start_mark.line) + 1
 
 
 class _Composer:
-    """From the parser's events to nodes, with bounds: a bracket for each level is a few bytes, a level of Python's stack
-    is not."""
+    """Builds nodes from the parser's events, with limits on depth and number of values.
+
+    A few bytes of brackets could otherwise exhaust Python's stack.
+    """
 
     def __init__(self, reader: ruamel.yaml.YAML) -> None:
         self._resolver = reader.resolver
@@ -165,12 +168,12 @@ class _Composer:
         self._count = 0
 
     def document(self, found: Iterable[events.Event]) -> nodes.Node | None:
-        """The top of the only document; None where there is none."""
+        """The top node of the only document; None if there is no document."""
         stream = iter(found)
         top = None
         for event in stream:
             if not isinstance(event, events.DocumentStartEvent):
-                continue  # the stream's own, and ends of documents
+                continue  # the start of the stream, or the end of a document
             if top is not None:
                 raise ruamel.yaml.composer.ComposerError(
                     "expected a single document in the stream", None, "but found another document", event.start_mark
@@ -203,7 +206,7 @@ class _Composer:
         return node
 
     def _begun(self, event: Any) -> nodes.Node:
-        """The node that an event begins, what a sequence or a mapping holds still to come."""
+        """The node for a start event; the children of a sequence or mapping are added later."""
         if isinstance(event, events.ScalarEvent):
             tag = event.tag
             if tag is None or tag == "!":
@@ -214,7 +217,8 @@ class _Composer:
 
 
 class _Converter:
-    """From nodes to Items. What an alias stands for is converted anew each time, so that it is counted each time."""
+    """Converts nodes to Items. The target of an alias is converted at each use, so that its values are counted each
+    time."""
 
     def __init__(self, reader: ruamel.yaml.YAML, file: str) -> None:
         self._constructor, self._file, self._count = reader.constructor, file, 0
@@ -224,7 +228,7 @@ class _Converter:
         self._count += 1
         if self._count > VALUES_MAX:
             raise _TooMany(line)
-        if depth > DEPTH_MAX:  # by an alias inside of what it stands for
+        if depth > DEPTH_MAX:  # an alias inside its own target nests without end
             raise _TooDeep(line)
         if isinstance(node, nodes.ScalarNode):
             return Item(self._file, line, path, value=self._scalar(node, path))
@@ -235,12 +239,12 @@ class _Converter:
     def _scalar(self, node: nodes.ScalarNode, path: str) -> Any:
         try:
             return self._constructor.construct_object(node)
-        except (ValueError, OverflowError):  # a date that is none, thousands of digits
+        except (ValueError, OverflowError):  # a malformed date, or a number with thousands of digits
             place = ": ".join(filter(None, [f"{self._file}:{_line_of(node)}", path]))
             raise BadInput(f"{place}: expected a value, found {cut(node.value)}; quote it if it is a text") from None
 
     def _mapping(self, node: nodes.Node, path: str, depth: int) -> Item:
-        entries: dict[str, Item] = {}  # merged ones first
+        entries: dict[str, Item] = {}  # entries merged by `<<` come first
         lines: dict[str, int] = {}
         own: dict[str, Item] = {}
         for key_node, value_node in node.value:
@@ -259,7 +263,8 @@ class _Converter:
         return Item(self._file, _line_of(node), path, entries={**entries, **own}, key_lines=lines)
 
     def _merge(self, node: nodes.Node, entries: dict[str, Item], lines: dict[str, int], path: str, depth: int) -> None:
-        """`<<: *other`, or a list of such: keys of which the mapping has none of its own; the first mapping wins."""
+        """Merges `<<: *other`, or a list of such: adds the keys that the mapping lacks; of several mappings the first
+        one wins."""
         for each in node.value if isinstance(node, nodes.SequenceNode) else [node]:
             if not isinstance(each, nodes.MappingNode):
                 raise BadInput(f"{self._file}:{_line_of(each)}: <<: expected a mapping, or a list of mappings")

@@ -1,4 +1,4 @@
-"""Values of claims and published numbers: SYSTEM.field at a place, as the median over repeats."""
+"""Looks up names in claims and published numbers: SYSTEM.field at axis values, as the median over repeats."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .tables import Results
 
 
 class Missing(Exception):
-    """A name has no value; the message says why."""
+    """A name in an expression has no value in the results; the message says why."""
 
 
 def system_of(name: expression.Name) -> str:
-    """The system that a name is about, or "" for an axis."""
+    """The system in a name such as CD.throughput_ops_s; "" if the name is an axis."""
     return name.path.split(".")[0] if "." in name.path else ""
 
 
 def wrong_name(
     experiment_axes: dict[str, list[Any]], systems: list[str], name: expression.Name, with_values: bool = True
 ) -> str | None:
-    """Why a name cannot mean anything in an experiment of these systems and axes, or None."""
+    """Why a name has no meaning in an experiment with these systems and axes, or None if it has one."""
     system = system_of(name)
     if not system and name.path not in experiment_axes:
         return f"{name.path} is neither SYSTEM.field nor an axis{did_you_mean(name.path, experiment_axes)}"
@@ -41,7 +41,7 @@ def wrong_name(
 
 
 def same(values: list[Any], key: str, wanted: Any) -> Any | None:
-    """The axis value that an expression's number or text means, or None."""
+    """The value of axis `key` that a number or text in an expression denotes, or None."""
     return next(
         (each for each in values if expression.comparable(each) == wanted or show(key, each) == str(wanted)), None
     )
@@ -52,9 +52,9 @@ def _text(key: str, value: Any) -> str:
 
 
 def open_axes(experiment: Experiment, name: expression.Name) -> list[str]:
-    """Axes that a name leaves open although its system runs at several of their values there.
+    """The axes that a name does not fix although its system runs at several of their values.
 
-    An axis that advances together with one that is given is not open.
+    Axes that advance together with a fixed axis do not count.
     """
     there = places(experiment, name)
     given = {
@@ -67,12 +67,12 @@ def open_axes(experiment: Experiment, name: expression.Name) -> list[str]:
 
 
 def runs(experiment: Experiment, name: expression.Name) -> bool:
-    """Whether the name's system runs at any place that agrees with it."""
+    """Whether the name's system runs at any combination of axis values that agrees with the name."""
     return bool(places(experiment, name))
 
 
 def places(experiment: Experiment, name: expression.Name) -> list[dict[str, Any]]:
-    """The places of a name's system that agree with what it says in [...]."""
+    """The combinations of axis values at which the name's system runs and which agree with the name's [...]."""
     given = {key: same(experiment.axes[key], key, value) for key, value in name.at if value is not expression.EVERY}
     system = experiment.system(system_of(name))
     if None in given.values():
@@ -83,9 +83,11 @@ def places(experiment: Experiment, name: expression.Name) -> list[dict[str, Any]
 
 
 def value(results: Results, name: expression.Name, axes: dict[str, Any] | None = None) -> Any:
-    """The median that a name means. `axes` are those of the place at hand; without it the name must leave none open.
+    """The median that a name denotes. `axes`: values for the axes that the name leaves open; without it none may be
+    open.
 
-    With an axis at `*`, a mapping of that axis' values to medians (of the first such axis; all others are pooled).
+    For a name with an axis at `*`, a mapping from that axis' values to medians (of the first such axis; the values of
+    further such axes are pooled).
     """
     if not system_of(name):
         return expression.comparable((axes or {})[name.path])

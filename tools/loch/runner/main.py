@@ -1,4 +1,4 @@
-"""`loch run`, `plot`, `score` and `reference`: their flags."""
+"""The flags of `loch run`, `plot`, `score`, `reference` and `schema`."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def parser() -> Parser:
 
 
 def main(argv: list[str], set_up: Callable[[], int]) -> int:
-    """Set up is what the flags are right for: `set_up` says its status, 0 for done."""
+    """Runs a command after its flags were checked and `set_up`, which builds and installs, has returned 0."""
 
     def called() -> int:
         top = parser()
@@ -137,7 +137,7 @@ def main(argv: list[str], set_up: Callable[[], int]) -> int:
         status = set_up()
         if status:
             return status
-        from loch.runner import commands  # with what comes with the packages
+        from loch.runner import commands  # imported after set-up, because it needs packages that set-up installs
 
         call: Callable[[argparse.Namespace], int] = getattr(commands, args.call)
         return call(args)

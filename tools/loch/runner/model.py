@@ -1,4 +1,4 @@
-"""The checked form of an experiment's YAML."""
+"""An experiment in checked form, as schema.py makes it from YAML."""
 
 from __future__ import annotations
 
@@ -10,94 +10,105 @@ from .per_axis import PerAxis
 
 POWER_SOURCES = ("ipmi", "rapl", "replay")
 FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map", "timeline")
-SYSTEMS = "systems"  # the name that stands for the systems where a figure wants an axis
+SYSTEMS = "systems"  # in place of an axis in `figure:`, stands for the list of systems
 
 
 @dataclass(frozen=True)
 class Paper:
-    """The published figure or table that the experiment is about."""
+    """The published figure or table that the experiment reproduces."""
 
     source: str
     item: str
-    score: bool = True  # whether `loch score` takes its numbers from this experiment
+    score: bool = True  # whether `loch score` counts the published numbers for this experiment
 
 
 @dataclass(frozen=True)
 class Power:
-    """Where the watts of measured points are read (`measure: {power: …}`): what `loch power` is told, value by value. Nothing
-    of it is a command; each value is one argument, checked for what it is."""
+    """The flags of `loch power` for measured points (`measure: {power: …}`).
 
-    source: str  # POWER_SOURCES
-    bmc: tuple[str, ...] = ()  # ipmi: names or addresses; {host} stands for the name of each of the point's hosts
-    port: int | None = None  # ipmi: the UDP port of every BMC
-    user: str = ""  # ipmi
-    sensor: str = ""  # ipmi: in the place of the DCMI reading
-    trace: str = ""  # replay: the file
-    rate_hz: float | None = None  # samples a second; None: as `loch power` has it
-    idle_ns: int = 0  # of the baseline before a point, and of that after it
+    Every value is a single checked argument, and none is a command.
+    """
+
+    source: str  # one of POWER_SOURCES: where watts are read
+    # with source ipmi: the BMCs' names or addresses; {host} stands for the name of each host of the point
+    bmc: tuple[str, ...] = ()
+    port: int | None = None  # with source ipmi: the UDP port of every BMC
+    user: str = ""  # with source ipmi: the user of the BMC
+    sensor: str = ""  # with source ipmi: the sensor to read instead of the DCMI power reading
+    trace: str = ""  # with source replay: the file of recorded samples
+    rate_hz: float | None = None  # samples a second; None: the default of `loch power`
+    idle_ns: int = 0  # nanoseconds of idle baseline before the point, and again after it
 
 
 @dataclass(frozen=True)
 class Measure:
     repeats: int = 3
-    seed: int = 1  # of the first repeat; the next has seed + 1
-    timeout_s: float | None = None  # real seconds a point may take; None: by fabric
-    power: Power | None = None  # around measured points (power.py)
-    tune_duration: int | None = None  # ns; None: a quarter of the system's duration
-    tune_at: dict[str, Any] = field(default_factory=dict)  # axis -> value: tuned there, and kept at its others
+    seed: int = 1  # random seed of the first repeat; each further repeat adds 1
+    # wall-clock seconds that a point may take; None: a default that depends on the fabric
+    timeout_s: float | None = None
+    power: Power | None = None  # how power is read during measured points; None: it is not
+    tune_duration: int | None = None  # length of a tuning run in ns; None: a quarter of the system's duration
+    # axis -> value at which the system is tuned; the choice is used at all values of that axis
+    tune_at: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class System:
-    """One series. `params` are canonical bench options: bytes, nanoseconds, numbers, text; or one such value for each place."""
+    """One system of the experiment: a series of its figure.
+
+    `params` has options of loch bench by canonical name, in bytes and nanoseconds; a value may depend on the axes
+    (PerAxis).
+    """
 
     name: str
     label: str
-    published: str  # the published series that it is compared with
+    published: str  # name of the published series to compare with
     params: dict[str, Any]
-    data_per_node: int | PerAxis | None = None  # bytes of values, before scale
+    data_per_node: int | PerAxis | None = None  # bytes of values on each node, before `scale`; gives the number of keys
     scale: float = 1.0
-    tune: dict[str, Any] = field(default_factory=dict)  # option -> list of values, or an expression tree
+    # option -> list of values to try, or an expression over other options
+    tune: dict[str, Any] = field(default_factory=dict)
     goal: str = ""  # the result field that tuning maximizes or minimizes
     maximize: bool = True
-    where: str = ""  # file:line, for errors found later
-    hardened_of: str = ""  # the system whose hardened variant this is: its colour, dashed
-    is_drawn: bool = True  # false: claims and published numbers alone need it
-    only: dict[str, list[Any]] = field(default_factory=dict)  # axis -> the values that it runs at
+    where: str = ""  # file:line of the system, for later error messages
+    hardened_of: str = ""  # name of the system of which this is the hardened variant, drawn dashed in the same colour
+    is_drawn: bool = True  # false: used by claims and published numbers only, and not drawn
+    # axis -> the only values of the axis at which this system runs
+    only: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
     def is_measured(self) -> bool:
-        """Real time on a real machine, as opposed to simulated."""
+        """Whether the system runs in real time on a real machine, rather than in the simulator."""
         return self.params.get("fabric") != "sim"
 
 
 @dataclass(frozen=True)
 class Figure:
     kind: str
-    x: str = ""  # an axis, the first one by default; a result field (curve); SYSTEMS (bars)
-    y: tuple[str, ...] = ()  # result fields, one panel each
-    along: str = ""  # curve: the axis along which points are joined
-    down: str = ""  # map: the axis of its rows
-    across: str = ""  # table: SYSTEMS as columns, axes as rows
-    panels: str = ""  # an axis: one panel for each of its values
+    x: str = ""  # an axis (default: the first), a result field (for curve), or SYSTEMS (for bars)
+    y: tuple[str, ...] = ()  # result fields; each has a panel
+    along: str = ""  # for curve: the axis along which points are joined
+    down: str = ""  # for map: the axis of the rows
+    across: str = ""  # for table: SYSTEMS, if the columns are the systems
+    panels: str = ""  # axis of the small multiples: each of its values has a panel
     panel_labels: dict[Any, str] = field(default_factory=dict)
-    rows: tuple[str, ...] = ()  # result fields, one row a system each (table)
-    published: bool = True  # draw the paper's values beside ours
-    ratio: bool = True  # with a panel of obtained / published
-    log: bool | None = None  # y axis; None: by the field
-    x_log: bool | None = None  # x axis; None: by the axis
-    y_max: float | None = None  # in the unit of the field
-    relative_to: str = ""  # line: a system; the others are drawn over its median at the same place
-    width: str = "one"  # one column (3.4 in) or two (7 in)
-    note: str = ""  # a note that is printed under the figure
+    rows: tuple[str, ...] = ()  # for table: result fields; each system has a row for each field
+    published: bool = True  # whether the paper's values are drawn next to the obtained ones
+    ratio: bool = True  # whether a panel shows the ratio obtained / published
+    log: bool | None = None  # whether the y axis is logarithmic; None: decided by the field
+    x_log: bool | None = None  # whether the x axis is logarithmic; None: decided by the axis
+    y_max: float | None = None  # upper end of the y axis, in the unit of the result field
+    relative_to: str = ""  # for line: name of a system by whose median at the same axis values the others are divided
+    width: str = "one"  # "one" column of a paper (3.4 in) or "two" (7 in)
+    note: str = ""  # text to print below the figure
 
 
 @dataclass(frozen=True)
 class ClaimText:
     text: str
     claim: Claim
-    explained: str = ""  # docs/fidelity.md#anchor, where it is explained if it does not hold
-    ids: tuple[str, ...] = ()  # the published values and sentences that it is about
+    explained: str = ""  # section docs/fidelity.md#anchor that explains why the claim does not hold
+    ids: tuple[str, ...] = ()  # ids of the published values and sentences that the claim is about
 
 
 @dataclass
@@ -114,10 +125,10 @@ class Experiment:
     measure: Measure
     figure: Figure
     claims: list[ClaimText]
-    derive: dict[str, Any]  # name -> expression tree over result fields
+    derive: dict[str, Any]  # name of a derived field -> expression tree over result fields
     derive_text: dict[str, str]
-    overrides: list[str]  # --set and --fabric, as given
-    document: dict[str, Any]  # the YAML after overrides, plain
+    overrides: list[str]  # the changes that --set and --fabric made, as given
+    document: dict[str, Any]  # the experiment file after overrides, without line numbers
 
     def system(self, name: str) -> System:
         return next(each for each in self.systems if each.name == name)

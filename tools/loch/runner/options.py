@@ -19,14 +19,15 @@ from .units import format_duration, format_size, parse_duration, parse_size
 FABRICS = ("sim", "shm", "verbs")
 
 
-NUMBER_MAX = 2.0**63  # bound of the binary's integers
-TEXT_MAX = 4096  # letters, as of a path
-COPY = Path(__file__).with_name("flags.json")  # tests/settings holds it to the program's own
+NUMBER_MAX = 2.0**63  # bound of loch-bench's 64-bit integers
+TEXT_MAX = 4096  # largest number of letters of a text, such as a path
+# a copy of loch-bench's description of its flags; tests/settings compares the two
+COPY = Path(__file__).with_name("flags.json")
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option: `kind` is count, size, share, real, duration, choice, text or switch."""
+    """One option; `kind` is count, size, share, real, duration, choice, text or switch."""
 
     kind: str
     minimum: float = 0
@@ -34,7 +35,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def expected(self) -> str:
-        """A description of valid values for error messages."""
+        """A description of the option's valid values for error messages."""
         if self.kind == "count":
             least, most = int(self.minimum), self.maximum
             return (
@@ -60,7 +61,7 @@ class Option:
         }[self.kind]
 
     def parse(self, value: Any) -> Any | None:
-        """The canonical value (bytes, nanoseconds, int, float, str, bool), or None when it is not one."""
+        """The value in canonical form (bytes, nanoseconds, int, float, str, bool), or None if it is not valid."""
         if self.kind == "switch":
             return value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
         if isinstance(value, (bool, list, dict)) or value is None:
@@ -80,7 +81,7 @@ class Option:
         return number
 
     def text(self, value: Any) -> str:
-        """A canonical value as the flag's argument."""
+        """A canonical value as the text of a flag's argument."""
         if self.kind == "duration":
             return format_duration(int(value))
         if isinstance(value, bool):
@@ -91,7 +92,8 @@ class Option:
 def _whole(value: Any) -> int | None:
     number = _real(value)
     if number is None:
-        return None if isinstance(value, (int, float)) else parse_size(value)  # 1M, as the binary reads counts too
+        # loch-bench accepts counts with a unit, such as 1M, so they are accepted here
+        return None if isinstance(value, (int, float)) else parse_size(value)
     return int(number) if number == int(number) else None
 
 
@@ -100,7 +102,7 @@ def _real(value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if abs(number) <= NUMBER_MAX else None  # which nan is not
+    return number if abs(number) <= NUMBER_MAX else None  # the comparison is false for nan
 
 
 _KINDS = {
@@ -115,7 +117,7 @@ _KINDS = {
 
 
 def _option(setting: dict[str, Any]) -> Option:
-    """A setting of the program as an experiment takes it."""
+    """The Option for a setting in the JSON of `loch-bench describe`."""
     least, most = setting.get("minimum", 0), setting.get("maximum", float("inf"))
     if setting["type"] == "real":
         return Option("share" if (least, most) == (0, 1) else "real", least, most)
@@ -124,8 +126,10 @@ def _option(setting: dict[str, Any]) -> Option:
 
 @lru_cache(maxsize=None)
 def described(binary: str) -> dict[str, Any]:
-    """`loch-bench describe --json`: the one source of what a setting is called, of its type, range and default. Where there
-    is no program (stored results are drawn without one), the copy of its flags that came with this package."""
+    """The output of `loch-bench describe --json`, the definition of all settings: names, types, ranges and defaults.
+
+    If loch-bench is not built (stored results can be drawn without it), the copy of its flags in this package is used.
+    """
     if not os.access(binary, os.X_OK):
         return {"flags": json.loads(COPY.read_text(encoding="utf-8")), "protocols": []}
     try:
@@ -139,7 +143,7 @@ def described(binary: str) -> dict[str, Any]:
 
 
 def _bench() -> tuple[dict[str, Option], dict[str, str]]:
-    """The options that an experiment may set, and the flags behind those that have another name."""
+    """The options that an experiment may set, and the names of flags that differ from their option's key."""
     flags = [each for each in described(_binary())["flags"] if each["experiment_key"]]
     options = {each["experiment_key"]: _option(each) for each in flags}
     options["fabric"] = Option("choice", choices=FABRICS)
@@ -153,9 +157,9 @@ def _binary() -> str:
     return os.environ.get("LOCH_BIN") or BINARY
 
 
-# An experiment's options, and their flags where they differ by more than - and _.
+# Options that an experiment may set, by key; and flags whose names differ from the key by more than - and _.
 BENCH, _FLAGS = _bench()
-# Other names of options ("background_workers" of "hogs"; "nessie.fix-h2" of "nessie.mend-h2"), and their keys.
+# Aliases of options ("background_workers" for "hogs", "nessie.fix-h2" for "nessie.mend-h2"), and the options' keys.
 KEY_OF_ALIAS = {
     **{
         alias.replace("-", "_"): each["experiment_key"]
@@ -170,13 +174,13 @@ KEY_OF_ALIAS = {
         for alias in each.get("aliases", ())
     },
 }
-# An option that the runner converts into other options.
+# Options of experiments that the runner converts into options of loch bench.
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)
 SHARE_OF_MAX = Option("real", 0, 1)
-# The runner's own: `mpirun` before the command.
+# Options that the runner handles itself: `processes` puts mpirun before the command.
 RUNNERS_OWN = ("processes",)
-# Files whose contents decide a result, besides the binary.
+# Options that name a file whose contents affect the result.
 FILE_OPTIONS = tuple(
     each["experiment_key"]
     for each in described(_binary())["flags"]
@@ -185,18 +189,19 @@ FILE_OPTIONS = tuple(
 
 
 def file_named(value: str) -> str:
-    """A file that an experiment names: below the current folder, or else below the project's (experiments/faults/…)."""
+    """The path of a file that an experiment names: relative to the current folder if it exists there, else to Loch's
+    folder."""
     own = Path(SOURCE) / value
     return str(own) if not Path(value).exists() and own.is_file() else value
 
 
 def is_protocol_option(key: str) -> bool:
-    """nessie.filter-bits and the like; the binary knows which exist."""
+    """Whether `key` has the form of a protocol's option, such as nessie.filter-bits; loch-bench knows which exist."""
     return bool(re.fullmatch(r"[a-z][a-z0-9-]*\.[a-z0-9_-]+", key))
 
 
 def names_program(key: str) -> bool:
-    """redis.binary and the like: such an option starts a program, and no file may say which."""
+    """Whether an option such as redis.binary names a program to start; experiment files must not set such options."""
     return is_protocol_option(key) and key.endswith(".binary")
 
 
@@ -208,7 +213,7 @@ def flag(key: str) -> str:
 
 
 def key_of(name: str) -> str | None:
-    """The option behind a flag's name without its dashes, or None."""
+    """The key of the option for a flag's name without dashes, or None."""
     if is_protocol_option(name):
         return name
     key = name.replace("-", "_")
@@ -217,7 +222,7 @@ def key_of(name: str) -> str | None:
 
 
 def arguments(params: dict[str, Any]) -> list[str]:
-    """The `loch bench` arguments of one point's parameters, in the order of the table above."""
+    """The `loch bench` arguments for one point's parameters, in the order of BENCH."""
     order = {key: i for i, key in enumerate(BENCH)}
     out: list[str] = []
     for key in sorted(params, key=lambda k: (order.get(k, len(order)), k)):
@@ -234,7 +239,7 @@ def arguments(params: dict[str, Any]) -> list[str]:
 
 
 def protocol_options(binary: str, protocol: str) -> frozenset[str] | None:
-    """The protocol options that the binary offers; None if it cannot say."""
+    """The options of a protocol that loch-bench offers; None if it cannot list them."""
     try:
         protocols = described(binary)["protocols"]
     except BadInput:

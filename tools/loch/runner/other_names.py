@@ -1,4 +1,4 @@
-"""Other names of options in an experiment: `background_workers` is read as `hogs`, of which it is an alias."""
+"""Replaces aliases of options in an experiment: `background_workers` is an alias of `hogs`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import re
 from .located import Item
 from .options import KEY_OF_ALIAS
 
-# The parts of a document in which texts are made of names of options.
+# The keys of an experiment below which texts contain names of options.
 _OF_NAMES = ("figure", "figures", "claims", "derive", "exclude", "tune", "zip", "maximize", "minimize", "measure")
 _ALIAS = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, KEY_OF_ALIAS))})(?![\w-])") if KEY_OF_ALIAS else None
 
 
 def by_keys(document: Item) -> Item:
-    """The same document with every alias of an option replaced by the option's key. An option that a mapping names by both
-    is refused."""
+    """The document with every alias replaced by the option's key; a mapping with both an option's key and its alias is
+    refused."""
     return document if _ALIAS is None else _renamed(document, False)
 
 
 def keys_in(text: str) -> str:
-    """A text made of names of options, with every alias replaced: `systems.CD.background_workers`, a claim."""
+    """A text that contains names of options, such as a claim or `systems.CD.background_workers`, with aliases
+    replaced."""
     return _ALIAS.sub(lambda found: KEY_OF_ALIAS[found[1]], text) if _ALIAS else text
 
 

@@ -1,4 +1,4 @@
-"""A result folder: collecting stored points into Results, and writing table, report, manifest and figures."""
+"""A result folder: collects stored points into Results, and writes table, report, manifest and figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLOTS = Path(SOURCE) / "plots"
 
 
 def collect(experiment: Experiment, store: PointSource, choices: list[dict]) -> Results:
-    """The experiment's points with whatever is stored of them: by system, place and repeat."""
+    """The points of an experiment with what is stored of each, in the order of systems, axis values and repeats."""
     by_place: dict[tuple, list[grid.Point]] = {}
     for point in grid.points(experiment, report.choices_by_key(choices)):
         by_place.setdefault(grid.choice_key(point.system, point.axes), []).append(point)
@@ -40,7 +40,7 @@ def collect(experiment: Experiment, store: PointSource, choices: list[dict]) -> 
 def write(
     folder: Path, results: Results, choices: list[dict], stale: int, store: Store
 ) -> tuple[list[claims.Verdict], blocks.Report]:
-    """table.csv, report.md and manifest.json; returns the verdicts on the claims, and the report."""
+    """Writes table.csv, report.md and manifest.json; returns the verdicts on the claims, and the report."""
     verdicts = claims.judge_all(results)
     write_atomically(folder / "table.csv", results.csv())
     written = report.write_up(results, verdicts, choices, stale, store)
@@ -50,7 +50,7 @@ def write(
 
 
 def is_drawn(folder: Path, results: Results) -> bool:
-    """Whether the figure and the page are there and follow from these results."""
+    """Whether the figure and report.html exist and were made from these results."""
     mark = folder / ".figure"
     return (
         mark.is_file()
@@ -60,7 +60,7 @@ def is_drawn(folder: Path, results: Results) -> bool:
 
 
 def draw_all(folder: Path, results: Results, written: blocks.Report) -> None:
-    """The figure, the page, and the mark that they are drawn."""
+    """Writes the figure, report.html and the file .figure, whose hash shows that they belong to these results."""
     mark = folder / ".figure"
     mark.unlink(missing_ok=True)
     draw(folder, results)
@@ -69,7 +69,7 @@ def draw_all(folder: Path, results: Results, written: blocks.Report) -> None:
 
 
 def redraw(folder: Path, results: Results, choices: list[dict], store: PointSource) -> None:
-    """The figure and the page."""
+    """Draws the figure and writes report.html again, from stored results."""
     draw(folder, results)
     stale = int(read_json(folder / "manifest.json").get("stale", 0))
     written = report.write_up(results, claims.judge_all(results), choices, stale, store)
@@ -77,14 +77,14 @@ def redraw(folder: Path, results: Results, choices: list[dict], store: PointSour
 
 
 def write_overview(root: Path) -> None:
-    """report.html of a folder of result folders."""
+    """Writes the report.html of a folder that contains several result folders."""
     write_atomically(
         root / "report.html", page.of_folders(root, [folder for folder in folders(root) if folder != root])
     )
 
 
 def _figure_stamp(folder: Path, results: Results) -> str:
-    """A hash of all inputs of the figure and the page: while it is unchanged they are not drawn again."""
+    """A hash of everything that the figure and report.html depend on; they are drawn again only if it has changed."""
     digest = hashlib.sha256((folder / "manifest.json").read_bytes())
     digest.update(results.csv().encode())
     for path in sorted(
@@ -100,21 +100,23 @@ def _figure_stamp(folder: Path, results: Results) -> str:
 
 
 def clear(folder: Path) -> None:
-    """--fresh: what an earlier run wrote beside its points goes too."""
+    """For --fresh: removes the files that an earlier run wrote next to its points."""
     for name in (*NAMES, ".figure", "manifest.json"):
         (folder / name).unlink(missing_ok=True)
 
 
 def draw(folder: Path, results: Results) -> None:
-    """figure.pdf, .png and .svg."""
+    """Writes figure.pdf, figure.png and figure.svg."""
     from plots import draw as figures
 
     figures.draw(drawing.of(results), folder)
 
 
 def load(folder: Path) -> tuple[Results, list[dict], PointSource]:
-    """The results of a finished run, from its manifest and points alone. Points that are damaged, or gone although the
-    manifest has them, are missing in the results and named in the store's `damaged`."""
+    """Loads the results of a finished run from its manifest and its points.
+
+    Points that are damaged, or missing although the manifest lists them, have no result and are named in `damaged`.
+    """
     path = folder / "manifest.json"
     try:
         document = read_json(path)
@@ -139,7 +141,7 @@ def load(folder: Path) -> tuple[Results, list[dict], PointSource]:
 
 
 def open_store(folder: Path, experiment: Experiment) -> PointSource:
-    """The points of a result folder, or what a reference folder keeps of them."""
+    """The source of a result folder's points: the files in points/, or the table of a reference folder."""
     if (folder / "points").is_dir() or not (folder / "table.csv").is_file():
         return Store(folder / "points", "")
     try:
@@ -157,7 +159,7 @@ def _fix_paths(item: located.Item, path: str) -> None:
 
 
 def folders(root: Path) -> list[Path]:
-    """Every result folder at or below `root`, in order of name."""
+    """Every result folder at or below `root`, sorted by name."""
     if (root / "manifest.json").is_file():
         return [root]
     return sorted(path.parent for path in root.glob("**/manifest.json"))

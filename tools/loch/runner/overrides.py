@@ -1,4 +1,4 @@
-"""Changes of an experiment by the command line, before it is checked: --set, --fabric, --smoke."""
+"""Applies --set, --fabric and --smoke to an experiment before it is checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import BadInput, did_you_mean
 from .located import Item, cut, from_plain, parse
 
 SMOKE = {"measure.repeats": 1, "scale": 0.001, "measure.warmup": "1ms", "measure.duration": "2ms"}
-# In place of a run length that was chosen for simulated time, in which 20 ms are thousands of operations.
+# Run lengths in real time; the file's lengths are for simulated time, in which 20 ms are thousands of operations.
 REAL_TIME = {"warmup": "500ms", "duration": "5s"}
 REAL_TIME_SMOKE = {"warmup": "100ms", "duration": "500ms"}
 _MEASURE_KEYS = document_shape.keys(document_shape.Measure)
@@ -25,10 +25,11 @@ def apply(
     nodes_max: int | None = None,
     cores: int | None = None,
 ) -> list[str]:
-    """Changes `document` in place; returns what was changed, as the command line would have it.
+    """Applies the overrides to `document`; returns them, and changes that they required, as text.
 
-    With `fabric`, systems of more than `nodes_max` nodes become as small as that, and simulated ones have no more
-    workers a node than its `cores`, unless `sets` says how many."""
+    With `fabric`, systems are reduced to at most `nodes_max` nodes, and formerly simulated ones to at most as many
+    workers on a node as it has `cores`, unless `sets` gives the number.
+    """
     given: list[str] = []
     if smoke:
         _smoke(document)
@@ -63,7 +64,7 @@ def _says(sets: list[str], key: str) -> bool:
 
 
 def _move(document: Item, fabric: str, smoke: bool, nodes_max: int | None, cores: int | None) -> list[str]:
-    """Sets every system's fabric; returns descriptions of the other changes that this required."""
+    """Changes every system's fabric; returns texts on the other changes that this required."""
     top = document.mapping()
     before = _plain(top, "fabric") or "sim"
     top["fabric"] = from_plain(fabric, "--fabric", "fabric")
@@ -93,7 +94,8 @@ def _to_real_time(top: dict[str, Item], system: Item, smoke: bool) -> None:
 
 
 def _shrink(top: dict[str, Item], name: str, system: Item, nodes_max: int) -> list[str]:
-    """A cluster of the hosts that there are. It says so in its label, and is not compared with the paper's."""
+    """Reduces a system to `nodes_max` nodes. Its label says so, and it is no longer compared with the paper's
+    numbers."""
     if "axes" in top and "nodes" in top["axes"].mapping():
         return []
     entries = system.mapping()
@@ -115,7 +117,8 @@ def _shrink(top: dict[str, Item], name: str, system: Item, nodes_max: int) -> li
 
 
 def _fit_clients(top: dict[str, Item], name: str, system: Item, cores: int) -> list[str]:
-    """A client worker polls: two of them on one core wait for each other's time slices, and time out."""
+    """Reduces a system's clients to the free cores: clients poll, and two on one core would wait for each other and
+    time out."""
     entries = system.mapping()
     swept = [place.mapping() for place in (top.get("axes"), entries.get("tune")) if place is not None]
     if any("clients" in keys for keys in swept):
@@ -138,7 +141,7 @@ def _plain(entries: dict[str, Item], key: str) -> Any:
 
 
 def check_smoke(document: Item) -> None:
-    """Refuses a bad `smoke:` even in a run that does not use it."""
+    """Refuses a bad `smoke:` mapping even in a run without --smoke."""
     if "smoke" in document.mapping():
         trial = copy.deepcopy(document)
         schema.read(trial, apply(trial, [], None, smoke=True))
@@ -156,7 +159,8 @@ def _systems(document: Item) -> list[Item]:
 
 
 def _set(document: Item, key: str, value: Any, origin: str) -> None:
-    """A path (systems.CD.clients), or an option (clients), which then holds for every system."""
+    """Sets a value at a path (systems.CD.clients), or an option by its name (clients), which then applies to every
+    system."""
     head = key.split(".")[0]
     if head in schema.TOP and not (key == head and key in options.BENCH):
         _put(document, key.split("."), value, origin)
@@ -193,14 +197,14 @@ def _set_option(document: Item, key: str, value: Any, origin: str) -> None:
 
 
 def _set_axis(document: Item, key: str, value: Any, origin: str) -> None:
-    """Replaces the values of an axis, and drops exclusions that name removed values."""
+    """Replaces the values of an axis, and removes exclusions that name a removed value."""
     axes = document.mapping()["axes"]
     axes.mapping()[key] = from_plain(value if isinstance(value, list) else [value], origin, key)
     _trim(document, key)
 
 
 def _trim(document: Item, key: str) -> None:
-    """An axis has lost values: what names them elsewhere (exclude, only, panel labels) lets go of them."""
+    """After an axis has lost values, removes them from `exclude`, `only` and panel labels."""
     left = [values.value_of(each, key) for each in document.mapping()["axes"].mapping()[key].scalars()]
 
     def kept_of(child: Item) -> list[Item]:
@@ -229,7 +233,7 @@ def _trim(document: Item, key: str) -> None:
 
 
 def _below(item: Item, *path: str) -> dict[str, Item]:
-    """The entries at a path of keys; none where there is no mapping."""
+    """The entries at a path of keys; empty if there is no mapping."""
     for key in path:
         item = (item.entries or {}).get(key) or Item("", None, "")
     return item.entries if item.entries is not None else {}
@@ -274,7 +278,7 @@ def _put(item: Item, path: list[str], value: Any, origin: str) -> None:
 
 
 def _smoke(document: Item) -> None:
-    """Reduces the experiment to a smoke test: its `smoke:` keys, or one repeat, short runs and the ends of each axis."""
+    """Applies --smoke: the experiment's `smoke:` keys, or else one repeat, short runs and the ends of each axis."""
     top = document.mapping()
     own = top.get("smoke")
     if own is not None:

@@ -1,4 +1,4 @@
-"""report.html: the report with its figure, for one result folder or for many, as one page that needs nothing else."""
+"""report.html: the report and its figure, for one result folder or for several, as one page without external files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from .errors import BadInput, reading
 from .stored_json import read_json
 
 _SECTION = re.compile(r"<!--section-->(.*)<!--/section-->", re.DOTALL)
-_SHADES = ((0.05, "close"), (0.10, "near"), (0.25, "fair"), (float("inf"), "far"))  # as in plots/table.py
+# limits of the relative error for the cells' colours, equal to those of plots/table.py
+_SHADES = ((0.05, "close"), (0.10, "near"), (0.25, "fair"), (float("inf"), "far"))
 
 
 @lru_cache(maxsize=None)
 def _templates() -> jinja2.Environment:
-    """page.html.jinja and the like, beside this file. Whatever is put into them is escaped."""
+    """Loads the page templates from the folder templates/; every inserted text is escaped as HTML."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -34,25 +35,26 @@ def _templates() -> jinja2.Environment:
 
 
 def render(report: blocks.Report, figure: dict[str, Any] | None = None) -> str:
-    """The section of one report, its figure below the title; what is detail opens on demand on a page of many."""
+    """The HTML section of one report, its figure below the title; on a page of several reports its details are
+    folded."""
     template = _templates().get_template("report.html.jinja")
     return template.render(report=report, figure=figure, shade=shade, kind=lambda each: type(each).__name__)
 
 
 def shade(error: float | None) -> str:
-    """The colour of an error, as in the figures."""
+    """The name of the colour for a relative error, with the same limits as in figures."""
     return "" if error is None else next(name for limit, name in _SHADES if abs(error) <= limit + 1e-12)
 
 
 def of_folder(folder: Path, report: blocks.Report) -> str:
-    """The page of one result folder."""
+    """The HTML page of one result folder."""
     title = _title(folder)
     section = render(report, _figure(folder / "figure.svg", title))
     return _page(title, f"<!--section-->{section}<!--/section-->")
 
 
 def of_folders(root: Path, folders: list[Path]) -> str:
-    """One page for all folders: a table of what came of each, then their sections."""
+    """One HTML page for several result folders: a table with the outcome of each, then their sections."""
     rows = []
     for folder in folders:
         path = folder / "report.html"
@@ -61,14 +63,15 @@ def of_folders(root: Path, folders: list[Path]) -> str:
             continue
         held, judged = _claims(folder)
         name = folder.relative_to(root).as_posix()
-        section = Markup(found.group(1))  # which this module has rendered
+        # HTML from a report.html that this module has written, so it is not escaped again
+        section = Markup(found.group(1))
         rows.append({"name": name, "title": _title(folder), "held": held, "judged": judged, "section": section})
     body = _templates().get_template("many.html.jinja").render(rows=rows, summary=_summary(folders))
     return _page(f"{len(rows)} experiments", body.replace('<details class="detail" open>', '<details class="detail">'))
 
 
 def _summary(folders: list[Path]) -> str:
-    """How near the published numbers all of them came."""
+    """A sentence on how close the results of all folders are to the published numbers."""
     errors: dict[tuple[str, str], float] = {}
     held = judged = 0
     for folder in folders:
@@ -110,7 +113,7 @@ def _page(title: str, body: str) -> str:
 
 
 def _figure(path: Path, title: str) -> dict[str, Any]:
-    """The figure as a picture of its own inside the page, as wide as on paper and a half, or as the screen."""
+    """The figure as an image embedded in the page, 1.5 times as wide as printed, at most as wide as the window."""
     svg = path.read_text(encoding="utf-8")
     svg = re.sub(r"<!DOCTYPE[^>]*>|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     width = re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)

@@ -1,9 +1,11 @@
-"""Values of an option that depend on where an experiment's point lies:
+"""Values of an option that depend on the axis values of a point:
 
-    servers: {value_size <= 32K: 3, else: 2}
-    window: {value_size < 4K and get >= 0.9: 8, get >= 0.9: 4, else: 1}
+  servers: {value_size <= 32K: 3, else: 2}
+  window: {value_size < 4K and get >= 0.9: 8, get >= 0.9: 4, else: 1}
 
-The first condition that holds decides. A condition compares axes with values, by == != < <= > >=, joined by `and`."""
+The first condition that holds determines the value. A condition compares axes with values, by == != < <= > >=, and may
+join comparisons by `and`.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,17 @@ FIXED = (
     "hardware",
     "processes",
     "scale",
-)  # never by place
+)  # these options have one value for the whole experiment
 
 
 @dataclass(frozen=True)
 class Case:
-    """A value, and where it holds."""
+    """A value and the condition on axis values under which it applies."""
 
     text: str  # the condition as written in the file
     conditions: tuple[expression.Binary, ...]
     value: Any
-    place: Item  # for an error
+    place: Item  # the position in the file, for error messages
 
     def holds(self, axes: dict[str, Any]) -> bool:
         return all(
@@ -42,13 +44,13 @@ class Case:
 
 @dataclass(frozen=True)
 class PerAxis:
-    """The value of an option at each place."""
+    """The value of an option at each combination of axis values."""
 
     cases: tuple[Case, ...]
     otherwise: Any
 
     def case_at(self, axes: dict[str, Any]) -> Case | None:
-        """The first that holds; None: `else`."""
+        """The first case whose condition holds; None if `else` applies."""
         return next((case for case in self.cases if case.holds(axes)), None)
 
     def at(self, axes: dict[str, Any]) -> Any:
@@ -59,31 +61,31 @@ class PerAxis:
         return [*(case.value for case in self.cases), self.otherwise]
 
     def text(self, shown: Callable[[Any], str]) -> str:
-        """For people: "3 where value_size <= 32K, else 2"."""
+        """The value in words: "3 where value_size <= 32K, else 2"."""
         return ", ".join([*(f"{shown(case.value)} where {case.text}" for case in self.cases), ""]) + (
             f"else {shown(self.otherwise)}"
         )
 
 
 def at(value: Any, axes: dict[str, Any]) -> Any:
-    """The value at a place, of an option that may or may not depend on it."""
+    """The value of an option at given axis values; `value` itself if it does not depend on them."""
     return value.at(axes) if isinstance(value, PerAxis) else value
 
 
 def among(value: Any) -> list[Any]:
-    """All values that the key may take."""
+    """All values that an option may take."""
     return value.values() if isinstance(value, PerAxis) else [value]
 
 
 def of(params: dict[str, Any]) -> Iterator[tuple[str, PerAxis]]:
-    """The options that depend on the place."""
+    """The options whose values depend on the axes, with those values."""
     for key, value in params.items():
         if isinstance(value, PerAxis):
             yield key, value
 
 
 def read(item: Item, key: str, axes: dict[str, list[Any]]) -> Any:
-    """The value of an option; a mapping of conditions is one for each place."""
+    """Reads the value of an option; a mapping of conditions gives a PerAxis."""
     if item.entries is None or key in FIXED:
         return value_of(item, key)
     if ELSE not in item.entries:
@@ -112,7 +114,8 @@ def _conditions(item: Item, text: str, axes: dict[str, list[Any]]) -> tuple[expr
             what = named.path if named is not None else cut(text)
             raise item.error(f"{what} is no axis of this experiment{did_you_mean(what, axes)}", text)
         right = each.right
-        if isinstance(right, expression.Name) and right.path not in axes:  # uniform, as in an axis' list
+        # text such as `uniform`, as in the list of values of an axis
+        if isinstance(right, expression.Name) and right.path not in axes:
             right = right.path
         try:
             expression.compare(each.sign, expression.comparable(axes[named.path][0]), _sample(right, axes))
@@ -123,7 +126,7 @@ def _conditions(item: Item, text: str, axes: dict[str, list[Any]]) -> tuple[expr
 
 
 def _sample(right: Any, axes: dict[str, list[Any]]) -> Any:
-    """Something of the kind that the right side of a comparison is."""
+    """A value of the type that the right side of a comparison has."""
     sample = expression.evaluate(right, lambda name: _first(name, axes))
     return expression.comparable(sample)
 

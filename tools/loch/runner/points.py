@@ -1,4 +1,4 @@
-"""Stored points: their names, how they are written, which are done, failed or stale."""
+"""The store of points: their names and files, and which points are done, failed or stale."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def file_hash(path: str) -> str:
 
 
 def stamp(point: Point, binary: str) -> dict[str, str]:
-    """The inputs of a result besides its parameters: hashes of the binary and of the files that parameters name."""
+    """Inputs of a result other than its options: hashes of loch-bench and of the files that options name."""
     found = {"binary": file_hash(binary)}
     for key in FILE_OPTIONS:
         value = point.params.get(key)
@@ -57,25 +57,25 @@ def stamp(point: Point, binary: str) -> dict[str, str]:
 
 
 class PointSource(Protocol):
-    """Where results of points are found: a result folder's points, or a table that is kept of them."""
+    """A source of stored points: the points of a result folder, or a table of reference results."""
 
-    damaged: dict[Path, str]  # damaged files, with a description of the damage
+    damaged: dict[Path, str]  # damaged files, each with a description of the damage
 
     def of(self, point: Point) -> Stored | None:
-        """The stored result of a point, else its stored failure, else nothing."""
+        """The stored result of a point, else its stored failure, else None."""
 
 
 class Store:
-    """DIR/points. One runner at a time: the folder is locked while it lives."""
+    """The stored points of a result folder (DIR/points), locked so that only one runner writes to it."""
 
     def __init__(self, folder: Path, binary: str) -> None:
         self.folder = folder
         self.binary = binary
-        self.damaged: dict[Path, str] = {}  # files that were found so, and in which way
+        self.damaged: dict[Path, str] = {}  # damaged files that were read so far, each with a description of the damage
         self._lock: IO[str] | None = None
 
     def open(self) -> None:
-        """Makes the folder, locks it, and clears what an interrupted run left half-written."""
+        """Creates and locks the folder, and removes temporary files of an interrupted run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = lock = open(self.folder / ".lock", "w", encoding="utf-8")
         try:
@@ -85,7 +85,7 @@ class Store:
                 f"{self.folder.parent}: another run is writing to it; wait, or give --out another folder"
             ) from None
         for left in self.folder.glob(".*.tmp"):
-            if left.is_dir() and not left.is_symlink():  # an engine's
+            if left.is_dir() and not left.is_symlink():  # the leftover folder of an engine
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
@@ -99,7 +99,7 @@ class Store:
         return self.folder / (f"{name}{FAILED}" if failed else f"{name}.json")
 
     def find(self, name: str) -> Stored | None:
-        """The stored result of a point, else its stored failure, else nothing. What is damaged is noted in `damaged`."""
+        """The stored result of a point, else its stored failure, else None. A damaged file is noted in `damaged`."""
         for failed in (False, True):
             path = self.path(name, failed)
             try:
@@ -112,34 +112,35 @@ class Store:
         return None
 
     def of(self, point: Point) -> Stored | None:
-        """The stored result of a point, if it is there."""
+        """The stored result or failure of a point, or None."""
         return self.find(point_hash(point))
 
     def is_stale(self, stored: Stored, point: Point) -> bool:
-        """Made by another binary, or with other contents of a file that the parameters name."""
+        """Whether the result comes from another build of loch-bench, or from other contents of a file that an option
+        names."""
         return stored.runner.stamp != stamp(point, self.binary)
 
     def keep(self, name: str, found: Result, runner: dict[str, Any]) -> None:
-        """Stores a result; a failure of the same point is forgotten."""
+        """Stores a result, and removes a stored failure of the same point."""
         write_atomically(self.path(name), json.dumps({**found.document, "runner": runner}, indent=1) + "\n")
         self.damaged.pop(self.path(name), None)
         self.path(name, failed=True).unlink(missing_ok=True)
 
     def keep_failure(self, name: str, failure: Failure, runner: dict[str, Any]) -> None:
-        """Stores why a point has no result."""
+        """Stores the failure of a point, and removes a stored result of it."""
         document = {"failure": failure.dict(), "runner": runner}
         write_atomically(self.path(name, failed=True), json.dumps(document, indent=1) + "\n")
         self.path(name).unlink(missing_ok=True)
         self.damaged.pop(self.path(name), None)
 
     def forget_all(self) -> None:
-        """--fresh: every stored point goes."""
+        """For --fresh: removes every stored point."""
         for path in self.folder.glob("*.json"):
             path.unlink()
 
 
 def read_point(path: Path) -> Stored | None:
-    """A stored point, or None where there is none. One that is damaged is BadInput, with its file, key and in which way."""
+    """Reads a stored point; None if the file does not exist. BadInput with file, key and damage if it is malformed."""
     if not path.exists():
         return None
     failed = path.name.endswith(FAILED)

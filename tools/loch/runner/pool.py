@@ -1,4 +1,4 @@
-"""Schedules the work of a run: simulated points of all experiments in parallel, measured ones alone, drawing in between."""
+"""Schedules a run's work: simulated points of all experiments and drawing in parallel, each measured point alone."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ TICK_S = 0.02
 
 @dataclass
 class _Chore:
-    """Work of the runner's own that takes a core for a while, in a process of its own."""
+    """A task of the runner itself, such as drawing a figure, in a child process that occupies a core."""
 
     process: multiprocessing.process.BaseProcess
     ended: Callable[[bool], None]
 
 
 class Pool:
-    """At most `jobs` points and chores at once. Both may be added while it runs, by whoever hears that something ended.
+    """Runs at most `jobs` points and chores at once; `ended` callbacks may add more while the pool runs.
 
-    With an engine all simulated points are its business, and not among those."""
+    With an engine, simulated points run on other machines and do not count towards `jobs`.
+    """
 
     def __init__(self, jobs: int, engine: Engine | None = None) -> None:
         self.jobs, self._engine = jobs, engine
@@ -45,7 +46,7 @@ class Pool:
     def add(
         self, executor: Executor, points: list[Point], ended: Callable[[Outcome], None], first: bool = False
     ) -> None:
-        """Points of one experiment, in their order; `first`: before all that wait."""
+        """Adds points of one experiment in their order; with `first`, before all waiting points."""
         self._heard[id(executor)] = (executor, ended)
         for queue, kind in ((self._simulated, False), (self._measured, True)):
             mine = [(executor, point, ended) for point in points if point.is_measured == kind]
@@ -55,11 +56,11 @@ class Pool:
                 queue.extend(mine)
 
     def chore(self, call: Callable[[], None], ended: Callable[[bool], None]) -> None:
-        """Runs `call` in a child; `ended` hears whether it went well."""
+        """Runs `call` in a child process; `ended` is called with whether it succeeded."""
         self._chores.append((call, ended))
 
     def run(self, tick: Callable[[], None]) -> None:
-        """Until nothing is left; `tick` is called many times a second."""
+        """Runs until all points and chores have ended; `tick` is called many times a second."""
         try:
             while self._simulated or self._measured or self._chores or self._busy() or self._elsewhere():
                 self._fill()
@@ -74,7 +75,7 @@ class Pool:
             self.stop()
 
     def stop(self) -> None:
-        """Ends everything that still runs."""
+        """Ends all running points and all running tasks of the runner itself."""
         try:
             self._stop_here()
         finally:
@@ -134,7 +135,8 @@ def _in_child(call: Callable[[], None]) -> None:
 
 
 def quiet_child() -> None:
-    """To be called first in a child of the runner: Ctrl-C is its parent's business, and it dies with it."""
+    """To be called first in a child of the runner: ignores Ctrl-C, which the runner handles, and dies with the
+    runner."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent()

@@ -1,4 +1,4 @@
-"""Watts of a measured point: `measure: {power: …}` puts `loch power` (loch.power) around its command."""
+"""Power of measured points: `measure: {power: …}` wraps `loch power` (loch.power) around a point's command."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .values import text_of
 TOOL = [*HAND_OVER, "power"]
 KEY = "power"
 CHECK_TIMEOUT_S = 60
-# What goes with one source alone, as `loch power` has it.
+# Settings that `loch power` accepts with one source only.
 _ONLY = (("bmc", "ipmi"), ("user", "ipmi"), ("sensor", "ipmi"), ("trace", "replay"))
 
 
 def read(item: Item) -> Power:
-    """The settings that a mapping holds, whose keys and kinds document.py has checked."""
+    """Reads `measure.power`, whose keys and kinds document.py has checked."""
     entries = item.mapping()
     words = {key: text_of(entries[key]) for key in ("source", "user", "sensor", "trace") if key in entries}
     for key, source in _ONLY:
@@ -50,7 +50,7 @@ def read(item: Item) -> Power:
 
 
 def flags(power: Power) -> list[str]:
-    """The arguments of `loch power`, in an order that stays: names of points follow from it."""
+    """The arguments of `loch power`, in a fixed order, because the names of stored points depend on it."""
     given = [("source", power.source), *(("bmc", each) for each in power.bmc)]
     given += [
         (key, value)
@@ -68,12 +68,12 @@ def flags(power: Power) -> list[str]:
 
 
 def text(power: Power) -> str:
-    """The same for people and as part of a point's name; nothing reads it back."""
+    """The settings as text, for messages and as part of a point's name."""
     return shlex.join(flags(power))
 
 
 def wrapped(point: Point, launched: Launch | None, argv: list[str], result: Path, samples: Path) -> list[str]:
-    """The command of a point, which writes `result`; where it asks for power, `loch power` around it."""
+    """The command of a point that writes `result`; if the point asks for power, with `loch power` around it."""
     argv = [*argv, "--json", str(result)]
     if point.power is None:
         return argv
@@ -92,15 +92,16 @@ def wrapped(point: Point, launched: Launch | None, argv: list[str], result: Path
 
 
 def extra_seconds(point: Point) -> float:
-    """By how much its baselines lengthen a point."""
+    """Seconds by which the idle baselines lengthen a point."""
     return 2 * point.power.idle_ns / 1e9 if point.power is not None else 0.0
 
 
 def check(document: Item, points: list[Point], launched: Launch | None, is_dry: bool) -> None:
-    """Reads every source that the points need once, before anything is run.
+    """Before anything runs, reads every power source that the points need once.
 
-    A plan (`is_dry`) asks no other machine, neither a host by ssh nor a BMC, and a source that is missing here is a
-    warning: it may be made where nothing can be measured."""
+    A plan (`is_dry`) contacts no other host and no BMC; a source that is missing on this machine is only a warning,
+    since the plan may be made on a machine that does not measure.
+    """
     measure = document.mapping().get("measure")
     where = measure.mapping().get(KEY) if measure is not None else None
     if where is None:
@@ -141,7 +142,8 @@ def _check_one(where: Item, words: tuple[str, ...]) -> None:
 
 
 def _flags_there(point: Point, power: Power, launched: Launch | None) -> list[str]:
-    """With the hosts of the point: a BMC each, or another host's own source."""
+    """The flags of `loch power` with the hosts of the point: a BMC for each host, or --host for each host's own
+    source."""
     hosts = _hosts(point, launched)
     if power.source == "replay":
         return flags(power)
@@ -159,7 +161,7 @@ def _flags_there(point: Point, power: Power, launched: Launch | None) -> list[st
 
 
 def _hosts(point: Point, launched: Launch | None) -> list[str] | None:
-    """The hosts that a point runs on; None: only this machine."""
+    """The hosts on which a point runs; None: only this machine."""
     if launched is None or not launched.is_for(point):
         return None
     if not launched.hosts:

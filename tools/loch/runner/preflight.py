@@ -1,4 +1,4 @@
-"""What only the binary knows, asked before anything runs or is written: protocols, fabrics, and every point's flags."""
+"""Checks that only loch-bench can make, before anything runs: protocols, fabrics, and the flags of every point."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIDE_BY_SIDE = 4
 
 
 def check(document: Item, experiment: Experiment, binary: str, launched: Launch | None = None) -> None:
-    """Refuses what this build cannot run, or not as `launched`."""
+    """Refuses protocols, fabrics and options that this build of loch-bench cannot run, or cannot run as `launched`."""
     protocols = _listed(binary, "protocols")
     systems = document.mapping()["systems"].mapping()
     for system in experiment.systems:
@@ -42,14 +42,14 @@ def check(document: Item, experiment: Experiment, binary: str, launched: Launch 
 
 
 def require_fabric(where: str, fabric: str, binary: str) -> None:
-    """Refuses a fabric that the build lacks."""
+    """Refuses a fabric that this build of loch-bench lacks."""
     known = _listed(binary, "fabrics")
     if fabric not in (known if known is not None else ["sim", "shm"]):
         raise BadInput(f"{where}: {fabric} is not in this build; it has {', '.join(known or ['sim', 'shm'])}")
 
 
 def _listed(binary: str, what: str) -> list[str] | None:
-    """`loch-bench list WHAT --json` as names; None if the binary cannot say."""
+    """The names that `loch-bench list WHAT --json` prints; None if it cannot be run."""
     try:
         done = subprocess.run(
             [binary, "list", what, "--json"],
@@ -70,7 +70,7 @@ def _listed(binary: str, what: str) -> list[str] | None:
 
 
 def _check_option_names(document: Item, experiment: Experiment, binary: str) -> None:
-    """Refuses protocol options that the binary does not offer. A binary that cannot list them refuses later."""
+    """Refuses protocol options that loch-bench does not offer; if it cannot list them, it refuses them itself later."""
     for system in experiment.systems:
         offered = options.protocol_options(binary, str(system.params["protocol"]))
         if offered is None:
@@ -87,7 +87,8 @@ def _check_option_names(document: Item, experiment: Experiment, binary: str) -> 
 def _check_points(
     document: Item, experiment: Experiment, points: list[grid.Point], binary: str, launched: Launch | None
 ) -> None:
-    """Has the binary parse and judge the flags of every distinct point; one that it refuses is named by its YAML."""
+    """Has loch-bench check the flags of every distinct point; the error for a refused point names the line in the
+    file."""
     distinct: dict[str, grid.Point] = {}
     for point in points:
         asked = {key: value for key, value in point.params.items() if key != "seed"}
@@ -104,7 +105,7 @@ def _check_points(
 
 
 def _refusal(binary: str, point: grid.Point, environment: dict[str, str]) -> str | None:
-    """The binary's refusal of a point, in one line; None if it accepts the point, or cannot run."""
+    """loch-bench's refusal of a point, in one line; None if it accepts the point, or cannot run."""
     try:
         done = subprocess.run(
             [binary, "bench", *options.arguments(point.params), "--dry-run"],
@@ -122,7 +123,7 @@ def _refusal(binary: str, point: grid.Point, environment: dict[str, str]) -> str
 
 
 def _located(document: Item, system: System, point: grid.Point, refusal: str) -> BadInput:
-    """The refusal at the key that it names: "--value-size: ..." or "nessie.filter-bits: ..."."""
+    """An error at the key that a refusal names, as in "--value-size: ..." or "nessie.filter-bits: ..."."""
     named = re.match(r"(?:--)?([a-z][A-Za-z0-9.-]*)[: ]+", refusal)
     key, rest = (options.key_of(named.group(1)), refusal[named.end() :]) if named else (None, refusal)
     own = document.mapping()["systems"].mapping()[system.name]
@@ -130,14 +131,15 @@ def _located(document: Item, system: System, point: grid.Point, refusal: str) ->
         return own.error(refusal + (f" ({point.title()})" if point.axes else ""))
     owner, own_key = _owner(document, system, key)
     child = owner.entries.get(own_key) if owner.entries else None
-    for each in child.items or [] if child is not None else []:  # of an axis or of tune: the value that is refused
+    # of an axis or of `tune`, only the refused value is named
+    for each in child.items or [] if child is not None else []:
         if value_of(each, key) == point.params[key]:
             return each.error(rest)
     return owner.error(rest, own_key)
 
 
 def _owner(document: Item, system: System, key: str) -> tuple[Item, str]:
-    """The mapping that gives a system its value of an option, and the key there; the system itself if none does."""
+    """The mapping and the key that give a system its value of an option; the system itself if none does."""
     top = document.mapping()
     own = top["systems"].mapping()[system.name]
     spelled = {"workload_file": "file", "keys": "data_per_node"}

@@ -1,4 +1,5 @@
-"""What people see while points run: a bar on a terminal; elsewhere one line a point, or now and then one for them all."""
+"""Progress of a run on standard error: a bar on a terminal; else a line for each point, or every 15 s for several
+experiments."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from typing import TYPE_CHECKING
 from .execute import Outcome
 from .units import about
 
-if TYPE_CHECKING:  # loaded where there is a terminal
+if TYPE_CHECKING:  # imported only if standard error is a terminal, because rich loads slowly
     from rich.progress import Progress as Bar
 
 REFRESH_S = 0.25
 LINE_EVERY_S = 15.0
-SETTLED_S = 5.0  # before that, the pace of this run says little
+SETTLED_S = 5.0  # seconds of a run before its pace is used for the estimate
 
 
 def rate(value: float) -> str:
-    """Operations a second, readable."""
+    """Operations per second as text with a unit, such as 1.2 Mops/s."""
     for factor, unit in ((1e6, "Mops/s"), (1e3, "kops/s")):
         if value >= factor:
             return f"{value / factor:.3g} {unit}"
@@ -26,12 +27,12 @@ def rate(value: float) -> str:
 
 
 class Progress:
-    """Counts ended points, and estimates the rest from what each was expected to take and the pace so far."""
+    """Counts ended points, and estimates the remaining time from each point's expected time and the pace so far."""
 
     def __init__(self, title: str, total: int, expected_s: float, jobs: int, experiments: int = 1) -> None:
         self.title, self.total, self.jobs, self.experiments = title, total, jobs, experiments
         self.done = self.failed = self.finished = 0
-        self._left_s = expected_s  # of all points to come, one after the other
+        self._left_s = expected_s  # sum of the expected seconds of all remaining points
         self._done_s = 0.0
         self._began = self._shown = time.monotonic()
         self._bar: Bar | None = None
@@ -51,12 +52,12 @@ class Progress:
             console=Console(stderr=True),
             transient=True,
             auto_refresh=False,
-        )  # no thread of its own: the runner forks
+        )  # no refresh thread, because the runner forks
         self._task = self._bar.add_task(self.title, total=self.total, left="")
         self._bar.start()
 
     def left_s(self) -> float | None:
-        """Seconds that the remaining points should take; None while nothing is known."""
+        """The estimated seconds until all points have ended; None while nothing is known."""
         spent = time.monotonic() - self._began
         if self.done == 0:
             return self._left_s / self.jobs if self._left_s else None
@@ -65,14 +66,15 @@ class Progress:
         return self._left_s * spent / self._done_s
 
     def changed(self, points: int, expected_s: float) -> None:
-        """Adjusts the number of expected points (by a positive or negative number) and the expected time."""
+        """Adds `points`, which may be negative, to the number of expected points, and `expected_s` to their expected
+        time."""
         self.total += points
         self._left_s = max(0.0, self._left_s + expected_s)
         if self._bar:
             self._bar.update(self._task, total=self.total)
 
     def ended(self, outcome: Outcome, expected_s: float) -> None:
-        """One more point is done."""
+        """Counts a point that has ended, and shows its result or failure."""
         self.done += 1
         self.failed += outcome.failure is not None
         self._left_s = max(0.0, self._left_s - expected_s)
@@ -92,7 +94,7 @@ class Progress:
         print(line + (f", {remaining}" if remaining else ""), file=sys.stderr, flush=True)
 
     def experiment_done(self, text: str) -> None:
-        """Prints a line for an experiment that is finished, when several run."""
+        """Prints the line of a finished experiment, if several run."""
         self.finished += 1
         if self._bar:
             self._bar.console.print(text, markup=False, highlight=False)
@@ -101,7 +103,7 @@ class Progress:
             print(text, file=sys.stderr, flush=True)
 
     def tick(self) -> None:
-        """Keeps the bar's clock going; without a bar, says now and then how far it is."""
+        """Refreshes the bar; without a bar and with several experiments, prints a line every LINE_EVERY_S seconds."""
         now = time.monotonic()
         if self._bar and now - self._shown >= REFRESH_S:
             self._shown = now

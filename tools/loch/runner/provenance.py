@@ -1,4 +1,4 @@
-"""What of this machine bears on a result: governor, load by others, the CPU's name."""
+"""Facts on this machine that affect a measurement: CPU, frequency governor, load by other processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _read(path: str) -> str | None:
 
 
 def cpu_model() -> str:
-    """The processor's name as the kernel has it."""
+    """The processor's name from /proc/cpuinfo."""
     for line in (_read("/proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("model name", "Model"):
@@ -24,7 +24,7 @@ def cpu_model() -> str:
 
 
 def host() -> dict[str, Any]:
-    """This machine, in the facts that do not change while a run goes on."""
+    """Facts on this machine that do not change during a run."""
     return {
         "name": os.uname().nodename,
         "kernel": os.uname().release,
@@ -38,7 +38,7 @@ def host() -> dict[str, Any]:
 
 
 def busy_seconds() -> float:
-    """CPU seconds that this machine has worked since it started, over all cores."""
+    """CPU seconds that all cores of this machine have worked since it started."""
     fields = [float(each) for each in (_read("/proc/stat") or "cpu 0").splitlines()[0].split()[1:9]]
     fields += [0.0] * (8 - len(fields))
     user, nice, system, _idle, _iowait, irq, softirq, steal = fields
@@ -46,13 +46,13 @@ def busy_seconds() -> float:
 
 
 class OthersMeter:
-    """The share of all CPU time that processes other than ours used between start() and share()."""
+    """Measures the share of all CPU time that processes other than the runner's used between creation and share()."""
 
     def __init__(self, now: float) -> None:
         self._began, self._busy, self._own = now, busy_seconds(), _own_seconds()
 
     def share(self, now: float, child_cpu_s: float) -> float:
-        """0 to 1; `child_cpu_s` is what the measured process itself used."""
+        """The share from 0 to 1; `child_cpu_s`: CPU seconds of the measured process, which do not count."""
         elapsed = max(1e-3, now - self._began) * (os.cpu_count() or 1)
         others = busy_seconds() - self._busy - (_own_seconds() - self._own) - child_cpu_s
         return min(1.0, max(0.0, others / elapsed))

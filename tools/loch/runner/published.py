@@ -1,4 +1,4 @@
-"""The papers' numbers (plots/published/*.yaml), and how ours compare with them."""
+"""The papers' numbers (plots/published/*.yaml), and their comparison with obtained results."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ KINDS = {"E": "exact", "D": "derived", "T": "trend"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One published number: its id in the list of targets, and its value, None when it is withheld.
+    """One published number: its id in the list of targets, and its value, None if the paper withholds it.
 
-    It stands on an axis (field, series, at), or is single: then `obtained` says what of the results answers it.
+    The number belongs to a field, a series and an axis value, or is single: then `obtained` is the expression to
+    compare.
     """
 
     id: str
@@ -35,13 +36,13 @@ class Cell:
     series: str
     at: Any
     value: float | None
-    kind: str = "E"  # KINDS
-    calibration: bool = False  # the simulator was calibrated on it: no prediction
-    explained: str = ""  # docs/fidelity.md#anchor, where a miss is explained
-    obtained: Any = None  # expression tree over results
+    kind: str = "E"  # a letter of KINDS, such as E for an exact number
+    calibration: bool = False  # whether the simulator was calibrated on it, so that it is no prediction
+    explained: str = ""  # section docs/fidelity.md#anchor that explains a miss
+    obtained: Any = None  # for a single number: expression tree over results
     axis: str = ""
     where: tuple[tuple[str, Any], ...] = ()
-    place: str = ""  # file:line
+    place: str = ""  # file:line of the number, for error messages
 
     @property
     def is_single(self) -> bool:
@@ -50,18 +51,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class PublishedItem:
-    """One figure or table of one paper."""
+    """One figure or table of a paper with its numbers."""
 
     source: str
     item: str
     citation: str
     setup: str
     cells: tuple[Cell, ...]
-    called: str = "published"  # what figures and reports call its numbers
-    explained: str = ""  # docs/fidelity.md#anchor, for whatever of it is missed and names no other place
+    called: str = "published"  # word for its numbers in figures and reports
+    explained: str = ""  # section docs/fidelity.md#anchor for those of its misses that name no other section
 
     def value(self, field: str, series: str, at: Any) -> float | None:
-        """The number, or None when it is withheld or not published."""
+        """The published value, or None if it is withheld or not published."""
         return next((c.value for c in self.cells if (c.field, c.series, c.at) == (field, series, at)), None)
 
     def series(self, field: str, series: str) -> list[Cell]:
@@ -70,7 +71,7 @@ class PublishedItem:
 
 @lru_cache(maxsize=None)
 def find(source: str, item: str) -> PublishedItem | None:
-    """A published item, or None when we have no numbers of it."""
+    """The numbers of a paper's figure or table, or None if plots/published has none."""
     path = FOLDER / f"{source}.yaml"
     if not path.is_file():
         return None
@@ -99,7 +100,8 @@ _ID = re.compile(r"V\d+[a-z]*")
 
 
 def _item(document: located.Item, found: located.Item, source: str, name: str) -> PublishedItem:
-    """Cells on axes (metrics: of the item and of each of its groups:), and single numbers:."""
+    """Reads a published item: numbers on axes (`metrics:`, of the item and of its `groups:`), and single numbers
+    (`numbers:`)."""
     entries = found.mapping()
     _known(found, _ITEM)
     cells: list[Cell] = []
@@ -126,7 +128,7 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
 
 
 def _as_listed(cell: Cell) -> Cell:
-    """Fills in what the list of targets says about the cell's id."""
+    """The cell completed by what the list of targets says about its id."""
     target = targets.load(FOLDER).get(targets.base(cell.id))
     if target is None:
         return cell
@@ -144,7 +146,7 @@ def _known(item: located.Item, allowed: tuple[str, ...]) -> None:
 
 
 def _traits(item: located.Item, above: located.Item) -> dict[str, Any]:
-    """kind, calibration and why, which an item gives for all its numbers."""
+    """The keys kind, calibration and why of a number, or those that its item gives for all its numbers."""
     entries = {**above.mapping(), **item.mapping()}
     kind = str(entries["kind"].value) if "kind" in entries else "E"
     if kind not in KINDS:
@@ -162,7 +164,8 @@ def _value(item: located.Item) -> float | None:
 
 
 def _cells(group: located.Item, above: located.Item) -> list[Cell]:
-    """Numbers on an axis. Ids count from first_id, or are listed in ids: with null where there is no number."""
+    """Reads numbers on an axis. Their ids count up from first_id, or are listed in ids:, with null for a missing
+    number."""
     entries = group.mapping()
     for key in ("axis", "at", "metrics"):
         if key not in entries:
@@ -220,7 +223,7 @@ def _id(item: located.Item) -> str:
 
 
 def _number(item: located.Item, above: located.Item) -> Cell:
-    """A single number with the expression that answers it."""
+    """Reads a single number with the expression over results to compare it with."""
     _known(item, _NUMBER)
     entries = item.mapping()
     for key in ("id", "what", "value", "obtained"):
@@ -253,13 +256,14 @@ def of(results: Results) -> PublishedItem | None:
 
 
 def called(experiment: Experiment) -> str:
-    """The label of an experiment's comparison numbers: "published", or the one that their file gives."""
+    """The word for an experiment's comparison numbers: "published", or the one that their file gives."""
     item = find(experiment.paper.source, experiment.paper.item) if experiment.paper else None
     return item.called if item else "published"
 
 
 def check(experiment_item: located.Item, experiment: Experiment) -> None:
-    """Refuses a paper that plots/published does not know, and numbers of it that ask for what cannot be."""
+    """Refuses a paper that plots/published does not have, and single numbers whose expression the experiment cannot
+    evaluate."""
     paper = experiment.paper
     if paper is None:
         return
@@ -279,9 +283,9 @@ def check(experiment_item: located.Item, experiment: Experiment) -> None:
 
 
 def wrong_number(experiment: Experiment, cell: Cell) -> str | None:
-    """Why an experiment cannot answer a single number although it has some of its systems, or None."""
+    """Why an experiment cannot evaluate a single number although it has some of its systems; None if it can."""
     if not is_asked(experiment, cell):
-        return None  # the cell's system belongs to another experiment of the same item
+        return None  # the number's systems belong to another experiment of the same published item
     systems = [system.name for system in experiment.systems]
     for name in expression.names(cell.obtained):
         if not lookup.system_of(name):
@@ -299,26 +303,26 @@ def wrong_number(experiment: Experiment, cell: Cell) -> str | None:
 
 
 def is_asked(experiment: Experiment, cell: Cell) -> bool:
-    """Whether an experiment has any system that a single number is about."""
+    """Whether an experiment has any system that a single number's expression names."""
     systems = {system.name for system in experiment.systems}
     return any(lookup.system_of(name) in systems for name in expression.names(cell.obtained))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One published number beside what we obtained; either may be missing."""
+    """One published number and the obtained value; either may be missing."""
 
     cell: Cell
     system: str
     obtained: float | None
-    axes: tuple[tuple[str, Any], ...] = ()  # the axis values of the result
-    missing: str = ""  # why nothing was
-    field: str = ""  # the result field, where it is one and no more
-    ratio: tuple | None = None  # a ratio of two systems: both names, the field, the axis values
+    axes: tuple[tuple[str, Any], ...] = ()  # the axis values of the obtained result
+    missing: str = ""  # why there is no obtained value
+    field: str = ""  # the result field, if the number is the value of a single field
+    ratio: tuple | None = None  # for a ratio of two systems: both names, the result field, the axis values
 
     @property
     def error(self) -> float | None:
-        """obtained / published - 1; of a published 0, no error where it was met."""
+        """obtained / published - 1; for a published 0, 0 if it was met and else None."""
         if self.obtained is None or self.cell.value is None:
             return None
         if self.cell.value == 0:
@@ -332,8 +336,8 @@ class Comparison:
 
 
 def compare(results: Results) -> list[Comparison]:
-    """Every published cell whose series a simulated or verbs system stands for, and every single number that the
-    experiment's systems can answer, in the paper's order."""
+    """Compares every published number on an axis whose series a simulated or verbs system represents, and every single
+    number that the experiment's systems can answer; in the paper's order."""
     item = of(results)
     out: list[Comparison] = []
     for cell in item.cells if item is not None else []:
@@ -352,9 +356,9 @@ def _on_axis(results: Results, cell: Cell) -> list[Comparison]:
             or system.published != cell.series
             or system.params["fabric"] == "shm"
         ):
-            continue  # shared memory on one machine is not the published cluster
+            continue  # measured on shared memory of one machine, which is not comparable with the paper's cluster
         if not results.has_field(system.name, cell.field):
-            continue  # this experiment does not derive the number
+            continue  # this experiment does not have the result field
         for axes in results.axes_of(system.name):
             rows = results.at(system.name, axes)
             if axes[cell.axis] == cell.at and all(rows[0].point.params.get(k) == v for k, v in cell.where):
@@ -377,7 +381,7 @@ def _single(results: Results, cell: Cell) -> Comparison:
         return Comparison(cell, "", None, missing=str(error))
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return Comparison(cell, "", None, missing=f"the expression gives {value}, no number")
-    if isinstance(cell.obtained, expression.Name):  # the number can be drawn in the figure
+    if isinstance(cell.obtained, expression.Name):  # the number is one field of one system, so a figure can show it
         system, _, field = cell.obtained.path.partition(".")
         places = lookup.places(results.experiment, cell.obtained)
         return Comparison(cell, system, float(value), tuple(places[0].items()), field=field)
@@ -387,7 +391,8 @@ def _single(results: Results, cell: Cell) -> Comparison:
 
 
 def _ratio(experiment: Experiment, tree: Any) -> tuple | None:
-    """What an expression such as CD[value_size=2K].goodput_bytes_s / SD[value_size=2K].goodput_bytes_s is about."""
+    """The systems, field and axis values of a ratio such as CD[value_size=2K].goodput_bytes_s /
+    SD[value_size=2K].goodput_bytes_s."""
     sides = (tree.left, tree.right) if isinstance(tree, expression.Binary) and tree.sign == "/" else ()
     if not sides or not all(isinstance(side, expression.Name) and not side.is_many for side in sides):
         return None
@@ -397,7 +402,7 @@ def _ratio(experiment: Experiment, tree: Any) -> tuple | None:
 
 
 def place(comparison: Comparison) -> str:
-    """Where on its axis a comparison stands, for people."""
+    """The axis value of a comparison as text; empty for a single number."""
     return show(comparison.cell.axis, comparison.cell.at) if comparison.cell.axis else ""
 
 
@@ -423,7 +428,7 @@ class Score:
 
 
 def score(comparisons: list[Comparison]) -> Score:
-    """Counts over the predictions of exact numbers."""
+    """The score of comparisons: counts of exact predicted numbers by relative error."""
     errors = [(abs(each.error), each) for each in comparisons if each.counts and each.error is not None]
     sizes = [size for size, _ in errors]
 

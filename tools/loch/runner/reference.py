@@ -1,11 +1,11 @@
-"""Reference results: what figures, claims and scores need of a finished run, small enough to be kept with the sources.
+"""Reference results: the part of a finished run that figures, claims and scores need, small enough for the source tree.
 
-    reference/NAME/experiment.yaml   what was run
-                   table.csv         one row a point and repeat, only the columns in use
-                   manifest.json     the experiment as it was resolved, choices of tuning, claims, seconds a point took
-                   data.json         what is no table: distributions, reasons of failures, the machine that measured
-                   report.md         as it was written then
-    reference/calibration.json       the rows of `loch calibrate`
+  reference/NAME/experiment.yaml   the experiment that was run
+                 table.csv         one row for each point and repeat, with only the columns in use
+                 manifest.json     the resolved experiment, tuned parameters, claims, seconds that each point took
+                 data.json         distributions, reasons of failures, the machine that measured
+                 report.md         the report of the run
+  reference/calibration.json       the rows of `loch calibrate`
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .points import read_point
 from .stored_json import read_json
 from .tables import Results
 
-# Columns that every table keeps: what warnings, origins and people ask for.
+# Columns that every table keeps, because warnings, captions and readers use them.
 _CORE = (
     "throughput_ops_s",
     "goodput_bytes_s",
@@ -39,7 +39,7 @@ _CORE = (
 
 
 def write(root: Path, into: Path) -> list[Path]:
-    """Makes reference results of every result folder at or below `root`; returns the folders written."""
+    """Writes reference results for every result folder at or below `root`; returns the folders written."""
     found = [folder for folder in outputs.folders(root) if (folder / "points").is_dir()]
     if not found:
         raise BadInput(f"{root}: no results in or below it; expected a folder that `loch run` wrote")
@@ -68,7 +68,7 @@ def write(root: Path, into: Path) -> list[Path]:
 
 
 def _has_changed(experiment: Experiment) -> bool:
-    """Whether the file says something else than what ran: it would be kept beside results that are not its own."""
+    """Whether the experiment file differs from what was run, so that file and results would not belong together."""
     source = Path(experiment.file)
     if not source.is_file() or experiment.overrides:
         return False
@@ -90,7 +90,7 @@ def _write_one(folder: Path, target: Path, results: Results) -> None:
 
 
 def columns(results: Results) -> set[str]:
-    """The result fields that figure, claims and published numbers of an experiment use."""
+    """The result fields that the figure, claims and published numbers of an experiment use."""
     experiment, figure = results.experiment, results.experiment.figure
     out = {*_CORE, *figure.y, *figure.rows, *experiment.derive, *(system.goal for system in experiment.systems)}
     if figure.along:
@@ -106,7 +106,7 @@ def columns(results: Results) -> set[str]:
 
 
 def _manifest(folder: Path, results: Results) -> str:
-    """The run's manifest without the parts that only a rerun needs; one line per point."""
+    """The run's manifest without the parts that only a rerun needs; one line for each point."""
     document = read_json(folder / "manifest.json")
     points = [
         {"point": each["point"], "system": each["system"], "elapsed_s": each["elapsed_s"]}

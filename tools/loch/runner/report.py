@@ -1,4 +1,5 @@
-"""report.md and manifest.json: what was run, on what, with which outcome, beside the published numbers."""
+"""Makes report.md and manifest.json: the experiment, the machine, the outcome, and the comparison with published
+numbers."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from .result import Build, Host
 from .tables import Results, Row, failed_share
 from .units import about
 
-GAVE_UP_LIMIT = 0.01  # of a point's operations
+GAVE_UP_LIMIT = 0.01  # share of a point's operations that may give up before the report warns
 
 
 def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] = ()) -> str:
-    """ "simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2 cores)" or "measured on mlx5_0",
-    of all places, or where some axes have the values that `place` says.
+    """Where a system's values come from: "simulated (connectx3-10gbe, seeds 1 to 3)", "measured (shm on AMD EPYC, 2
+    cores)" or "measured on mlx5_0".
 
-    What travels over something else than the fabric's verbs says so: "simulated (modelled tcp over ipoib, …)",
-    "measured (unix socket on …)".
+    With `place`, only runs at these axis values count. A transport other than the fabric's verbs is named: "simulated
+    (modelled tcp over ipoib, …)", "measured (unix socket on …)".
     """
     measure = results.experiment.measure
     row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
@@ -44,13 +45,13 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
 
 
 def hardware(results: Results, system: System, place: tuple[tuple[str, Any], ...] = ()) -> str:
-    """The hardware profile of a simulated system, or all of an axis over profiles."""
+    """The hardware profile of a simulated system, or all profiles if the hardware is an axis."""
     among = [value for key, value in place if key == "hardware"] or results.experiment.axes.get("hardware")
     return ", ".join(map(str, among)) if among else str(system.params.get("hardware", "default hardware"))
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, or a dash."""
+    """A number as text: three significant digits, all digits from 100 on, a dash for None."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -63,7 +64,7 @@ def percent(error: float | None) -> str:
 
 
 def comparison_table(comparisons: list[published.Comparison]) -> list[list[str]]:
-    """Rows of text: id, what or field, system, place, published, obtained, error."""
+    """The comparison as rows of text: id, what or field, system, place, published, obtained, error."""
     return [
         [
             c.cell.id,
@@ -79,12 +80,13 @@ def comparison_table(comparisons: list[published.Comparison]) -> list[list[str]]
 
 
 def comparison_head(called: str = "published") -> list[str]:
-    """Above those rows."""
+    """The head of comparison_table()."""
     return ["id", "result", "system", "at", called, "obtained", "error"]
 
 
 def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]:
-    """The figure's own fields as medians, one table (head, rows) a field: what can be read without drawing."""
+    """Medians of the figure's fields as tables (head, rows), one for each field, so that they can be read without a
+    figure."""
     figure, every = results.experiment.figure, results.experiment.axes
     axis = next((name for name in (figure.x, figure.along, *every) if name in every), "")
     others = [name for name in every if name != axis]
@@ -108,7 +110,7 @@ def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]
 def write_up(
     results: Results, verdicts: list[Verdict], choices: list[dict], stale: int, store: PointSource
 ) -> blocks.Report:
-    """The report. The same stored points give the same one."""
+    """The report of an experiment; the same stored points give the same report."""
     experiment = results.experiment
     out: list[Block] = [Heading(1, (Plain(experiment.title),))]
     if experiment.paper:
@@ -170,7 +172,8 @@ def _verdict(verdict: Verdict) -> Point:
 
 
 def caption(results: Results) -> str:
-    """The figure's caption: first how many runs waited or were not steady, then the meaning of the marks, with n."""
+    """The figure's caption: how many runs waited for room or were not steady, then what the marks mean, with the number of
+    repeats."""
     doubtful = len(caveats(results))
     said = (
         f"{doubtful} of {len(results.rows)} runs waited for room or were not steady (see the report). "
@@ -235,7 +238,8 @@ def _choices(choices: list[dict]) -> blocks.Table:
 
 
 def caveats(results: Results) -> list[tuple[Row, list[str]]]:
-    """The points whose rates are not the design's own in a steady state, with the reasons that their results give."""
+    """The points whose throughput is not that of the design in a steady state, with the reasons that their results
+    give."""
     return [(row, said) for row in results.rows if row.ok and (said := row.result.known.caveats)]
 
 
@@ -249,7 +253,8 @@ def _caveats(results: Results) -> list[Block]:
 
 
 def not_steady(results: Results) -> str:
-    """What to say of rates that waiting or a change within the window decided; nothing otherwise."""
+    """A warning on throughputs that were limited by waiting or changed within the measured time; empty if there are
+    none."""
     found = caveats(results)
     return (
         f"the rates of {len(found)} of {len(results.rows)} points are not the designs' own in a steady state"
@@ -272,7 +277,7 @@ def _failures(results: Results) -> list[Block]:
 
 
 def failure_text(row: Row) -> str:
-    """Reason, last line of output, and the line that reruns it."""
+    """The failure of a point: reason, last line of output, and the command that runs it again."""
     return f"{_failed(row)}\n  rerun: `{rerun(row.point)}`"
 
 
@@ -313,7 +318,7 @@ def _provenance(results: Results, stale: int, store: PointSource) -> list[Block]
 
 
 def many_gave_up(results: Results) -> str:
-    """What to say when operations gave up in numbers that matter; nothing otherwise."""
+    """A warning if more than GAVE_UP_LIMIT of the operations of some point gave up; else empty."""
     bad = [(failed_share(row), row) for row in results.rows if row.ok and failed_share(row) > GAVE_UP_LIMIT]
     if not bad:
         return ""
@@ -337,7 +342,7 @@ def _host(host: Host) -> str:
 
 
 def manifest(results: Results, verdicts: list[Verdict], choices: list[dict], stale: int = 0) -> str:
-    """manifest.json: everything that `loch plot` and `loch score` need besides the points."""
+    """The text of manifest.json: everything that `loch plot` and `loch score` need besides the points."""
     experiment = results.experiment
     points = [
         {
@@ -375,5 +380,5 @@ def manifest(results: Results, verdicts: list[Verdict], choices: list[dict], sta
 
 
 def choices_by_key(choices: list[dict]) -> dict[tuple, dict[str, Any]]:
-    """What tuning decided, as grid.points() wants it."""
+    """The tuned parameters by choice_key(), as grid.points() takes them."""
     return {choice_key(c["system"], c["axes"]): c["chosen"] for c in choices}

@@ -1,5 +1,8 @@
-"""A point that has run: the result that `loch-bench` wrote or the reason of its failure, and the runner's own record of it. The
-file is not trusted: every key that the runner uses is checked and typed; other keys are kept and found under dotted names."""
+"""A point that has run: the result that loch-bench wrote, or the reason of its failure, and the runner's own record.
+
+The file is not trusted: every key that the runner uses is checked and typed; other keys are kept and can be looked up
+by dotted names.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from .compat import BaseModel, Extra, ValidationError
 from .errors import BadInput
 
 SCHEMA = 1
-BINS_MAX = 10_000  # as of the binary
+BINS_MAX = 10_000  # largest number of bins in a time series, equal to loch-bench's limit
 _DEPTH_MAX = 8
-# Pydantic's own words, in the runner's.
+# Error messages of pydantic that are replaced by the runner's own.
 _SAID = {"value_error.missing": "missing", "type_error.none.not_allowed": "expected a value, found nothing"}
 
 
 class Number(float):
-    """A number as JSON has it: no text, no truth value."""
+    """A number of JSON: neither text nor a truth value."""
 
     @classmethod
     def __get_validators__(cls) -> Iterator[Any]:
@@ -26,14 +29,14 @@ class Number(float):
 
     @classmethod
     def check(cls, value: Any) -> Any:
-        """The number as it came, whole or not."""
+        """Accepts an int or float and returns it unchanged."""
         if not is_number(value):
             raise ValueError("expected a number")
         return value
 
 
 class Text(str):
-    """A text as JSON has it."""
+    """A text of JSON."""
 
     @classmethod
     def __get_validators__(cls) -> Iterator[Any]:
@@ -41,14 +44,14 @@ class Text(str):
 
     @classmethod
     def check(cls, value: Any) -> Any:
-        """The text as it came."""
+        """Accepts a text and returns it unchanged."""
         if not isinstance(value, str):
             raise ValueError("expected text")
         return value
 
 
 class Mapping(dict[str, Any]):
-    """A mapping of whatever."""
+    """A mapping with any contents."""
 
     @classmethod
     def __get_validators__(cls) -> Iterator[Any]:
@@ -56,18 +59,18 @@ class Mapping(dict[str, Any]):
 
     @classmethod
     def check(cls, value: Any) -> Any:
-        """The mapping as it came, not a copy."""
+        """Accepts a mapping and returns it, not a copy."""
         if not isinstance(value, dict):
             raise ValueError("expected a mapping")
         return value
 
 
 class Numbers(Mapping):
-    """A mapping of numbers, and of mappings and lists of pairs of them."""
+    """A mapping of numbers, which may be nested in mappings and in lists of pairs."""
 
     @classmethod
     def check(cls, value: Any) -> Any:
-        """The mapping as it came, not a copy."""
+        """Accepts a mapping of numbers and returns it, not a copy."""
         super().check(value)
         wrong = _not_numbers(value, (), 0)
         if wrong:
@@ -76,16 +79,16 @@ class Numbers(Mapping):
 
 
 class Bin(NamedTuple):
-    """One bin of a time series. Rates are operations a second, of the whole cluster."""
+    """One bin of a time series. Rates are operations per second of the whole cluster."""
 
-    t_s: float  # its beginning, from that of the window
+    t_s: float  # start of the bin in seconds after the start of the measured time
     ops_s: float
     failed_s: float
-    unwritable_keys: float | None  # None: no prober
+    unwritable_keys: float | None  # number of probed keys that could not be written in the bin; None: no prober
 
 
 class Event(NamedTuple):
-    """A failure, repair or return during a run."""
+    """A failure, repair or return of a node during a run."""
 
     t_s: float
     event: str
@@ -99,7 +102,7 @@ class Bins(list[Bin]):
 
     @classmethod
     def check(cls, value: Any) -> list[Bin]:
-        """The bins of a `timeline`."""
+        """Checks a result's `timeline` and converts it to bins."""
         return [
             Bin(each["t_s"], each["ops_s"], each.get("failed_s") or 0.0, each.get("unwritable_keys"))
             for each in _entries(value, ("t_s", "ops_s"))
@@ -113,7 +116,7 @@ class Events(list[Event]):
 
     @classmethod
     def check(cls, value: Any) -> list[Event]:
-        """The `events` of a run."""
+        """Checks a result's `events` and converts them."""
         return [Event(each["t_s"], each["event"], each.get("node")) for each in _entries(value, ("t_s", "event"))]
 
 
@@ -124,14 +127,14 @@ class Texts(list[str]):
 
     @classmethod
     def check(cls, value: Any) -> Any:
-        """A list of texts."""
+        """Accepts a list of texts."""
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise ValueError("expected a list of texts")
         return value
 
 
 class Known(BaseModel):
-    """Checked keys; other keys are allowed, for results of other releases."""
+    """A model with checked keys; further keys are allowed, as results of other releases may have them."""
 
     class Config:
         extra = Extra.ignore
@@ -143,14 +146,14 @@ class Known(BaseModel):
 
     @classmethod
     def check(cls, value: Any) -> Any:
-        """The model; pydantic by itself would make one of a list of pairs too."""
+        """Accepts a mapping; pydantic by itself would also accept a list of pairs."""
         if not isinstance(value, (dict, cls)):
             raise ValueError("expected a mapping")
         return cls.parse_obj(value) if isinstance(value, dict) else value
 
 
 class Build(Known):
-    """The build of the program that ran."""
+    """The build of loch-bench that ran the point."""
 
     version: Optional[Text] = None
     commit: Optional[Text] = None
@@ -158,7 +161,7 @@ class Build(Known):
 
 
 class Host(Known):
-    """The machine that it ran on."""
+    """The machine on which the point ran."""
 
     cpu: Optional[Text] = None
     cores: Optional[Number] = None
@@ -170,7 +173,7 @@ class Runner(Known):
     """The runner's record, stored with a result or a failure."""
 
     host: Host = Host()
-    stamp: Optional[Mapping] = None  # what the result depends on besides its options
+    stamp: Optional[Mapping] = None  # hashes of the binary and of the files on which the result depends
     elapsed_s: Optional[Number] = None
     others_cpu_share: Optional[Number] = None
     system: Optional[Text] = None
@@ -178,7 +181,7 @@ class Runner(Known):
 
 
 class Failure(Known):
-    """The failure of a point, which then has no result."""
+    """The failure of a point, which has no result."""
 
     reason: Text
     exit_status: Optional[Number] = None
@@ -219,13 +222,13 @@ class _Fields(Known):
 
 @dataclass(frozen=True)
 class Result:
-    """One result: `known` has the checked keys, `document` is all of it, unknown keys included, as it was read."""
+    """One result: `known` has the checked keys, `document` all keys as they were read, unknown ones included."""
 
     document: dict[str, Any]
     known: _Fields
 
     def inside(self, path: list[str]) -> Any:
-        """A value of the whole document, with numbers for places in its lists: nodes.0.counters.link_tx_busy."""
+        """A value of the whole document; a number in the path is an index of a list: nodes.0.counters.link_tx_busy."""
         node: Any = self.document
         for part in path:
             if isinstance(node, dict):
@@ -237,13 +240,13 @@ class Result:
         return node
 
     def node(self, name: str) -> Any:
-        """The value under a dotted name: a number, a distribution, a mapping; None where there is none."""
+        """The value with a dotted name: a number, a distribution or a mapping; None if it does not exist."""
         return self.inside(name.split("."))
 
 
 @dataclass(frozen=True)
 class Stored:
-    """One point that has run: its name, its result or its failure, and the runner's record."""
+    """A stored point: its name, its result or its failure, and the runner's record."""
 
     hash: str
     runner: Runner
@@ -257,13 +260,13 @@ class Stored:
 
 @dataclass
 class _Wrong(Exception):
-    """A document that is not a result, with the reason."""
+    """A document is not a valid result; the message is the reason."""
 
     said: str = field(default="")
 
 
 def of_file(name: str, document: Any, failed: bool, place: str) -> Stored:
-    """A stored point. BadInput, with the file and the key, where it is none."""
+    """Checks a stored point's document; raises BadInput with file and key if it is malformed."""
     try:
         if not isinstance(document, dict):
             raise _Wrong("expected a mapping")
@@ -280,7 +283,7 @@ def of_file(name: str, document: Any, failed: bool, place: str) -> Stored:
 
 
 def of_table(name: str, document: dict[str, Any], runner: dict[str, Any], place: str) -> Stored:
-    """A point of reference results, of which the table may leave out any field. BadInput as of a file."""
+    """Checks a point of reference results, whose table may omit any field; raises BadInput if it is malformed."""
     try:
         record = _read(Runner, runner, "runner")
         if "failure" in document:
@@ -291,7 +294,7 @@ def of_table(name: str, document: dict[str, Any], runner: dict[str, Any], place:
 
 
 def of_program(document: Any) -> Result:
-    """The result that the program has just written. BadInput with the key and the reason where it is none."""
+    """Checks the result that loch-bench has just written; raises BadInput with key and reason if it is malformed."""
     try:
         if not isinstance(document, dict):
             raise _Wrong("the result is no JSON object")
@@ -326,12 +329,13 @@ def _read(model: Any, value: Any, path: str) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """As JSON has one: no truth value."""
+    """Whether a value is a number in JSON's sense: truth values, which are int in Python, are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _not_numbers(node: Any, path: tuple[Any, ...], depth: int) -> tuple[tuple[Any, ...], str] | None:
-    """Where below a mapping or list something else than a number stands."""
+    """The path of the first value below a mapping or list that is not a number, and what is wrong; None if all are
+    numbers."""
     if depth > _DEPTH_MAX:
         return path, "nested too deeply"
     for key, child in node.items() if isinstance(node, dict) else enumerate(node):
@@ -351,7 +355,7 @@ def _not_numbers(node: Any, path: tuple[Any, ...], depth: int) -> tuple[tuple[An
 
 
 def _entries(value: Any, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The entries of a time series, each with what `names` says and numbers besides."""
+    """Checks the entries of a time series: each has the keys `names`, and all other values are numbers or None."""
     if not isinstance(value, list) or len(value) > BINS_MAX:
         raise ValueError(f"expected a list of at most {BINS_MAX:,}")
     for i, entry in enumerate(value):

@@ -1,4 +1,4 @@
-"""Reads an experiment's YAML into a model.Experiment; refuses everything else in one line that says where."""
+"""Converts an experiment's YAML into a model.Experiment; refuses anything else in one line with file, line and key."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .options import BENCH, Option
 from .values import at_most, field_of, known, listed, no_program, option_of, text_of, truth_of, value_of
 
 TOP = document_shape.keys(document_shape.Experiment)
-# Upper bounds of an experiment: more is a mistake, and would take hours before the first point runs.
+# Upper limits of an experiment; a larger one is a mistake that would take hours before its first point runs.
 SYSTEMS_MAX, AXIS_MAX = 100, 1000
-COMBINATIONS_MAX = 100_000  # of axis values, before exclude
+COMBINATIONS_MAX = 100_000  # combinations of axis values, before `exclude`
 POINTS_MAX = 10_000
 
 
 def read(document: Item, overrides: list[str] | None = None) -> Experiment:
-    """The experiment of one located YAML document."""
+    """The checked experiment that a YAML document, read with its line numbers, describes."""
     document_shape.check(document)
     top = document.mapping()
     name = text_of(top["name"])
@@ -66,13 +66,13 @@ def read(document: Item, overrides: list[str] | None = None) -> Experiment:
         document=document.plain(),
     )
     _check_points(document, experiment)
-    if not overrides:  # which may have taken the values that a condition is about
+    if not overrides:  # with overrides, the axis values that a condition names may have been removed
         _check_cases(experiment)
     return experiment
 
 
 def _check_cases(experiment: Experiment) -> None:
-    """Refuses conditions of place-dependent values that no place of the experiment meets."""
+    """Refuses conditions of axis-dependent values that hold at no point of the experiment."""
     reached: dict[int, set[int]] = {}
     found: dict[int, per_axis.PerAxis] = {}
     for system in experiment.systems:
@@ -92,14 +92,14 @@ def _check_cases(experiment: Experiment) -> None:
 
 
 def _check_combinations(document: Item, axes: dict[str, list[Any]], zips: list[list[str]]) -> None:
-    """Before anything is multiplied out."""
+    """Refuses too many combinations of axis values, before they are enumerated."""
     total = math.prod(len(values) for axis, values in axes.items() if not any(axis in group[1:] for group in zips))
     if total > COMBINATIONS_MAX:
         raise document.error(f"{total:,} combinations of their values; at most {COMBINATIONS_MAX:,}", "axes")
 
 
 def _check_points(document: Item, experiment: Experiment) -> None:
-    """Refuses an experiment whose figure and tuning need too many runs."""
+    """Refuses an experiment with too many points and tuning runs."""
     here = {system.name: len(grid.combinations(experiment, system)) for system in experiment.systems}
     total = experiment.measure.repeats * sum(here.values())
     for system in experiment.systems:
@@ -112,7 +112,7 @@ def _check_points(document: Item, experiment: Experiment) -> None:
 
 
 def _base_params(document: Item, axes: dict[str, list[Any]]) -> dict[str, Any]:
-    """What all systems share: fabric, hardware, cluster, workload, run length, scale."""
+    """The options that all systems share: fabric, hardware, cluster, workload, run length, scale."""
     top = document.mapping()
     params: dict[str, Any] = {"fabric": "sim", "nodes": 1}
     for key in ("fabric", "hardware", "scale"):
@@ -189,7 +189,7 @@ def _system(item: Item, name: str, base: dict[str, Any], axes: dict[str, list[An
 
 
 def _only(item: Item | None, axes: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """The axis values that one system runs at, where they are not all."""
+    """Reads a system's `only:`, the axis values at which it runs if it does not run at all."""
     out: dict[str, list[Any]] = {}
     if item is None:
         return out
@@ -213,7 +213,7 @@ def _check_hardened(item: Item, systems: list[System]) -> None:
 
 
 def _possible(item: Item, given: dict[str, Any], params: dict[str, Any]) -> None:
-    """Refuses combinations that cannot run, before anything does."""
+    """Refuses options that contradict each other, before anything runs."""
     get, delete = (max(per_axis.among(params.get(key, 0))) for key in ("get", "delete"))
     if get + delete > 1 + 1e-9 and not any(key in dict(per_axis.of(params)) for key in ("get", "delete")):
         raise item.error(f"get {params['get']} and delete {params['delete']} add up to more than 1", "get")
@@ -230,7 +230,7 @@ def _possible(item: Item, given: dict[str, Any], params: dict[str, Any]) -> None
 
 
 def check_hardware(item: Item, hardware: str) -> None:
-    """A profile is a file, or the name of one in experiments/hardware/."""
+    """Refuses a hardware profile that is neither a file nor a name in experiments/hardware/."""
     folder = Path(SOURCE) / "experiments" / "hardware"
     known = sorted(path.stem for path in folder.glob("*.yaml"))
     if known and hardware not in known and not Path(hardware).is_file():
@@ -338,9 +338,9 @@ def _excludes(item: Item | None, axes: dict[str, list[Any]], systems: list[str])
 def _tune_at(
     item: Item | None, axes: dict[str, list[Any]], zips: list[list[str]], is_as_written: bool
 ) -> dict[str, Any]:
-    """Axis values at which candidates are tried for all; axes that advance together with a given one follow it.
+    """Reads `tune_at:`, the axis values at which candidates are tried for all points; zipped axes follow.
 
-    Where --set has taken the value from the axis, tuning happens at each place, as without tune_at.
+    If --set has removed such a value from its axis, tuning takes place at each value, as without tune_at.
     """
     out: dict[str, Any] = {}
     if item is None:
@@ -435,7 +435,7 @@ def _figure(document: Item, axes: dict[str, list[Any]]) -> Figure:
     )
 
 
-# Keys of figure: that only some kinds have.
+# Keys of `figure:` that only some kinds of figures have.
 _DRAWN_BY_FIELD = ("line", "bars", "table", "cdf", "curve", "map")
 _OF_KINDS = {
     "x": _DRAWN_BY_FIELD,
@@ -459,7 +459,7 @@ def _figure_keys(item: Item, kind: str) -> None:
 
 
 def _figure_x(item: Item, kind: str, axes: dict[str, list[Any]], first: str, across: str) -> str:
-    """The x axis; a result field of a curve; nothing where the systems are the columns."""
+    """The figure's x axis; for a curve a result field; "" for a table whose columns are the systems."""
     entries = item.mapping()
     if kind == "curve":
         if "x" not in entries:
@@ -481,7 +481,7 @@ def _an_axis(item: Item, key: str, axes: dict[str, list[Any]], default: str) -> 
 
 
 def _panels(item: Item | None, axes: dict[str, list[Any]], taken: tuple[str, ...]) -> tuple[str, dict[Any, str]]:
-    """The axis that panels stand for, and what they are called."""
+    """Reads `panels:`, the axis of the small multiples, and the labels of its values."""
     if item is None:
         return "", {}
     entries = {"axis": item} if item.entries is None else item.entries

@@ -1,4 +1,4 @@
-"""`loch score`: every number of the list of targets, beside what stored results say of it."""
+"""`loch score`: compares every number in the list of targets with stored results."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from . import claims, markup, outputs, published, report, targets
 from .errors import BadInput
 from .stored_json import read_json
 
-MISS = 0.25  # an error above this, like a claim that does not hold, is to be explained
-CALIBRATION = "calibration.json"  # in a folder of results: what `loch calibrate --json` said
+# relative error above which a number counts as missed and needs an explanation, as does a claim that does not hold
+MISS = 0.25
+CALIBRATION = "calibration.json"  # name of the file in a folder of results with the output of `loch calibrate --json`
 
 
 @dataclass
@@ -30,16 +31,16 @@ class Scored:
 
 @dataclass
 class Line:
-    """One line of the sheet: a number, a row of the calibration, or a target that neither answers."""
+    """One line of the score sheet: a published number, a row of the calibration, or a target without either."""
 
     id: str
     source: str
     what: str
-    published: float | str | None  # a number, words, or None when it is withheld
+    published: float | str | None  # a number, words, or None if the paper withholds it
     obtained: float | None
     error: float | None
-    status: str  # obtained, withheld, calibration, claims, elsewhere, no result stored
-    where: str = ""  # the experiment, or what answers it
+    status: str  # obtained, withheld, calibration, claims, elsewhere, or no result stored
+    where: str = ""  # the experiment or document that covers the target
     kind: str = "E"
     counts: bool = False
     explained: str = ""
@@ -50,7 +51,7 @@ class Sheet:
     scored: list[Scored]
     lines: list[Line]
     notes: list[str] = field(default_factory=list)
-    damaged: list[str] = field(default_factory=list)  # stored points that could not be read, and why
+    damaged: list[str] = field(default_factory=list)  # stored points that could not be read, with the reason
 
     @property
     def comparisons(self) -> list[published.Comparison]:
@@ -62,9 +63,9 @@ class Sheet:
 
 
 def gather(root: Path) -> Sheet:
-    """All result folders below `root` whose paper asks to be scored, the calibration, and every target.
+    """Collects all result folders below `root` that are to be scored, the calibration, and every target.
 
-    A number that several folders answer is taken from the first of them by name.
+    If several folders have a number, the first folder by name counts.
     """
     scored: list[Scored] = []
     notes: list[str] = []
@@ -99,7 +100,8 @@ def gather(root: Path) -> Sheet:
 
 
 def calibration(root: Path) -> tuple[list[dict], list[str]]:
-    """The rows of `loch calibrate`, stored below `root` or made now (seconds); and why there are none."""
+    """The rows of `loch calibrate`, stored below `root` or computed now (takes seconds); and notes if there are
+    none."""
     stored = root / CALIBRATION
     try:
         if stored.is_file():
@@ -130,7 +132,7 @@ def _rows(path: Path) -> list[dict]:
 
 
 def _lines(scored: list[Scored], rows: list[dict]) -> list[Line]:
-    """Every number of every target, in the order of the list; then numbers that are in no list."""
+    """The lines for all targets, in the order of the list, then for numbers that are in no list."""
     by_id: dict[str, list[Line]] = {}
     for each in scored:
         for one in each.comparisons:
@@ -229,7 +231,7 @@ def state(verdict: claims.Verdict) -> str:
 
 
 def markdown(sheet: Sheet, root: Path) -> str:
-    """The score sheet: the verdict, what is missed and why, then every number and claim."""
+    """The score sheet in Markdown: summary, misses and their explanations, then every number and claim."""
     parts = ["# Published against obtained\n", *(f"{line}\n" for line in summary(sheet))]
     if not sheet.scored:
         parts.append(f"No stored results of a paper's figure under {root}. Run ./loch run experiments/paper first.\n")
@@ -255,7 +257,7 @@ def markdown(sheet: Sheet, root: Path) -> str:
 
 
 def _joined(lines: list[Line]) -> list[tuple[str, Line]]:
-    """Targets of one kind that nothing answers, one after the other, share a line: V1 to V84."""
+    """Combines consecutive targets of one kind without a result into one line, such as V1 to V84."""
     out: list[tuple[str, Line]] = []
     first = ""
     for line in lines:
@@ -303,7 +305,7 @@ def _status(line: Line) -> str:
 
 
 def to_explain(sheet: Sheet) -> list[tuple[str, str]]:
-    """Numbers that are more than 25 % off and claims that do not hold, each with the page that explains it."""
+    """Numbers more than 25 % off, and claims that do not hold, each with the section that explains it."""
     out = [
         (f"{line.id}, {line.what}: {report.percent(line.error)}", line.explained)
         for line in sheet.lines
@@ -317,7 +319,7 @@ def to_explain(sheet: Sheet) -> list[tuple[str, str]]:
 
 
 def summary(sheet: Sheet) -> list[str]:
-    """How good it all is, and how much of the list it covers."""
+    """The summary: the accuracy of all numbers, and how much of the list of targets they cover."""
     verdicts = [verdict for _, verdict in sheet.verdicts]
     withheld = sum(line.status == "withheld" for line in sheet.lines)
     text = published.score(sheet.comparisons).text()
@@ -334,7 +336,7 @@ def summary(sheet: Sheet) -> list[str]:
 
 
 def coverage(sheet: Sheet) -> dict[str, int]:
-    """Counts the targets by the way in which they are answered; the best answer of each counts."""
+    """Counts the targets by how they are covered; a target that is covered in several ways counts for the best."""
     words = {
         "obtained": "by numbers",
         "withheld": "withheld, predicted",
@@ -355,7 +357,7 @@ def coverage(sheet: Sheet) -> dict[str, int]:
 
 
 def as_json(sheet: Sheet) -> str:
-    """The score sheet for programs."""
+    """The score sheet as JSON."""
     total = published.score(sheet.comparisons)
     verdicts = sheet.verdicts
     document = {

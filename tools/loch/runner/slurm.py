@@ -1,4 +1,5 @@
-"""Points as tasks of Slurm's job arrays: sbatch gives them, squeue says which are gone, scancel ends them."""
+"""Runs points as tasks of Slurm job arrays: sbatch submits them, squeue tells which have ended, scancel cancels
+them."""
 
 from __future__ import annotations
 
@@ -26,23 +27,26 @@ from .errors import BadInput
 from .task import NOT_VISIBLE
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
-CALL_S = 60.0  # time limit of one call of a Slurm command
-ASK_S = 2.0  # between two questions about what is gone
-SILENCE_S = 600.0  # without an answer of the controller, or with every submission refused
-ROUNDS = 4  # turns that each simultaneous task gets where nobody says how many points a task runs
-PENDING_S = 60.0  # after which is said why nothing runs
-ARRAY_MAX = 1001  # Slurm's default MaxArraySize
-# States of a task that Slurm will not run again by itself are all but these.
+CALL_S = 60.0  # time limit of one call of a Slurm command, in seconds
+ASK_S = 2.0  # seconds between two calls of squeue
+# seconds without an answer of Slurm's controller, or with every submission refused, after which the run ends
+SILENCE_S = 600.0
+# without --slurm-points, each of the simultaneous tasks is sized so that about ROUNDS tasks follow each other
+ROUNDS = 4
+PENDING_S = 60.0  # seconds of waiting after which the reason why no task runs is printed
+ARRAY_MAX = 1001  # Slurm's default of MaxArraySize
+# States of a task that is alive; in every other state Slurm will not run the task again by itself.
 ALIVE = frozenset(
     "PENDING RUNNING COMPLETING CONFIGURING SUSPENDED REQUEUED REQUEUE_FED RESIZING SIGNALING STAGE_OUT STOPPED".split()
 )
-FIELDS = "ArrayJobID:|,ArrayTaskID:|,State:|,exit_code:|,Reason:|"  # of squeue
+FIELDS = "ArrayJobID:|,ArrayTaskID:|,State:|,exit_code:|,Reason:|"  # the fields that squeue prints for each task
 HELD = re.compile(r"launch.failed|requeued.held|never.satisfied|BadConstraints", re.IGNORECASE)
 
 
 @dataclass
 class _Array:
-    """One job array: its tasks that have not ended, each with the numbers of its points, and how many may run at once."""
+    """One job array: its tasks that have not ended, each with the numbers of its points, and how many may run at
+    once."""
 
     batch: int
     at_once: int
@@ -51,7 +55,7 @@ class _Array:
 
 @dataclass
 class _Question:
-    """A squeue under way. Its answer goes to a file, for a pipe would hold only the first of it."""
+    """A running squeue, whose answer goes to a file because a pipe would fill up before the answer is read."""
 
     process: subprocess.Popen
     answer: IO[str]
@@ -61,7 +65,8 @@ class _Question:
 
 
 class Slurm(Engine):
-    """`options` go to sbatch; `points` are those of one task (None: as many as the number of points suggests)."""
+    """Runs points by Slurm. `options`: passed to sbatch; `points`: per task (None: derived from the number of
+    points)."""
 
     name = "slurm"
 
@@ -104,12 +109,12 @@ class Slurm(Engine):
             raise BadInput("--on slurm: this cluster allows no job arrays (MaxArraySize)")
 
     def _options_fit(self) -> bool:
-        """sbatch --wrap itself refuses words that are no options; waiting would keep the runner from looking."""
+        """Whether --slurm-options has only options; --wait is refused because sbatch would then block the runner."""
         return not self._options or (
             self._options[0].startswith("-") and {"--", "-W", "--wait"}.isdisjoint(self._options)
         )
 
-    # ---- Submitting ----
+    # ---- Submitting job arrays ----
     def _submit(self, waiting: deque[int]) -> None:
         now = time.monotonic()
         free = self.width - sum(min(array.at_once, len(array.tasks)) for array in self._arrays.values())
@@ -137,7 +142,8 @@ class Slurm(Engine):
             waiting.popleft()
 
     def _command(self, batch: int, tasks: int, at_once: int) -> list[str]:
-        """sbatch's. What people chose comes first, so that it cannot undo what the runner relies on."""
+        """The sbatch command line. The user's options come first, so that those the runner relies on take
+        precedence."""
         words = [sys.executable, "-B", str(TASK), str(self.folder), "--of", str(batch)]
         own = shlex.quote(f"{self.folder}/batch.{batch}.")
         script = (
@@ -161,7 +167,7 @@ class Slurm(Engine):
         ]
 
     def _refused(self, now: float, why: str) -> None:
-        """A limit of the user or the cluster, or a controller that is away: fewer tasks, and later."""
+        """Handles a refusal by sbatch (a limit, or an unreachable controller): submits fewer tasks, and later."""
         self._refused_since = self._refused_since or now
         if now - self._refused_since > SILENCE_S and not self._arrays:
             raise EngineLost(f"--on slurm: sbatch refuses the points: {why}; finished points are kept")
@@ -169,7 +175,7 @@ class Slurm(Engine):
         self._array_max = max(1, self._array_max // 2)
         self._not_before = now + ASK_S
 
-    # ---- Watching ----
+    # ---- Watching submitted tasks ----
     def _watch(self) -> None:
         now = time.monotonic()
         for job, array in list(self._arrays.items()):
@@ -200,7 +206,8 @@ class Slurm(Engine):
         self._question = _Question(process, answer, complaint, now, jobs)
 
     def _hear(self, now: float) -> None:
-        """The controller's answer, if it has arrived. If none arrives for long, the controller is considered gone."""
+        """Reads squeue's answer, if it has arrived. After SILENCE_S without an answer the controller is considered
+        gone."""
         question = self._question
         if question is None:
             return
@@ -225,7 +232,7 @@ class Slurm(Engine):
         self._compare(question, _states(question.answer.read()), now)
 
     def _compare(self, question: _Question, states: dict[tuple[str, int], _State], now: float) -> None:
-        """What Slurm says of each task with what is known of it here."""
+        """Compares the states that squeue gave with the known tasks, and reports the tasks that have ended."""
         is_running = False
         reasons = set()
         for job in question.arrays:
@@ -263,7 +270,7 @@ class Slurm(Engine):
         self._arrays.clear()
 
     def _say(self, text: str) -> None:
-        """Once each."""
+        """Prints a warning, each text only once."""
         if text not in self._said:
             self._said.add(text)
             warn(text)
@@ -271,15 +278,15 @@ class Slurm(Engine):
 
 @dataclass(frozen=True)
 class _State:
-    """What squeue says of a task."""
+    """The state of a task as squeue gives it."""
 
     name: str
-    exit_status: int  # minus the signal's number where one ended it
+    exit_status: int  # exit status of the task, or minus the number of the signal that killed it
     reason: str
 
     @property
     def is_alive(self) -> bool:
-        """Whether the job runs, or will start without intervention."""
+        """Whether the task runs, or will start without intervention."""
         return self.name in ALIVE and not (self.name == "PENDING" and HELD.search(self.reason))
 
     def text(self) -> str:
@@ -295,7 +302,7 @@ _FORGOTTEN = _State("forgotten by Slurm", 0, "")
 
 
 def _states(text: str) -> dict[tuple[str, int], _State]:
-    """squeue's lines: of an array and an index, the state."""
+    """The states in squeue's output, by job and array index."""
     found = {}
     for line in text.splitlines():
         job, index, name, status, reason = (*line.strip().split("|"), "", "", "", "", "")[:5]
@@ -305,7 +312,7 @@ def _states(text: str) -> dict[tuple[str, int], _State]:
 
 
 def _exit_status(text: str) -> int:
-    """Of squeue's number, which is that of wait(2); some versions write STATUS:SIGNAL."""
+    """The exit status from squeue's field, a status of wait(2); some versions print STATUS:SIGNAL instead."""
     status, _, by_signal = text.partition(":")
     if not status.isdigit():
         return 0
@@ -315,7 +322,7 @@ def _exit_status(text: str) -> int:
 
 
 def _last_line(path: Path) -> str:
-    """The last line of a task's output, to be appended to a message."""
+    """The last line of a task's error output, to be appended to a message."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:
@@ -324,13 +331,14 @@ def _last_line(path: Path) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Of sbatch and the like, which pass all of it on to tasks. Of an allocation that the runner may be in, nothing."""
+    """The environment for Slurm's commands, which pass it on to tasks; variables of an enclosing Slurm job are left
+    out."""
     kept = ("SLURM_CONF", "SLURM_JWT", "PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL")
     return {key: value for key, value in os.environ.items() if key in kept or key.startswith("SBATCH_")}
 
 
 def _call(argv: list[str]) -> subprocess.CompletedProcess:
-    """A program of Slurm's; one that does not end in time has failed."""
+    """Runs a Slurm command; one that exceeds the time limit counts as failed."""
     try:
         return subprocess.run(
             argv,
@@ -350,6 +358,6 @@ def _call(argv: list[str]) -> subprocess.CompletedProcess:
 
 
 def _complaint(text: str) -> str:
-    """In one line what one of Slurm's programs says."""
+    """The error output of a Slurm command in one line."""
     lines = [re.sub(r"^\w+: (error: )?", "", line) for line in text.strip().splitlines() if line.strip()]
     return one_line(": ".join(lines)) or "no reason given"

@@ -1,4 +1,5 @@
-"""JSON files that a run left behind, read as hostile: whole, and every number finite. What a result must hold, result.py says."""
+"""Reads JSON files of earlier runs without trusting them: complete documents with finite numbers. result.py checks the
+keys."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from typing import Any
 from .errors import BadInput, reading
 
 BYTES_MAX = 256 << 20
-DIGITS_MAX = 25  # of a whole number; no count has more
+DIGITS_MAX = 25  # digits of the largest whole number that is accepted
 
 
 def read_json(path: Path) -> Any:
-    """The document; what is no JSON, or holds a number that is none or too large, is refused with the file's name."""
+    """The document in a JSON file; BadInput with the file's name if it is malformed or has a number that is not
+    finite."""
     with reading(str(path)):
         with open(path, "rb") as stream:
             data = stream.read(BYTES_MAX + 1)

@@ -1,4 +1,4 @@
-"""Results that are kept as a table (reference/NAME): read as a store of points."""
+"""Reference results (reference/NAME) as a source of stored points."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from .tables import axis_text
 
 
 class TableStore:
-    """Stands in for points.Store: results of a reference folder."""
+    """The points of a reference folder, with the interface of points.Store."""
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
         self.folder = folder
         self._axes = list(experiment.axes)
-        self.damaged: dict[
-            Path, str
-        ] = {}  # as a Store has it; stays empty, because a damaged table is refused as a whole
+        self.damaged: dict[Path, str] = {}  # always empty, because a damaged table is refused as a whole
         self._rows: dict[tuple, dict[str, str]] = {}
         with open(folder / "table.csv", encoding="utf-8", newline="") as stream:
             for row in csv.DictReader(stream):
@@ -68,7 +66,7 @@ def _put(document: dict, path: list[str], value: Any) -> None:
 
 
 def _value(text: str) -> Any:
-    """What table.csv was written from."""
+    """The value for a text in table.csv: a truth value, a number or the text."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):

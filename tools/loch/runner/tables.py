@@ -1,4 +1,4 @@
-"""Results as rows and as medians: table.csv, and the look-ups that figures, claims and comparisons use."""
+"""Results as rows and as medians: table.csv, and the look-ups for figures, claims and comparisons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .grid import Point, choice_key
 from .model import Experiment
 from .result import Failure, Result, Stored
 
-# Fields that differ between two runs of the same simulation, or say where it ran: they stay in points/*.json.
+# Result fields left out of table.csv: they differ between runs of the same simulation, or describe the machine.
 _NOT_TIDY = (
     "provenance.",
     "loch.",
@@ -28,7 +28,7 @@ _ABOVE = re.compile(r"(.+\.cdf\.[a-z_]+)\.above_(\d+)")
 
 
 def flatten(document: dict, prefix: str = "") -> dict[str, Any]:
-    """Scalars of nested objects under dotted names; lists are left out."""
+    """The scalars of nested mappings under dotted names; lists are left out."""
     out: dict[str, Any] = {}
     for key, value in document.items():
         name = f"{prefix}{key}"
@@ -41,7 +41,7 @@ def flatten(document: dict, prefix: str = "") -> dict[str, Any]:
 
 @dataclass
 class Row:
-    """One point of the figure and how it ended; `stored` is None when it has not run."""
+    """One point of the figure with its stored result or failure; `stored` is None if it has not run."""
 
     point: Point
     hash: str
@@ -54,19 +54,19 @@ class Row:
 
     @property
     def result(self) -> Result:
-        """That of a point that ended well."""
+        """The result of a point that succeeded; LookupError for any other point."""
         if self.stored is None or self.stored.result is None:
             raise LookupError(f"{self.point.title()}: it has no result")
         return self.stored.result
 
     @property
     def failure(self) -> Failure | None:
-        """Why a point that has run has no result."""
+        """The failure of a point that has run without a result, else None."""
         return self.stored.failure if self.stored is not None else None
 
 
 def failed_share(row: Row) -> float:
-    """The share of a point's operations that gave up: conflict, timeout, table full, error."""
+    """The share of a point's operations that gave up: conflict, timeout, or error, which includes a full table."""
     total = row.fields.get("operations.total") or 0
     gave_up = sum(row.fields.get(f"operations.{kind}") or 0 for kind in ("conflict", "timeout", "error"))
     return gave_up / total if total else 0.0
@@ -93,17 +93,18 @@ class Results:
         return self._by_place.get(choice_key(system, axes), [])
 
     def values(self, system: str, axes: dict[str, Any], field_name: str) -> list[float]:
-        """A field over the repeats that have it. verbs.per_get.cdf.read.above_2: of a distribution, the share above 2."""
+        """The values of a field in the repeats that have it; verbs.per_get.cdf.read.above_2 is the share above 2 of a
+        distribution."""
         found = (_field(row, field_name) for row in self.at(system, axes) if row.ok)
         return [float(value) for value in found if isinstance(value, (int, float))]
 
     def median(self, system: str, axes: dict[str, Any], field_name: str) -> float | None:
-        """The median over repeats, or None when no repeat has it."""
+        """The median of a field over repeats, or None if no repeat has it."""
         values = self.values(system, axes, field_name)
         return statistics.median(values) if values else None
 
     def axes_of(self, system: str) -> list[dict[str, Any]]:
-        """The combinations of axis values that a system was to run at."""
+        """The combinations of axis values at which a system was to run."""
         seen: dict[tuple, dict[str, Any]] = {}
         for row in self.rows:
             if row.point.system == system:
@@ -118,7 +119,7 @@ class Results:
         return any(not row.ok for row in self.at(system, axes))
 
     def csv(self, only: set[str] | None = None) -> str:
-        """The tidy table: one row a point and repeat, axes and system first; `only` some of the result fields."""
+        """table.csv: one row for each point and repeat, system and axes first; `only`: the result fields to include."""
         leading = ["system", *self.experiment.axes, "repeat", "seed", "status", "point"]
         names = {name for row in self.rows for name in row.fields if only is None or name in only}
         names |= {name for name in only or () if _ABOVE.fullmatch(name)}
@@ -172,7 +173,7 @@ def _derived(tree: Any, fields: dict[str, Any], result: Result) -> float | None:
 
 
 def axis_text(value: Any) -> str:
-    """A value as table.csv has it."""
+    """An axis value in the form that table.csv uses."""
     if value is None:
         return ""
     if isinstance(value, bool):

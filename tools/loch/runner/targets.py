@@ -1,4 +1,4 @@
-"""The list of all published numbers and trends (plots/published/targets.yaml), so that a score drops none silently."""
+"""The list of all published numbers and trends (plots/published/targets.yaml), so that a score omits none."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ KINDS = ("E", "T", "F", "E/T")
 
 @dataclass(frozen=True)
 class Target:
-    """One id of the list; several numbers may share it (V85a, V85b)."""
+    """One published number or trend by its id; several numbers may share an id (V85a, V85b)."""
 
     id: str
     source: str
     place: str
     what: str
-    published: str  # in words
+    published: str  # the published value or statement in words
     kind: str
     calibration: bool
     withheld: bool
-    elsewhere: str  # what answers it, if no simulation does
+    elsewhere: str  # where the target is covered, if no simulation covers it
 
 
 def base(identity: str) -> str:
-    """V85b -> V85."""
+    """An id without its letter: V85b -> V85."""
     found = re.match(r"V\d+", identity)
     return found.group() if found else identity
 
 
 def number(identity: str) -> int:
-    """For the order of the list."""
+    """The number in an id, for sorting; ids without a number come last."""
     found = re.match(r"V(\d+)", identity)
     return int(found.group(1)) if found else 10**9
 
 
 @lru_cache(maxsize=None)
 def load(folder: Path) -> dict[str, Target]:
-    """All targets by id; none where the folder has no list."""
+    """All targets by id; empty if the folder has no list."""
     path = folder / f"{NAME}.yaml"
     if not path.is_file():
         return {}

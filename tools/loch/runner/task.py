@@ -1,9 +1,9 @@
-"""Runs points on the node that an engine chose: `task.py FOLDER NUMBER…`, or `task.py FOLDER --of BATCH INDEX`.
+"""Runs points on a node that an engine chose: `task.py FOLDER NUMBER…`, or `task.py FOLDER --of BATCH INDEX`.
 
-FOLDER is the engine's folder on a file system that all nodes share (engine.py). Point N is described by N.task.json. It
-leaves N.output, N.result if its program wrote one, and last of all N.ended.json, which says how it went: whoever sees
-that file sees the others whole. A point that has N.ended.json is not run again, so that a task that the engine starts
-once more goes on where it was.
+FOLDER is the engine's folder on a file system that all nodes share (engine.py). Point N is described by N.task.json.
+Its run leaves N.output, N.result if loch-bench wrote one, and, last, N.ended.json with how it ended, so the other files
+are complete once N.ended.json exists. A point with N.ended.json is not run again: a restarted task continues where it
+was.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":  # started by its path on a node
-    sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)  # where the package is
+if __name__ == "__main__":  # the engine starts this file by its path on a node
+    sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)  # the folder of the package loch
 
 from loch.runner import child, provenance  # noqa: E402  (after the path is set)
 from loch.written import write_atomically  # noqa: E402
@@ -26,14 +26,14 @@ from loch.written import write_atomically  # noqa: E402
 TICK_S = 0.02
 LEASE = "lease"
 LEASE_LOOK_S = 1.0
-# A runner that has not renewed its lease for so long is dead. File attributes may be cached for a minute over NFS.
+# Seconds after which an unchanged lease means that the runner is dead; NFS may cache file attributes for a minute.
 LEASE_DEAD_S = 180.0
-NOT_VISIBLE = 74  # exit status: the folder cannot be read here
-ABANDONED = 75  # exit status: nobody waits for the result any more
+NOT_VISIBLE = 74  # exit status: this node cannot read the engine's folder
+ABANDONED = 75  # exit status: the runner is gone, so nobody waits for the result
 
 
 class Lease:
-    """Whether somebody still waits: the runner rewrites a file again and again, and removes it when it ends."""
+    """Tells whether the runner still lives: it rewrites the lease file regularly, and removes it when it ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class Lease:
         self._looked = self._seen
 
     def is_held(self) -> bool:
-        """To be called often; looks at the file once a second."""
+        """Whether the runner still lives; to be called often, but the lease file is read only once a second."""
         now = time.monotonic()
         if now - self._looked < LEASE_LOOK_S:
             return True
@@ -51,17 +51,18 @@ class Lease:
         except FileNotFoundError:
             return False
         except OSError:
-            text = self._text  # a file server that hangs or restarts
+            text = self._text  # the file server may be hanging or restarting
         if text != self._text:
             self._text, self._seen = text, now
         return now - self._seen <= LEASE_DEAD_S
 
 
 def run_point(folder: Path, number: str, lease: Lease) -> bool:
-    """Runs one point; False when it was ended because nobody waits for it."""
+    """Runs one point; returns False if it was ended because the runner is gone."""
     task = json.loads((folder / f"{number}.task.json").read_text(encoding="utf-8"))
     (folder / f"{number}.began").touch()
-    own = f"{number}.{os.uname().nodename}.{os.getpid()}"  # a point that was thought lost may still run elsewhere
+    # unique to this process: a point that was considered lost may still run on another node
+    own = f"{number}.{os.uname().nodename}.{os.getpid()}"
     result, output = folder / f"{own}.result", folder / f"{own}.output"
     began = time.monotonic()
     record: dict[str, Any] = {"exit_status": None, "timed_out": False, "cannot_start": "", "host": provenance.host()}
@@ -96,7 +97,8 @@ def _own_environment() -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen, deadline: float, lease: Lease, record: dict) -> bool:
-    """Waits for the process until its deadline; returns whether the lease is still held, so that the result is wanted."""
+    """Waits for the process until its deadline; returns whether the lease is still held, so that the result is
+    wanted."""
     is_held = True
     while process.poll() is None:
         is_held = lease.is_held()
@@ -104,14 +106,15 @@ def _wait(process: subprocess.Popen, deadline: float, lease: Lease, record: dict
         if not is_held or record["timed_out"]:
             break
         time.sleep(TICK_S)
-    child.kill_group(process.pid)  # whatever it left behind in its group, too
+    child.kill_group(process.pid)  # ends the processes that the point started in its process group, too
     record["exit_status"] = process.wait()
     return is_held
 
 
 def main(argv: list[str]) -> int:
     child.die_with_parent()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the point dies with this process
+    # on SIGTERM this process exits, and the point dies with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(argv[0])
     try:
         numbers = argv[1:]

@@ -1,4 +1,4 @@
-"""Chooses what the papers tuned: every candidate runs shortly, the best by the system's goal is kept."""
+"""Chooses tuned parameters: every candidate runs briefly, and the best by the system's goal is kept."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .tables import flatten
 
 
 def choose(experiment: Experiment, store: Store) -> list[dict]:
-    """One choice for each tuned system and combination of axis values; ties go to the first in the file.
+    """One choice for each tuned system and combination of axis values; of equal candidates the first in the file wins.
 
-    A place where every candidate failed keeps the first candidate, with value None.
+    If every candidate failed, the first candidate is kept, with value None.
     """
     out: list[dict] = []
     for system in experiment.systems:
@@ -43,10 +43,10 @@ def choose(experiment: Experiment, store: Store) -> list[dict]:
 
 
 def with_rates(experiment: Experiment, store: Store, choices: list[dict]) -> list[dict]:
-    """The choices, and for each share_of_max below 1 the rate: that share of the system's throughput in a closed loop.
+    """The choices, and for each share_of_max below 1 the rate: that share of the system's closed-loop throughput.
 
-    The maximum is the median of the repeats that ran. Where none did there is no rate, and the point is the closed loop
-    itself, which is stored as failed.
+    The maximum is the median of the repeats that ran. If none ran there is no rate: the point then uses a closed loop
+    and is stored as failed.
     """
     if "share_of_max" not in experiment.axes:
         return choices

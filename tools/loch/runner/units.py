@@ -1,4 +1,4 @@
-"""Sizes (16K = 16,384 bytes) and durations (50ms), read and written as the C++ side does (common/base/units.h)."""
+"""Sizes (16K = 16,384 bytes) and durations (50ms), read and written as in C++ (common/base/units.h)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 _NUMBER = re.compile(r"^(\d+(?:\.\d+)?|\.\d+)\s*([A-Za-z]*)$")
 _SIZE = re.compile(r"^([KMGT]?)i?B?$", re.IGNORECASE)
-_MOST = 2**63 - 1  # as the binary's integers
+_MOST = 2**63 - 1  # the largest 64-bit integer, as in loch-bench
 _NANOS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 
 
 def parse_size(text: Any) -> int | None:
-    """Bytes from 512, "16K", "1.5M", "20G" (powers of 1024); None when it is not a size."""
+    """The number of bytes of 512, "16K", "1.5M" or "20G" (powers of 1024); None if it is not a size."""
     if isinstance(text, bool):
         return None
     if isinstance(text, int):
@@ -27,7 +27,7 @@ def parse_size(text: Any) -> int | None:
 
 
 def parse_duration(text: Any) -> int | None:
-    """Nanoseconds from "5us", "50ms", "10s"; None when it is not a duration (a unit is required)."""
+    """The nanoseconds of "5us", "50ms" or "10s"; None if it is not a duration (a unit is required)."""
     match = _NUMBER.match(str(text).strip())
     if not match or match.group(2) not in _NANOS:
         return None
@@ -36,7 +36,7 @@ def parse_duration(text: Any) -> int | None:
 
 
 def format_size(value: int | float) -> str:
-    """16384 -> "16K"; a number that is no multiple of 1024 stays as it is."""
+    """A size as text: 16384 -> "16K"; a number that is no multiple of 1024 has no unit."""
     value = int(value)
     for letter in ("", "K", "M", "G"):
         if value == 0 or value % 1024:
@@ -46,7 +46,7 @@ def format_size(value: int | float) -> str:
 
 
 def format_duration(nanos: int) -> str:
-    """50000000 -> "50ms", exactly."""
+    """Nanoseconds as text without rounding: 50000000 -> "50ms"."""
     for unit, factor in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
         if nanos and nanos % factor == 0:
             return f"{nanos // factor}{unit}"
@@ -54,7 +54,7 @@ def format_duration(nanos: int) -> str:
 
 
 def about(seconds: float) -> str:
-    """A span as people say it: "about 21 min"."""
+    """A rounded time span in words, such as "about 21 min"."""
     if seconds < 90:
         return f"about {max(1, round(seconds))} s"
     if seconds < 90 * 60:

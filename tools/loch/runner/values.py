@@ -1,4 +1,4 @@
-"""Single values of a document: refused with their place, or read as what they stand for."""
+"""Reads single values of an experiment file; errors name file, line and key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import did_you_mean
 from .located import Item
 from .options import BENCH, DATA_PER_NODE, SCALE, SHARE_OF_MAX, Option
 
-LIST_MAX = 1000  # values of a list
+LIST_MAX = 1000  # largest number of values in a list
 FIELD = re.compile(r"^[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)*$")
 
 
@@ -23,7 +23,7 @@ def known(item: Item, allowed: tuple[str, ...], protocol_options: bool = False) 
 
 
 def no_program(item: Item, key: str) -> None:
-    """A file that somebody sends must not be able to start what it likes."""
+    """Refuses an option that names a program, since a file from somebody else must not start programs."""
     if options.names_program(key):
         raise item.error(f"programs are named on the command line only, with loch bench --{key}", key)
 
@@ -51,13 +51,13 @@ def field_of(item: Item) -> str:
 
 
 def option_of(key: str) -> Option:
-    """How the values of one option are read; protocol options stay text for the binary to judge."""
+    """How the values of an option are read; values of protocol options stay text, which loch-bench checks."""
     own = {"data_per_node": DATA_PER_NODE, "scale": SCALE, "share_of_max": SHARE_OF_MAX}
     return own.get(key) or BENCH.get(key) or Option("text")
 
 
 def value_of(item: Item, key: str) -> Any:
-    """One canonical value of option `key`."""
+    """The value of option `key` in canonical form; BadInput if it is not valid."""
     option = option_of(key)
     if item.entries is not None or item.items is not None:
         raise item.error(f"expected {option.expected()}, found {item.kind()}")

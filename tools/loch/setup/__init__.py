@@ -1,2 +1,4 @@
-"""What ./loch sees to before a command runs: packages, builds, and the tests. Standard library alone, since the first run
-on a machine comes before its packages."""
+"""What ./loch prepares before a command runs: Debian packages, builds, and the tests.
+
+Uses Python's standard library only, because the first run on a machine precedes the installation of packages.
+"""

@@ -1,4 +1,5 @@
-"""Configures and builds, one ./loch at a time in a build folder, and makes sure that the program is of what is in the tree."""
+"""Configures and builds Loch, one ./loch at a time in a build folder, so that loch-bench is up to date with the
+tree."""
 
 from __future__ import annotations
 
@@ -18,14 +19,13 @@ from loch.setup.outcome import SetUpError, say
 
 ERROR_LINES, ERROR_LETTERS = 40, 400
 _NOT_TOLD = re.compile(rb"(\[\d+/\d+\]|: &&|/[^ ]*(ccache|clang\+\+)[^ ]*) ")
-_lock: list[
-    int
-] = []  # descriptor of the lock while it is held: what is started keeps it, should this process be killed
+# The lock's descriptor; child processes inherit it, so the lock outlives this process until a running build ends.
+_lock: list[int] = []
 
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """One ./loch at a time installs or builds in a build folder; the others wait here."""
+    """Holds a lock on the build folder: only one ./loch installs or builds in it at a time, the others wait."""
     try:
         os.makedirs(BUILD, exist_ok=True)
         descriptor = os.open(os.path.join(BUILD, "lock"), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666)
@@ -51,12 +51,12 @@ def configure(preset: str, protocol_folders: str) -> None:
     stamp = os.path.join(folder, "configured.stamp")
     want = f"{SOURCE} with {protocol_folders}" if protocol_folders else SOURCE
     if current.is_newer(stamp, os.path.join(SOURCE, "CMakePresets.json")) and current.text_of(stamp) == want:
-        return  # ninja itself looks after changed CMakeLists.txt
+        return  # a changed CMakeLists.txt needs no action here: ninja configures again by itself
     _remove(stamp)
     command = ["cmake", "--preset", preset, "-B", folder, f"-DLOCH_PROTOCOLS={protocol_folders}"]
     if not _configured(command, log):
         blame_protocol(log, protocol_folders)
-        # A cache from an interrupted run, another compiler or another place: once more without it.
+        # The CMake cache may be of an interrupted run, another compiler or another folder: configure again without it.
         _remove(os.path.join(folder, "CMakeCache.txt"))
         shutil.rmtree(os.path.join(folder, "CMakeFiles"), ignore_errors=True)
         if not _configured(command, log):
@@ -81,8 +81,10 @@ def _remove(path: str) -> None:
 
 
 def blame_protocol(log: str, protocol_folders: str) -> None:
-    """Of a build that failed with protocols from outside the tree: ends with the first error that names a file of theirs.
-    The program that was built before stays as it is."""
+    """After a failed build with protocols from outside the tree: raises SetUpError with the first error in their files.
+
+    Returns if no error is in their files. The loch-bench that was built before is left as it is.
+    """
     lines = _lines_with_whole_paths(log)
     for folder in filter(None, protocol_folders.split(";")):
         found = _first_error(lines, folder + "/").partition(" Preset CMake variables")[0]
@@ -91,7 +93,8 @@ def blame_protocol(log: str, protocol_folders: str) -> None:
 
 
 def _failure_within_the_tree(log: str) -> str:
-    """Of a build that failed first in a protocol's folder of this tree: which one, where, and what still works."""
+    """The message if a build's first error is in a protocol's folder of this tree: the folder and the error; else
+    ""."""
     error = re.compile(r"(?P<file>/.*?):\d+(:\d+)?: (fatal )?error: ")
     found = next(filter(None, map(error.match, _lines_with_whole_paths(log))), None)
     if not found or os.path.relpath(found["file"], SOURCE).startswith(".."):
@@ -107,7 +110,7 @@ def _failure_within_the_tree(log: str) -> str:
 
 
 def _first_error(lines: list[str], folder: str) -> str:
-    """The compiler's first error, or CMake's with the three lines after it, where it names a file in there."""
+    """The first error of the compiler, or of CMake with three more lines, if it names a file in `folder`; else ""."""
     compiler = next((line for line in lines if re.search(r": (fatal )?error: ", line)), "")
     if folder in compiler:
         return compiler
@@ -119,8 +122,10 @@ def _first_error(lines: list[str], folder: str) -> str:
 
 
 def _lines_with_whole_paths(log: str) -> list[str]:
-    """The lines of a preset's log (BUILD/PRESET.build.log). The compiler names files by their paths from the build folder
-    where ccache is asked for results that several clones share: these are made absolute."""
+    """The lines of a build log (BUILD/PRESET.build.log) with absolute file names.
+
+    With ccache shared between clones the compiler names files relative to the build folder.
+    """
     folder = os.path.join(BUILD, os.path.basename(log).partition(".")[0])
 
     def whole(line: str) -> str:
@@ -152,8 +157,10 @@ def build(preset: str, protocol_folders: str, *targets: str) -> None:
 
 
 def build_release(protocol_folders: str, *targets: str) -> None:
-    """The release preset, and a stamp from before the build: an edit during it counts as newer. The stamp holds the
-    protocols from outside the tree that are in it."""
+    """Builds the release preset, and writes release.stamp with the names of the protocols from outside the tree.
+
+    The stamp's time is that of the build's start, so that a file edited during the build counts as newer.
+    """
     coming = os.path.join(BUILD, "release.stamp.next")
     with open(coming, "w", encoding="utf-8", errors="surrogateescape") as written:
         written.write(protocol_folders + "\n")
@@ -162,7 +169,8 @@ def build_release(protocol_folders: str, *targets: str) -> None:
 
 
 def prepare(protocol_folders: str) -> None:
-    """The program, as the tree has it. Costs a look at the tree when nothing changed."""
+    """Builds loch-bench if the tree has changed since the last build. Without a change, only the files' times are
+    checked."""
     if is_softroce_machine():
         if not os.access(BINARY, os.X_OK):
             raise SetUpError(

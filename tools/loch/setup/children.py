@@ -1,4 +1,4 @@
-"""Programs that set-up starts: their output goes to a log with one line of progress, and Ctrl-C ends them all."""
+"""Runs the programs of set-up: output goes to a log with a line of progress on the terminal; Ctrl-C ends them all."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import Callable, Iterator
 
 from loch.setup.outcome import clear_line, say
 
-QUIET_S = 1.0  # most calls are over by then
-REPEAT_S = 15.0  # where a line cannot be rewritten
-GRACE_S = 1.0  # a child of the same terminal has got its own Ctrl-C
+QUIET_S = 1.0  # seconds before progress is shown; most programs end earlier
+REPEAT_S = 15.0  # seconds between lines of progress where standard error is not a terminal
+GRACE_S = 1.0  # seconds to wait before signalling a child: after Ctrl-C on a terminal it has received SIGINT already
 SHOWN_MAX = 90
-_STEPS = (b"[", b"Get:", b"Unpacking", b"Setting up")  # beginnings of progress lines of ninja and apt-get
+_STEPS = (b"[", b"Get:", b"Unpacking", b"Setting up")  # beginnings of the progress lines that ninja and apt-get print
 
 
 class Progress:
-    """One line: rewritten in place on a terminal, a fresh one every 15 seconds elsewhere. Says nothing in the first second."""
+    """Progress of a program, shown after one second: one line rewritten on a terminal, else a new line every 15
+    seconds."""
 
     def __init__(self, label: str) -> None:
         self._label, self._last = label, ""
@@ -52,8 +53,10 @@ def _columns() -> int:
 
 
 def run_logged(commands: list[list[str]], label: str, log: str, keep: tuple[int, ...] = (), **env: str) -> bool:
-    """Runs the commands one after the other until one fails, with all that they say in the file `log`. Whether all ended
-    well. They inherit the descriptors `keep`."""
+    """Runs commands in order until one fails; returns whether all succeeded.
+
+    Their output is written to the file `log`; `keep` lists file descriptors that the commands inherit.
+    """
     progress = Progress(label)
     with open(log, "wb", buffering=0) as written:
         try:
@@ -87,7 +90,7 @@ def _run_one(
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:
-    """Lines as they come, and b"" after a second without one."""
+    """The lines read from `descriptor`; b"" after each second without new data."""
     pending = b""
     while True:
         if not select.select([descriptor], [], [], 1.0)[0]:
@@ -104,8 +107,8 @@ def _lines(descriptor: int) -> Iterator[bytes]:
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """Ends a child and what it started, as Ctrl-C would: first those who have not ended by themselves are interrupted,
-    then, if that does not help, killed."""
+    """Ends a child and its descendants: waits a second, then interrupts them, and kills those that still run after 5
+    seconds."""
     family = _descriptors(child.pid)
     try:
         if not _all_ended(family, GRACE_S):
@@ -115,7 +118,7 @@ def end(child: subprocess.Popen[bytes]) -> None:
                 if _all_ended(family, 5 * GRACE_S):
                     break
         child.wait()
-    except KeyboardInterrupt:  # a second Ctrl-C ends the wait
+    except KeyboardInterrupt:  # a second Ctrl-C: kill the processes at once
         for each in family:
             _send(each, signal.SIGKILL)
         child.wait()
@@ -125,13 +128,13 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _descriptors(process: int) -> list[int]:
-    """A pidfd of the process, and of each of its descendants."""
+    """A pidfd for the process and for each of its descendants."""
     found = []
     for each in _and_descendants(process):
         try:
             found.append(os.pidfd_open(each))
         except OSError:
-            pass  # ended meanwhile
+            pass  # this process has ended in the meantime
     return found
 
 
@@ -143,7 +146,7 @@ def _and_descendants(process: int) -> list[int]:
                 with open(f"/proc/{name}/stat", "rb") as opened:
                     parent = int(opened.read().rpartition(b")")[2].split()[1])
             except (OSError, IndexError, ValueError):
-                continue  # ended meanwhile
+                continue  # this process has ended in the meantime
             children.setdefault(parent, []).append(int(name))
     found = [process]
     for each in found:
@@ -155,11 +158,11 @@ def _send(descriptor: int, number: int) -> None:
     try:
         signal.pidfd_send_signal(descriptor, number)
     except OSError:
-        pass  # ended meanwhile, or not ours
+        pass  # the process has ended, or belongs to another user
 
 
 def _all_ended(family: list[int], seconds: float) -> bool:
-    """Waits until each has ended; a child that nobody has waited for counts."""
+    """Waits up to `seconds` until all processes have ended; returns whether they have. A zombie counts as ended."""
     limit = time.monotonic() + seconds
     poll = select.poll()
     left = set(family)

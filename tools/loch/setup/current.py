@@ -1,11 +1,11 @@
-"""Is the build of what is in the tree? Asked before every command, so this imports little and starts one `find`."""
+"""Checks whether the build is up to date with the source tree; runs before every command, so it imports little."""
 
 import os
 
 from loch import places
 
 PACKAGE_STATUS = "/var/lib/dpkg/status"
-# The inputs of the build. Folders count (a file was added or removed); outputs that people write into the tree do not.
+# Inputs of the build for `find`: folders (files may have been added or removed) and source files, not users' outputs.
 _INPUTS = (
     "-type",
     "d",
@@ -21,7 +21,7 @@ _NO_INPUTS = tuple(
 
 
 def is_newer(path: str, than: str) -> bool:
-    """Whether `path` is there, and `than` is older or is not there."""
+    """Whether `path` exists and is newer than `than`, or `than` does not exist."""
     try:
         changed = os.stat(path).st_mtime_ns
     except OSError:
@@ -42,7 +42,7 @@ def text_of(path: str) -> str | None:
 
 
 def changed_input(stamp: str, protocol_folders: str) -> str:
-    """The first input of the build that is newer than the stamp, the commit among them; "" if none is."""
+    """An input of the build (a file, a folder, or git's HEAD log) that is newer than the stamp; "" if there is none."""
     log = os.path.join(places.SOURCE, ".git", "logs", "HEAD")
     if is_newer(log, stamp):
         return log
@@ -75,12 +75,12 @@ def changed_input(stamp: str, protocol_folders: str) -> str:
         os.close(write_end)
     with open(read_end, "rb") as pipe:
         found = os.fsdecode(pipe.read()).rstrip("\n")
-    os.waitpid(child, 0)  # a folder that may not be read is no input
+    os.waitpid(child, 0)  # collects the exit status of `find`, which does not matter: an unreadable folder is no input
     return found
 
 
 def release_is_current(protocol_folders: str) -> bool:
-    """The program is built, with these protocols from outside the tree, and no input has changed since."""
+    """Whether loch-bench is built with these protocols from outside the tree, and no input has changed since."""
     stamp = os.path.join(places.BUILD, "release.stamp")
     return (
         os.access(places.BINARY, os.X_OK)
@@ -90,7 +90,7 @@ def release_is_current(protocol_folders: str) -> bool:
 
 
 def packages_are_current(stamp: str) -> bool:
-    """No package was installed or removed since the stamp's list was looked at."""
+    """Whether no package was installed or removed since the packages of list `stamp` were checked."""
     path = os.path.join(places.BUILD, f"packages.{stamp}")
     return os.path.exists(path) and not is_newer(PACKAGE_STATUS, path)
 

@@ -1,4 +1,4 @@
-"""Prepares commands that build nothing, or build copies of their own. Bad flags and --help install nothing."""
+"""Prepares what commands need before they run: packages and builds. Not called for bad flags or --help."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from loch.setup.protocols import folders
 
 
 def for_program() -> None:
-    """The program itself, with the protocols that LOCH_PROTOCOLS names."""
+    """Builds loch-bench, with the protocols that LOCH_PROTOCOLS names."""
     building.prepare(folders(os.environ.get("LOCH_PROTOCOLS", "")))
 
 
 def for_runner(words: list[str]) -> None:
-    """The program; and Dask, where points are to run on it."""
+    """Builds loch-bench for `loch run`, and installs Dask if points are to run on it (--on dask)."""
     for_program()
     own = " " + " ".join(words) + " "
     if (
@@ -31,8 +31,10 @@ def for_runner(words: list[str]) -> None:
 
 
 def for_softroce(words: list[str]) -> None:
-    """No build, since the machine runs whatever it is given; but ./loch in there builds nothing, so what it will need is
-    made here."""
+    """Prepares `loch softroce`: QEMU, and a build only if the command in the machine is ./loch.
+
+    A Soft-RoCE machine does not build, so loch-bench is built here before the machine starts.
+    """
     if is_softroce_machine():
         raise SetUpError("softroce: this is such a machine already")
     if "/loch " in " ".join(words) + " ":
@@ -43,7 +45,7 @@ def for_softroce(words: list[str]) -> None:
 
 
 def for_power(words: list[str]) -> None:
-    """ipmitool, where a BMC is to be read. RAPL and traces need nothing."""
+    """Installs ipmitool if a BMC is to be read; RAPL and traces need no package."""
     own = " " + " ".join(words) + " "
     if (" --bmc" in own or "ipmi " in own) and not shutil.which("ipmitool"):
         with building.locked():
@@ -51,7 +53,8 @@ def for_power(words: list[str]) -> None:
 
 
 def for_mutate() -> None:
-    """What finds the edits, and builds."""
+    """Installs what `loch mutate` needs: clang's Python bindings, which find the edits, and the packages for
+    building."""
     if is_softroce_machine():
         raise SetUpError("mutate: a Soft-RoCE machine builds nothing; run it outside")
     with building.locked():

@@ -1,4 +1,4 @@
-"""How set-up speaks, and how it ends: one line each."""
+"""Messages and exit statuses of set-up; each message is one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERRUPTED = "interrupted; the next ./loch goes on where this one stopped"
 
 
 class SetUpError(CommandError):
-    """Why there is nothing to run; one line. Status 2: whoever called can fix it; 1: a build failed."""
+    """Set-up failed; the message is one line. Status 2: the caller can correct the cause; 1: a build failed."""
 
     def __init__(self, message: str, status: int = 2) -> None:
         super().__init__(message)
@@ -25,24 +25,24 @@ def say(text: str) -> None:
 
 
 def clear_line() -> None:
-    """Takes the line of progress away, where there is one."""
+    """Erases the line of progress if standard error is a terminal."""
     if os.isatty(2):
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def status_of(set_up: Callable[[], int | None]) -> int:
-    """Runs it; 0, or the status of what it could not do, which has been said."""
+    """Runs a step of set-up; returns 0, the step's status, or the status of its error, which has been printed."""
     try:
         status = set_up() or 0
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader of the output has gone
+    except BrokenPipeError:  # the process that read the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
     except CommandError as error:
         say(str(error))
         return error.status
-    except KeyboardInterrupt:  # the lock goes with the process
+    except KeyboardInterrupt:  # the lock on the build folder is released when this process ends
         clear_line()
         say(INTERRUPTED)
         return 130

@@ -1,4 +1,4 @@
-"""Debian packages that are missing are installed, with sudo where this is not root; some programs are only unpacked."""
+"""Installs missing Debian packages, by sudo if the user is not root; of some packages only a program is unpacked."""
 
 from __future__ import annotations
 
@@ -22,27 +22,31 @@ TO_BUILD = """
   libmemcached-dev libhiredis-dev redis-tools libevent-2.1-7
   python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich""".split()
 PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "black", "flake8", "mypy"]
-SANITIZER = ["llvm-19"]  # llvm-symbolizer: names and lines in sanitizer reports
+SANITIZER = ["llvm-19"]  # has llvm-symbolizer, for names and lines in sanitizer reports
 ZOO = ["valgrind"]
-COVERAGE = ["llvm-19"]  # llvm-profdata, llvm-cov
+COVERAGE = ["llvm-19"]  # has llvm-profdata and llvm-cov
 SOFTROCE = """
   python3 qemu-system-x86 busybox-static cpio kmod rdma-core ibverbs-providers ibverbs-utils
   rdmacm-utils perftest strace iproute2 openssh-client""".split()
-MUTATE = ["python3-clang-19"]  # positions of operators and statements
+MUTATE = ["python3-clang-19"]  # clang's parser for Python, which gives the positions of operators and statements
 POWER = ["ipmitool"]
-# A BMC to test against: the simulator's libraries and headers; the simulator itself is brought by bring_ipmi_sim.
+# For tests of BMC readings: ipmitool and the libraries of OpenIPMI's BMC simulator; bring_ipmi_sim fetches the
+# simulator.
 POWER_TESTS = ["ipmitool", "freeipmi-tools", "libopenipmi-dev", "libpopt0"]
-PAGE_TESTS = ["chromium"]  # opens report.html
+PAGE_TESTS = ["chromium"]  # opens report.html in tests
 GDB_TESTS = ["gdb"]  # shows the coroutines of a stopped program (tools/gdb)
-DASK = ["python3-distributed", "python3-cryptography"]  # ./loch run --on dask
+DASK = ["python3-distributed", "python3-cryptography"]  # for running experiment points on Dask (./loch run --on dask)
 # Libraries that the Slurm programs of bring_slurm need.
 SLURM_TESTS = ["libhwloc15", "libnuma1", "libreadline8", "libgcrypt20", "libmunge2", "libpam0g"]
 LINT = ["clang-format-19", "clang-tidy-19", "shellcheck", "git", "black", "flake8", "mypy"]
 
 
 def missing(names: list[str]) -> list[str]:
-    """Since Debian 13 and Ubuntu 24.04 libraries whose time_t became 64 bits wide are named with t64 at their end; apt-get
-    knows the old names as well."""
+    """Those of `names` that are not installed.
+
+    Since Debian 13 and Ubuntu 24.04, libraries whose time_t became 64 bits wide have names that end in t64, which are
+    looked up as well; apt-get install accepts both names.
+    """
     asked = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names, *(f"{name}t64" for name in names)],
         stdout=subprocess.PIPE,
@@ -81,7 +85,7 @@ def install(names: list[str]) -> None:
 
 
 def _as_root(wanted: list[str]) -> list[str]:
-    """The prefix (sudo or nothing) that runs a command as root."""
+    """The words before a command that must run as root: sudo, or none if this process is root."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo"):
@@ -105,7 +109,7 @@ def _show_errors(log: str) -> None:
 
 
 def ensure(stamp: str, names: list[str]) -> None:
-    """Installs what is missing of them. Costs a look at a file when no package was installed or removed since the last time."""
+    """Installs the missing packages of `names`. If no package has changed since the last check, only a file is read."""
     path = os.path.join(BUILD, f"packages.{stamp}")
     want = f"{os.uname().nodename} {' '.join(names)}"
     if current.packages_are_current(stamp) and current.text_of(path) == want:
@@ -115,10 +119,11 @@ def ensure(stamp: str, names: list[str]) -> None:
         written.write(want + "\n")
 
 
-# ---- Programs of packages that are not installed ----------------------------------------------------
-# Some of Debian's packages would start a service here and enable it for every boot. Of those, the program
-# alone is unpacked beside the builds; what it links against is in the lists above. (Redis' program comes with
-# redis-tools, which has no service.)
+# ---- Programs unpacked from packages that are not installed -----------------------------------------
+#
+# Installing some of Debian's packages would start a service and enable it for every boot. Of these packages only the
+# program is unpacked, into the build folder; the libraries that it needs are in the lists above. (Redis' server comes
+# with the package redis-tools, which has no service.)
 def _bring(package: str, program: str, without: str) -> None:
     folder, coming = os.path.join(BUILD, "servers"), os.path.join(BUILD, "servers.next")
     if (

@@ -1,5 +1,5 @@
-"""LOCH_PROTOCOLS=DIR[:DIR…]: protocols whose folders lie outside the tree. A DIR is a protocol's folder, or holds such folders:
-those with a module.h."""
+"""LOCH_PROTOCOLS=DIR[:DIR…]: protocols outside the source tree. A DIR is the folder of a protocol, which has a
+module.h, or holds such folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loch.setup.outcome import SetUpError
 
 
 def folders(value: str) -> str:
-    """The folders as CMake takes them: absolute, separated by semicolons."""
+    """The protocols' folders in LOCH_PROTOCOLS as CMake takes them: absolute paths, separated by semicolons."""
     found: list[str] = []
     for given in filter(None, value.split(":")):
         for folder in _within(given):
@@ -21,7 +21,8 @@ def folders(value: str) -> str:
 
 
 def _within(given: str) -> list[str]:
-    """The protocols' folders that are meant."""
+    """The protocols' folders that one DIR of LOCH_PROTOCOLS names: DIR itself, or the folders in it that have a
+    module.h."""
     if not os.path.isdir(given):
         raise SetUpError(f"LOCH_PROTOCOLS: {given}: no such folder")
     path = os.path.realpath(given)

@@ -1,4 +1,4 @@
-"""./loch test: builds, runs the tests with ctest and says what was skipped; or the lint."""
+"""./loch test: builds, runs the tests with ctest and lists the skipped ones; with --lint, runs the lints instead."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SUMMARY = re.compile(rb"[0-9]+% tests passed")
 
 @dataclass
 class Asked:
-    """The flags."""
+    """The flags of ./loch test."""
 
     lint: bool = False
     all: bool = False
@@ -59,7 +59,7 @@ class Asked:
 
     @property
     def selection(self) -> list[str]:
-        """For ctest."""
+        """The arguments of ctest that select the tests."""
         return [*(["-L", "^quick$"] if self.quick else []), *(["-R", self.filter] if self.filter else [])]
 
 
@@ -123,7 +123,7 @@ def _install(asked: Asked) -> None:
         packages.ensure("gdb-tests", packages.GDB_TESTS)
     packages.bring_memcached()
     packages.bring_ipmi_sim()
-    if not (asked.quick or os.environ.get("CI")):  # with CI set their tests, which are long, do not run
+    if not (asked.quick or os.environ.get("CI")):  # these long tests are not run where CI is set
         packages.ensure("engine-tests", [*packages.DASK, *packages.SLURM_TESTS])
         packages.bring_slurm()
 
@@ -132,7 +132,7 @@ def _lint(asked: Asked, protocol_folders: str) -> int:
     packages.ensure("lint", packages.LINT)
     building.configure(
         "lint", protocol_folders
-    )  # nothing is built; clang-tidy would look at all that a precompiled header holds
+    )  # configures only: with a build, clang-tidy would use the precompiled headers and check all that is in them
     command = [
         os.path.join(SOURCE, "tests", "lint", "run"),
         os.path.join(BUILD, "lint"),
@@ -187,11 +187,12 @@ def _run(asked: Asked, where: str) -> int:
         "LOCH_FRESH_BASE": _fresh_base(),
     }
     if asked.coverage:
-        selection += ["-LE", "^softroce$"]  # the Soft-RoCE tests need the release build
+        # the tests in Soft-RoCE machines use the release build, which has no coverage counters
+        selection += ["-LE", "^softroce$"]
         shutil.rmtree(os.path.join(where, "profiles"), ignore_errors=True)
         env["LLVM_PROFILE_FILE"] = os.path.join(where, "profiles", "%4m.profraw")
     elif os.environ.get("CI") and "softroce" not in asked.filter:
-        # What runs in a Soft-RoCE machine takes minutes: where every push waits for it, only a part of it.
+        # Soft-RoCE machines take minutes: before a push, where CI is set, only a part of their tests runs.
         env["LOCH_SOFTROCE"] = "short"
         selection += ["-LE", "^long$"]
     if asked.quick:
@@ -208,7 +209,7 @@ def _run(asked: Asked, where: str) -> int:
 
 
 def _with_skips(command: list[str], env: dict[str, str]) -> int:
-    """ctest's output as it comes, and before its summary what was skipped; ctest's status."""
+    """Prints ctest's output and, before its summary, the skipped tests; returns ctest's exit status."""
     sys.stdout.flush()
     ctest = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
     try:
@@ -222,7 +223,7 @@ def _with_skips(command: list[str], env: dict[str, str]) -> int:
                 )
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
-    except BrokenPipeError:  # the reader of the output has gone
+    except BrokenPipeError:  # the process that read the output has ended
         children.end(ctest)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
@@ -241,7 +242,8 @@ def _end_with_us(child: subprocess.Popen[bytes]) -> int:
 
 
 def _fresh_base() -> str:
-    """Seeds for this run alone, from the commit and the time, and said, so that a finding can be had again."""
+    """The first of the seeds that only this run uses, from the commit and the time; printed so that the run can be
+    repeated."""
     base = os.environ.get("LOCH_FRESH_BASE", "")
     if not base:
         try:

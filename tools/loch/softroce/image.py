@@ -1,6 +1,6 @@
-"""The parts of a Soft-RoCE machine: Debian's kernel and an initramfs with its modules, made once and kept.
+"""The kernel and the initramfs of a Soft-RoCE machine: Debian's kernel and its modules, made once and cached.
 
-Nothing is installed: packages are fetched with `apt-get download` and unpacked into the cache folder.
+Nothing is installed on the host: packages are fetched with `apt-get download` and unpacked into the cache folder.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ MODULES = (
     "rdma_ucm",
 )
 SIGNED = b"~Module signature appended~\n"
-SIGNATURE_HEAD = 12  # struct module_signature, before SIGNED; its last 4 bytes are the signature's length
+# bytes of struct module_signature, which stands before SIGNED; its last 4 bytes are the signature's length
+SIGNATURE_HEAD = 12
 INIT = Path(__file__).resolve().parent / "init"
 TOOLS = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin", "LC_ALL": "C.UTF-8"}
 KVM_LIMIT_S = 10
 
 
 class Unavailable(Exception):
-    """A part that cannot be had; the message is one line with what to do."""
+    """A part of the machine's image cannot be fetched or made; the message is one line with what to do."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Image:
 
 
 def tool(*command: str | Path, cwd: Path | None = None, data: bytes | None = None) -> str:
-    """Runs a program of the host and returns what it printed."""
+    """Runs a program on the host and returns its output; raises Unavailable if it fails."""
     try:
         done = subprocess.run(
             [str(part) for part in command], cwd=cwd, env=TOOLS, input=data, capture_output=True, check=False
@@ -65,7 +66,7 @@ def tool(*command: str | Path, cwd: Path | None = None, data: bytes | None = Non
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One ./loch softroce at a time fills the cache; the others wait and find it filled."""
+    """Holds a lock on the cache folder: one ./loch softroce at a time fills it, the others wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -74,7 +75,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def unpacked(folder: Path, *packages: str) -> Iterator[Path]:
-    """A temporary folder with the packages' files in it."""
+    """Downloads Debian packages and unpacks them into a temporary folder below `folder`."""
     with tempfile.TemporaryDirectory(prefix="unpack-", dir=folder) as holder:
         place = Path(holder)
         try:
@@ -82,7 +83,7 @@ def unpacked(folder: Path, *packages: str) -> Iterator[Path]:
         except Unavailable as error:
             if os.geteuid() != 0:
                 raise Unavailable(f"{error}: `apt-get update` as root may help, then once more") from error
-            tool("apt-get", "update")  # an old list names files that the mirror no longer has
+            tool("apt-get", "update")  # mirrors drop old package files, which an outdated package list still names
             tool("apt-get", "download", *packages, cwd=place)
         for package in place.glob("*.deb"):
             tool("dpkg", "-x", package, place / "files")
@@ -90,7 +91,7 @@ def unpacked(folder: Path, *packages: str) -> Iterator[Path]:
 
 
 def kernel_package() -> str:
-    """The package with the newest kernel; the cloud flavour has no RDMA."""
+    """The name of Debian's newest kernel package; the kernels of its cloud flavour have no RDMA modules."""
     listing = tool("apt-cache", "depends", "linux-image-amd64")
     found = re.search(r"Depends: (linux-image-\S+)", listing)
     if not found:
@@ -99,7 +100,7 @@ def kernel_package() -> str:
 
 
 def module_chain(tree: Path, version: str) -> list[Path]:
-    """The module files in the order in which they are loaded."""
+    """The module files in the order in which they are to be loaded, dependencies first."""
     tool("depmod", "-b", tree, version)
     chain: list[Path] = []
     for module in MODULES:
@@ -112,7 +113,10 @@ def module_chain(tree: Path, version: str) -> list[Path]:
 
 
 def unpacked_kernel(packed: bytes) -> bytes:
-    """The ELF inside a bzImage (Linux, Documentation/x86/boot.rst): unpacking in an emulator takes seconds."""
+    """The ELF file inside a compressed kernel image (Linux, Documentation/x86/boot.rst).
+
+    Without KVM, decompression in the emulated machine would take seconds.
+    """
     sectors = packed[0x1F1] or 4
     offset, length = struct.unpack_from("<II", packed, 0x248)
     start = (sectors + 1) * 512 + offset
@@ -123,7 +127,7 @@ def unpacked_kernel(packed: bytes) -> bytes:
 
 
 def unsigned(module: bytes) -> bytes:
-    """A module without its signature, which the machine would check, one RSA operation each, and does not ask for."""
+    """A kernel module without its signature, which the guest's kernel does not require but would check by RSA."""
     if not module.endswith(SIGNED):
         return module
     head = len(module) - len(SIGNED) - SIGNATURE_HEAD
@@ -132,7 +136,7 @@ def unsigned(module: bytes) -> bytes:
 
 
 def fetch_kernel(folder: Path) -> Path:
-    """A folder named after the kernel, with `vmlinux`, `modules/` and the `order` of loading."""
+    """Fetches the kernel; returns a folder named after it, with `vmlinux`, `modules/` and the `order` of loading."""
     with unpacked(folder, kernel_package()) as files:
         version = next((files / "lib/modules").iterdir()).name
         made = Path(tempfile.mkdtemp(prefix="unpack-", dir=folder))
@@ -172,14 +176,15 @@ def make_initrd(kernel: Path, target: Path) -> None:
 
 
 def image(folder: Path) -> Image:
-    """Kernel and initramfs from the cache folder, fetched and made where they are missing."""
+    """The kernel and initramfs in the cache folder; those that are missing are fetched and made."""
     digest = hashlib.sha256(INIT.read_bytes() + repr(MODULES).encode()).hexdigest()[:12]
     with locked(folder):
         kernels = sorted(folder.glob("kernel-*/vmlinux"), key=lambda path: path.stat().st_mtime)
         kernel = kernels[-1].parent if kernels else None
         if kernel and not (kernel / f"initrd-{digest}.gz").exists():
             known = (kernel / "order").read_text().replace("-", "_").split()
-            if any(f"{name}.ko" not in known for name in MODULES):  # made for another list of modules
+            # the cached kernel was fetched for another list of modules
+            if any(f"{name}.ko" not in known for name in MODULES):
                 shutil.rmtree(kernel)
                 kernel = None
         kernel = kernel or fetch_kernel(folder)
@@ -192,7 +197,7 @@ def image(folder: Path) -> Image:
 
 
 def sshd(folder: Path) -> Path:
-    """A folder with OpenSSH's server, unpacked: installing it would start it on the host."""
+    """The folder of an unpacked OpenSSH server: installing its package would start the server on the host."""
     place = folder / "sshd"
     with locked(folder):
         if not place.exists():
@@ -202,7 +207,8 @@ def sshd(folder: Path) -> Path:
 
 
 def accelerator(folder: Path, made: Image) -> str:
-    """`kvm` where a guest was seen to run with it, else `tcg`. Tried once a boot of this machine."""
+    """`kvm` if a guest has run with it, else `tcg` (emulation). The test guest runs once after each boot of the
+    host."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
     key = f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {made.version} {os.geteuid()}"
@@ -218,7 +224,7 @@ def accelerator(folder: Path, made: Image) -> str:
 
 
 def kvm_runs(made: Image) -> bool:
-    """A device that is there may still run no ordinary guest."""
+    """Whether a test guest runs with KVM: /dev/kvm may exist and still not run an ordinary guest."""
     command = [
         "qemu-system-x86_64",
         "-accel",

@@ -1,4 +1,4 @@
-"""One QEMU: how it is started, what it says, how it ends."""
+"""One virtual machine in QEMU: its command line, its sockets, its start and its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 CONSOLE_LINES_KEPT = 40
 HUGE_PAGE_MB = 2
-HUGE_SHARE = 8  # one of this many bytes of memory is in huge pages
+HUGE_SHARE = 8  # one byte in HUGE_SHARE of the machine's memory is in huge pages
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,13 @@ class Hardware:
 
 @dataclass
 class Machine:
-    """Ports are our ends of sockets whose other ends QEMU inherited: no names, so nothing to clean up."""
+    """A running QEMU. `ports` are this side's ends of socket pairs that QEMU inherited, so no socket files remain."""
 
     number: int
     process: subprocess.Popen[bytes]
     ports: dict[str, socket.socket]
-    pending: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))  # lines not yet ended
+    # by port, the bytes of a line whose end has not arrived
+    pending: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
     console: deque[str] = field(default_factory=lambda: deque(maxlen=CONSOLE_LINES_KEPT))
     state: str = "starting"
 
@@ -46,22 +47,22 @@ class Machine:
         try:
             self.ports["control"].sendall(line.encode() + b"\n")
         except OSError:
-            pass  # the process notices the end by itself
+            pass  # QEMU has ended, which the run notices by its process
 
     def kill(self) -> None:
-        """A crash of the machine: at once, nothing is written back."""
+        """Kills the machine at once, as a crash would: it writes no data back."""
         if self.alive:
             self.process.kill()
         self.process.wait()
 
 
 def die_with_parent() -> None:
-    """In the child: no QEMU outlives the launcher, however that one ends."""
+    """Runs in the child before exec: has the kernel kill QEMU when the launcher ends for any reason."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def start(number: int, image: Image, hardware: Hardware, run: Path, network: socket.socket | None) -> Machine:
-    """Machine `number`; those after the first have a console and a control port only."""
+    """Starts machine `number`; machines after the first have only a console and a control port."""
     names = ["console", "control"] + (["out", "err", "in", "requests"] if number == 1 else [])
     ours: dict[str, socket.socket] = {}
     theirs: dict[str, socket.socket] = {}
@@ -87,8 +88,8 @@ def start(number: int, image: Image, hardware: Hardware, run: Path, network: soc
     return Machine(number, process, ours)
 
 
-# Soft-RoCE moves data with the kernel's memcpy, which on a processor with ERMS is `rep movsb`: emulated,
-# that is byte by byte, and a READ would see half of an 8-byte word that is being written.
+# CPU features hidden from the guest. Soft-RoCE copies data with the kernel's memcpy, which on a processor with ERMS is
+# `rep movsb`; QEMU emulates it byte by byte, so a READ could return half of an 8-byte word that is being written.
 WHOLE_WORDS = "erms=off,fsrm=off"
 
 
@@ -106,7 +107,7 @@ def _command(
         f"loch.run={run}",
         f"loch.machine={number}",
     ]
-    if not kvm:  # an emulated machine cannot measure its clock, which is the host's and steady
+    if not kvm:  # an emulated guest cannot calibrate its time stamp counter, which is the host's and runs steadily
         kernel += ["tsc=reliable", "no_timer_check"]
     command = [
         "qemu-system-x86_64",

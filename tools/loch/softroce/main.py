@@ -1,4 +1,4 @@
-"""`loch softroce`: its flags, and how it ends."""
+"""`loch softroce`: parses the flags, runs the command, and returns its exit status."""
 
 from __future__ import annotations
 
@@ -143,12 +143,13 @@ class Interrupted(BaseException):
 
 def interrupt(number: int, _frame: object) -> None:
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)  # the machines are being ended; that is not interrupted
+        # the machines are being shut down, which a second signal must not interrupt
+        signal.signal(each, signal.SIG_IGN)
     raise Interrupted(number)
 
 
 def main(argv: list[str], set_up: Callable[[list[str]], int]) -> int:
-    """`set_up` is told the command, once the flags are known to be right."""
+    """Runs `loch softroce`. `set_up` receives COMMAND's words; it is called after the flags have been checked."""
     wanted = request(argv)
     status = set_up(wanted.command)
     if status:
@@ -160,7 +161,7 @@ def main(argv: list[str], set_up: Callable[[list[str]], int]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         pass
-    os._exit(status)  # a thread may still wait for standard input
+    os._exit(status)  # ends without waiting for the thread that reads standard input
 
 
 def _run(wanted: Request) -> int:

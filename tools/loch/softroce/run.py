@@ -1,4 +1,4 @@
-"""One run: the machines start, COMMAND runs on the first, and nothing is left when it is over."""
+"""One run of `loch softroce`: starts the machines, runs COMMAND on the first, and removes everything at the end."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from loch.softroce.machine import Hardware, Machine, start
 from loch.softroce.switch import Switch
 
 HERE = Path(__file__).resolve().parent
-BOOT_LIMIT_S = 120  # per machine: they share the host's cores
+BOOT_LIMIT_S = 120  # seconds for each machine to boot, since the machines share the host's cores
 SYNC_LIMIT_S = 20
-QUIET_S = 4  # a start that takes longer says what goes on
+QUIET_S = 4  # seconds after which a slow start prints its progress
 STATUS_TIMEOUT, STATUS_NO_MACHINE, STATUS_KILLED = 124, 125, 137
-# Belongs to this session, not to COMMAND's: folders that the machine has its own of, the caller's own launcher.
+# Environment variables that COMMAND does not inherit: folders of the host, and those of the session or the MPI
+# launcher.
 NOT_PASSED = ("TMPDIR", "HOSTNAME", "SHLVL", "_", "OLDPWD", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 FOLDER_PREFIX = "loch-softroce-"
 NOT_PASSED_PREFIXES = ("SSH_", "OMPI_COMM_", "PMIX_", "PMI_", "ORTE_", "SLURM_")
@@ -36,13 +37,13 @@ class Request:
     timeout_s: float
     cpus: int
     memory_mb: int
-    kills: list[tuple[int, float]]  # machine, seconds after COMMAND's start
+    kills: list[tuple[int, float]]  # (number of the machine to kill, seconds after COMMAND's start)
     verbose: bool
     cache: Path
 
 
 class Failed(Exception):
-    """The machines cannot go on; `status` is the launcher's."""
+    """The machines cannot continue; `status` is the exit status of `loch softroce`."""
 
     def __init__(self, message: str, status: int = STATUS_NO_MACHINE) -> None:
         super().__init__(message)
@@ -59,7 +60,8 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 class Progress:
-    """One line while machines start, gone once they run; where it cannot be rewritten, a line if it takes long."""
+    """A message while machines start slowly: on a terminal it is erased once they run, elsewhere it is printed
+    later."""
 
     def __init__(self, text: str) -> None:
         self._text, self._since, self._shown = text, time.monotonic(), False
@@ -80,16 +82,16 @@ class Run:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.machines: list[Machine] = []
-        self.selector = selectors.PollSelector()  # unlike epoll it takes any file
+        self.selector = selectors.PollSelector()  # unlike epoll, poll accepts regular files
         _remove_abandoned()
-        # A path without blanks, since it becomes a kernel argument.
+        # The folder's path becomes a kernel argument, so it must not contain blanks.
         self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
         self.lock = _locked(self.folder)
         self.status: int | None = None
         self.started: float | None = None
         self.kills = sorted(request.kills, key=lambda kill: kill[1])
 
-    # ---- The parts ---------------------------------------------------------------------------
+    # ---- The steps of a run ------------------------------------------------------------------
     def execute(self) -> int:
         try:
             made = images.image(self.request.cache)
@@ -105,7 +107,7 @@ class Run:
             self._end()
 
     def _write_folder(self) -> None:
-        """Writes the files that the machines read when they start."""
+        """Writes the files that the machines read when they start: command, environment, settings."""
         feeds = _standard_input_is_for_us()
         passed = {
             name: value
@@ -175,7 +177,8 @@ class Run:
             self._step(max(0.0, min(until)))
 
     def _wind_up(self) -> None:
-        """Output that is under way, and the files that the other machines wrote."""
+        """Passes on the remaining output of COMMAND, and waits until the other machines have written their files
+        back."""
         first, *others = self.machines
         for name in ("out", "err"):
             self._take(name, first)
@@ -193,7 +196,7 @@ class Run:
             machine.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    # ---- Events ------------------------------------------------------------------------------
+    # ---- Handling of messages and ends of machines -------------------------------------------
     def _step(self, seconds: float) -> None:
         ends = []
         for key, _ in self.selector.select(seconds):
@@ -202,13 +205,13 @@ class Run:
                 ends.append((key, machine))
             elif not self._take(name, machine):
                 self.selector.unregister(key.fileobj)
-        for key, machine in ends:  # after what it still said
+        for key, machine in ends:  # the ends come last, after the output that the machines wrote before
             self.selector.unregister(key.fileobj)
             os.close(key.fd)
             self._ended(machine)
 
     def _take(self, name: str, machine: Machine) -> bool:
-        """Reads the available bytes; False when the port is closed."""
+        """Reads what a port has to offer; returns False once the port is closed."""
         while True:
             try:
                 data = machine.ports[name].recv(1 << 18, socket.MSG_DONTWAIT)
@@ -249,7 +252,7 @@ class Run:
             machine.state = word
 
     def _asked(self, text: str) -> None:
-        """A request that a program in a machine wrote to $LOCH_MACHINES."""
+        """Handles a request, such as `kill 2`, that a program in a machine wrote to $LOCH_MACHINES."""
         word, _, rest = text.partition(" ")
         if word == "kill" and rest.isdigit() and 1 <= int(rest) <= len(self.machines):
             self._kill(int(rest))
@@ -261,7 +264,7 @@ class Run:
         self.machines[number - 1].kill()
 
     def _ended(self, machine: Machine) -> None:
-        machine.kill()  # collects it
+        machine.kill()  # waits for the ended process, so that no zombie is left
         running = self.started is not None
         if machine.state == "killed" and machine.number > 1:
             return
@@ -278,7 +281,8 @@ class Run:
 
 
 def _locked(folder: Path) -> int:
-    """A lock that says that the folder's run goes on; it appears locked."""
+    """Creates and locks the file whose lock shows that the run of `folder` is under way; it is never visible
+    unlocked."""
     descriptor = os.open(folder / "lock.new", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     (folder / "lock.new").rename(folder / "lock")
@@ -286,7 +290,7 @@ def _locked(folder: Path) -> int:
 
 
 def _remove_abandoned() -> None:
-    """Folders of runs that were killed in a way that left them no time."""
+    """Removes folders of earlier runs that were killed before they could remove their folders."""
     for lock in Path("/tmp").glob(f"{FOLDER_PREFIX}*/lock"):
         try:
             if lock.parent.lstat().st_uid != os.geteuid():
@@ -295,17 +299,17 @@ def _remove_abandoned() -> None:
                 fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock.parent, ignore_errors=True)
         except OSError:
-            continue  # under way
+            continue  # the folder's lock is held: its run is under way
 
 
 def _tail(machine: Machine) -> str:
-    """The last lines of a console, for an error."""
+    """The last lines of a machine's console, for an error message."""
     lines = [line for line in machine.console if line.strip()][-8:]
     return "; its console said:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
 
 def _standard_input_is_for_us() -> bool:
-    """Whether standard input may be read: it is open, and not the terminal of another foreground job, which would stop us."""
+    """Whether standard input may be read: a background job that reads from its terminal would be stopped."""
     try:
         return not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -313,7 +317,8 @@ def _standard_input_is_for_us() -> bool:
 
 
 def _feed(port: socket.socket) -> None:
-    """Standard input to COMMAND's; half-closed at the end, since a full close would overtake the data."""
+    """Copies standard input to COMMAND's; at the end only the sending side is closed, as a full close could lose
+    data."""
     try:
         while data := os.read(0, 1 << 16):
             port.sendall(data)

@@ -1,6 +1,6 @@
-"""The Ethernet between the machines of a run: each QEMU's network card is one datagram socket, a datagram is a frame.
+"""The Ethernet switch between a run's machines: each QEMU's NIC is a datagram socket, each datagram one Ethernet frame.
 
-It learns nothing: the last byte of a machine's MAC address is its number.
+The switch learns no addresses: the last byte of a machine's MAC address is the machine's number.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ def mac(machine: int) -> str:
 
 
 class Switch(threading.Thread):
-    """Forwards frames until the program ends. A frame that its receiver has no room for is lost, as on a wire."""
+    """Forwards frames until the process ends. A frame whose receiver has no buffer space is dropped, as on a real
+    network."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self._ports: dict[int, socket.socket] = {}
 
     def port(self, machine: int) -> socket.socket:
-        """The other end of a new port; made before start()."""
+        """Makes a port for a machine, before start(); returns the end of the socket pair that QEMU inherits."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
@@ -42,10 +43,10 @@ class Switch(threading.Thread):
                 self._forward(key.data, self._ports[key.data])
 
     def _forward(self, source: int, end: socket.socket) -> None:
-        for _ in range(64):  # at most 64 frames, then the other ports' turn
+        for _ in range(64):  # at most 64 frames of this port, so that the other ports have their turn
             try:
                 frame = end.recv(FRAME_MAX)
-            except OSError:  # no further frame, or the machine is gone
+            except OSError:  # the port has no further frame, or its machine has ended
                 return
             if frame[:5] == MAC_PREFIX:
                 self._send(frame[5], frame)

@@ -1,4 +1,4 @@
-// The modules of this folder, as the registry asks for them.
+// Adds this folder's modules to the registry.
 #pragma once
 
 #include <memory>

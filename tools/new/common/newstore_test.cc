@@ -1,4 +1,4 @@
-// newstore under load, over the simulator and over this machine's memory.
+// Tests newstore under load, on sim and shm.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -32,8 +32,8 @@ class Newstore : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Fabrics, Newstore, ::testing::Values("sim", "shm"));
 
-// Operations that ended as they may: a few give up at a key that others change all the while. Over shm the
-// thread that holds it may not run for longer than that.
+// Number of operations that ended in an accepted way. A few may give up on a key whose lock is always taken;
+// on shm the thread that holds the lock may be preempted for a long time.
 std::uint64_t ended(const measure::Tally& sum) {
   std::uint64_t all = sum.completed();
   for (const measure::KindTally& kind : sum.kinds)

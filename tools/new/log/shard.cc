@@ -1,4 +1,4 @@
-// An append-only log with an index, and its compaction.
+// An append-only log with an index, and the log's compaction.
 #include "newstore/shard.h"
 
 #include <algorithm>

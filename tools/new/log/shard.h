@@ -1,10 +1,11 @@
-// The records of one server worker: an append-only log, and an index of where each key's newest entry is.
+// The records of one server worker: an append-only log, and an index with the position of each key's newest
+// entry.
 //
 //   log    | entry | entry | …        an entry: key | value, of one size
 //   index  key -> position of its newest entry
 //
-// A PUT appends; a DELETE takes the key out of the index. Once more entries are dead than live, by so many as
-// newstore.spare says, the live ones are copied to a fresh log.
+// A PUT appends an entry; a DELETE removes the key from the index. When dead entries outnumber live ones by
+// newstore.spare, the live entries are copied to a new log.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ inline constexpr std::string_view shard_summary =
 struct ShardShape {
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;  // bytes of a value that the simulator stores
-  std::uint64_t spare = 0;        // dead entries beyond the live ones that are borne
-  bool keeps_oldest = false;      // mutant: compaction keeps the oldest entry of a key, not the newest
+  std::uint64_t spare = 0;  // number of dead entries beyond the number of live ones that starts a compaction
+  bool keeps_oldest = false;  // known-bad variant: compaction keeps the oldest entry of a key, not the newest
 };
 [[nodiscard]] ShardShape shard_shape(const kv::DeployConfig& config, const kv::Options& options,
                                      std::string_view mutant);
@@ -36,9 +37,9 @@ class Shard {
  public:
   explicit Shard(const ShardShape& shape) : shape_(shape) {}
 
-  // `value` holds value_bytes.
+  // Stores the key; `value` has value_bytes bytes.
   void put(const std::string& key, const std::vector<std::byte>& value);
-  // Whether the key is there; fills `value`.
+  // Returns whether the key is present, and copies its value to `value`.
   [[nodiscard]] bool get(const std::string& key, std::vector<std::byte>& value) const;
   // Removes the key; returns whether it was present.
   bool remove(const std::string& key);

@@ -1,4 +1,4 @@
-// One server worker's records by themselves.
+// Tests one server worker's records, without a fabric.
 #include "newstore/shard.h"
 
 #include <gtest/gtest.h>

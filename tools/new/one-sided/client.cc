@@ -19,7 +19,8 @@ Client::Client(fabric::Worker& worker, Shared& shared, std::uint32_t slot)
       at_((std::uint64_t{worker.index()} * settings_.config.window + slot) * 2 * settings_.slot_bytes()),
       value_(settings_.config.kept_value_bytes) {}
 
-// The lock before and after: if it was free and is the same, nothing changed between.
+// GET: READs the lock before and after the value; if the lock is free and unchanged, the value did not change
+// in between.
 coro::Task<kv::OpResult> Client::get(kv::Key key, fabric::OpStats* stats) {
   const fabric::CpuCosts& costs = worker_.costs();
   co_await worker_.compute(costs.operation() + costs.hash(key.size));
@@ -56,7 +57,7 @@ coro::Task<Client::Lock> Client::take(Slot slot, fabric::OpStats* stats) {
     const fabric::Completion taken =
         co_await worker_.cas(*slot.region, slot.offset, lock.free, lock.free + 1, stats);
     if (!taken.ok()) {
-      // The lock may now be held for ever; the value is unchanged.
+      // If this request failed, the lock may be held for ever; the value is unchanged.
       lock.result = failed(kv::Effect::none);
       co_return lock;
     }
@@ -75,7 +76,8 @@ coro::Task<kv::OpResult> Client::change(kv::Key key, kv::ValueView value, bool i
   if (lock.result.status != kv::OpStatus::ok) co_return lock.result;
   const fabric::Completion old =
       co_await worker_.read(*slot.region, slot.offset + state_at, buffer(state_at), 8, stats);
-  // A request that failed leaves the lock held: what it did, or does yet, nobody then reads half of.
+  // After a failed request the lock stays held, because the request may still take effect, and no client may
+  // READ a half-written value.
   if (!old.ok()) co_return failed(kv::Effect::none);
   const bool was_there = word(state_at) == 1;
   const std::uint64_t out = settings_.slot_bytes();

@@ -1,4 +1,4 @@
-// A client: GET by three READs, PUT and DELETE under the slot's lock. No server takes part.
+// A client: GET by three READs, PUT and DELETE with the slot's lock held. No server takes part.
 #pragma once
 
 #include "newstore/store.h"
@@ -19,14 +19,14 @@ class Client final : public kv::Client {
   }
 
  private:
-  // Where a record's slot is.
+  // The position of a record's slot.
   struct Slot {
     const fabric::RemoteRegion* region = nullptr;
     std::uint64_t offset = 0;
   };
   // The result of trying to lock a record.
   struct Lock {
-    kv::OpResult result;  // ok: held
+    kv::OpResult result;  // result.status is ok if the lock is held
     std::uint64_t free = 0;
   };
   [[nodiscard]] coro::Task<kv::OpResult> change(kv::Key key, kv::ValueView value, bool is_put,
@@ -34,7 +34,7 @@ class Client final : public kv::Client {
   [[nodiscard]] coro::Task<Lock> take(Slot slot, fabric::OpStats* stats);
   [[nodiscard]] Slot find(kv::Key key) const;
   [[nodiscard]] kv::OpResult found(std::uint32_t retries);
-  // Within this client's buffer: a slot that READs land in, and behind it one that WRITEs leave from.
+  // A part of this client's buffer, which has a slot for READs, followed by a slot for WRITEs.
   [[nodiscard]] fabric::LocalSlice buffer(std::uint64_t within) const { return {buffer_, at_ + within}; }
   [[nodiscard]] std::uint64_t word(std::uint64_t within) const;
 

@@ -1,4 +1,4 @@
-// newstore's module: its name, options, needs and promises.
+// The module of newstore: its name, options, requirements and promises.
 #include "newstore/module.h"
 
 #include "newstore/store.h"
@@ -29,7 +29,8 @@ class Module final : public kv::Module {
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8};
   }
-  // kv::Module::promise: who dies with a lock held leaves a key that nobody reads or writes again.
+  // kv::Module::promise stays at its default, "unavailable": a client that dies while it holds a lock leaves
+  // a key that cannot be read or written any more.
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
     return {{"no-lock", {"a PUT takes no lock and a GET looks at none, so that values tear", 1}}};
   }

@@ -1,9 +1,10 @@
-// A deployment of newstore: a slot for each record, on node record % nodes, found without asking anybody.
+// A deployment of newstore: one slot for each record, on node record % nodes, so that clients compute its
+// position.
 //
 //   slot  0       8       16
 //         | lock  | state | value …     (a multiple of 8 bytes)
 //
-//   lock   even: free; odd: held by a PUT or DELETE. Each of them adds 2
+//   lock   even: free; odd: held by a PUT or DELETE. Locking and unlocking add 1 each
 //   state  0 absent, 1 present
 #pragma once
 
@@ -19,11 +20,11 @@ constexpr std::uint64_t state_at = 8, value_at = 16;
 
 struct Settings {
   kv::DeployConfig config;
-  std::uint32_t attempts = 0;  // per operation
-  bool has_lock = true;        // false: a mutant
+  std::uint32_t attempts = 0;  // attempts of one operation to take the lock or to READ an unlocked value
+  bool has_lock = true;        // false: the known-bad variant without locks
 
   [[nodiscard]] std::uint64_t slot_bytes() const { return value_at + (config.value_size + 7) / 8 * 8; }
-  // A simulation of much data keeps the beginning of each value only.
+  // For simulations of much data: memory keeps only the beginning of each value.
   [[nodiscard]] fabric::Elision elision() const {
     const std::uint64_t kept = value_at + (config.kept_value_bytes + 7) / 8 * 8;
     if (kept >= slot_bytes()) return {};
@@ -36,7 +37,7 @@ struct Shared {
   Settings settings;
   std::unordered_map<std::uint64_t, std::uint64_t> record_of;  // key digest -> record
   std::map<fabric::NodeId, fabric::Region*> buffers;           // two slots for each client
-  std::vector<fabric::RemoteRegion> slots;                     // by serving node
+  std::vector<fabric::RemoteRegion> slots;                     // indexed by serving node
 };
 
 class Store final : public kv::Store {

@@ -1,4 +1,4 @@
-// A hash index over entries of one size.
+// A hash index over entries of equal size.
 #include "newstore/shard.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The records of one server worker: a hash index over entries of one size, in its private memory.
+// The records of one server worker: a hash index over entries of equal size, in its private memory.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,9 @@ inline constexpr std::string_view shard_summary =
     "server-driven: request and reply by RDMA WRITE; a server worker owns a hash table";
 
 struct ShardShape {
-  std::uint32_t value_bytes = 0;      // bytes of a value that the simulator stores
-  bool leaves_removed_index = false;  // mutant: a removed key's entry goes to others and is still found by it
+  std::uint32_t value_bytes = 0;  // bytes of a value that the simulator stores
+  // known-bad variant: a removed key still finds its entry, although that entry is reused for other keys
+  bool leaves_removed_index = false;
 };
 [[nodiscard]] ShardShape shard_shape(const kv::DeployConfig& config, const kv::Options& options,
                                      std::string_view mutant);
@@ -28,9 +29,9 @@ class Shard {
  public:
   explicit Shard(const ShardShape& shape) : shape_(shape) {}
 
-  // `value` holds value_bytes.
+  // Stores the key; `value` has value_bytes bytes.
   void put(const std::string& key, const std::vector<std::byte>& value);
-  // Whether the key is there; fills `value`.
+  // Returns whether the key is present, and copies its value to `value`.
   [[nodiscard]] bool get(const std::string& key, std::vector<std::byte>& value) const;
   // Removes the key; returns whether it was present.
   bool remove(const std::string& key);
@@ -42,7 +43,7 @@ class Shard {
   ShardShape shape_;
   std::unordered_map<std::string, std::uint64_t> index_;  // key -> number of its entry
   std::vector<std::byte> entries_;
-  std::vector<std::uint64_t> free_;  // numbers of entries that removed keys had
+  std::vector<std::uint64_t> free_;  // numbers of entries that are free for reuse
   std::uint64_t made_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A client's request and what its reply means.
+// A client's request, and how its reply becomes the operation's result.
 #include "newstore/client.h"
 
 #include "common/fabric/memory.h"
@@ -36,7 +36,7 @@ kv::OpResult Client::result_of(Ask what, const rpc::WriteReply& reply) const {
   if (reply.outcome == rpc::WriteReply::Outcome::unsent) {
     result.status = kv::OpStatus::error;
   } else if (reply.outcome != rpc::WriteReply::Outcome::answered) {
-    // The server may have executed it, or may do so yet.
+    // The operation's effect is unknown: the server may have executed it, or may still do so.
     result.status = kv::OpStatus::timeout;
     result.effect = what == Ask::get ? kv::Effect::none : kv::Effect::unknown;
   } else if (reply.code == static_cast<std::uint8_t>(Say::not_found)) {

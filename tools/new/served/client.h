@@ -1,4 +1,4 @@
-// A client: asks the server worker that owns the key, one request at a time.
+// A client: sends requests to the server worker that owns the key, one at a time.
 #pragma once
 
 #include "common/kv/protocol.h"
@@ -7,7 +7,7 @@
 
 namespace loch::newstore {
 
-// Which server worker owns a key: its digest decides.
+// The server worker that owns the key, by the key's digest.
 [[nodiscard]] rpc::ServerId owner_of(kv::Key key, const kv::DeployConfig& config);
 
 class Client final : public kv::Client {

@@ -1,9 +1,10 @@
-// What clients and server workers WRITE into each other's request slots (common/rpc/write_channel.h).
+// The messages that clients and server workers WRITE into each other's request slots
+// (common/rpc/write_channel.h).
 //
 //   request | value (PUT) | key | sequence | trailer |     GET, DELETE: K + 16 bytes; PUT: V + K + 16
-//   reply   | value (GET) | trailer |                      V + 8, else 8
+//   reply   | value (GET) | trailer |                      V + 8 bytes, or 8 without a value
 //
-// V and K: the sizes of values and keys, each rounded up to 8.
+// V and K: the sizes of values and keys in bytes, each rounded up to a multiple of 8.
 #pragma once
 
 #include "common/kv/protocol.h"

@@ -1,4 +1,4 @@
-// newstore's module: its name, options, needs and promises.
+// The module of newstore: its name, options, requirements and promises.
 #include "newstore/module.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ class Module final : public kv::Module {
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
-    // Clients hold nothing of the data; a shard has no copy.
+    // Killed clients and broken links lose no data, because clients hold none; a shard has no replica.
     const bool is_kept = loss == kv::Loss::client_killed || loss == kv::Loss::link_down;
     return is_kept ? kv::Promise::serves : kv::Promise::unavailable;
   }

@@ -1,4 +1,4 @@
-// Sets the shards up, and executes requests on them: a shard is its worker's alone, so nothing is locked.
+// Sets up the shards and executes requests on them. Only one worker accesses a shard, so no locks are needed.
 #include "newstore/store.h"
 
 #include "common/fabric/memory.h"

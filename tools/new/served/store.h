@@ -33,7 +33,8 @@ class Store final : public kv::Store {
  private:
   Settings settings_;
   rpc::WriteChannel channel_;
-  std::map<fabric::NodeId, std::vector<std::unique_ptr<Shard>>> shards_;  // by server worker
+  // For each node, indexed by server worker.
+  std::map<fabric::NodeId, std::vector<std::unique_ptr<Shard>>> shards_;
 };
 
 }  // namespace loch::newstore

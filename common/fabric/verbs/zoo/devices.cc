@@ -1,5 +1,5 @@
-// The table of machines: each names the card that it stands for and the source of its properties. None was
-// measured; where a source is silent the value is that of the mlx5 entry.
+// The table of emulated machines. Each entry names the card that it stands for and the source of its
+// properties. None of them was measured; where a source gives no value, the entry has that of `mlx5-ib`.
 #include <algorithm>
 #include <array>
 

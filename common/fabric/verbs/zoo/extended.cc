@@ -1,5 +1,5 @@
-// The extended verbs: thread domains, parent domains, completion queues read field by field, posting by
-// ibv_wr_*.
+// The extended verbs of the emulated libibverbs: thread domains, parent domains, completion queues that are
+// read field by field, and posting by ibv_wr_*.
 #include "common/fabric/verbs/zoo/extended.h"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) {
 
 QueuePair& pair_of(ibv_qp_ex* qp) { return *static_cast<QueuePair*>(qp); }
 
-// The request that is being built.
+// The work request that the ibv_wr_* calls since the last opcode are building.
 SendRequest& built(ibv_qp_ex* qp) {
   QueuePair& of = pair_of(qp);
   if (of.building.empty()) {
@@ -132,7 +132,8 @@ void set_destination(ibv_qp_ex* qp, ibv_ah* handle, std::uint32_t qpn, std::uint
   to.to_qkey = qkey;
 }
 
-// All or nothing: the first that is refused takes the others with it.
+// ibv_wr_complete: posts the built requests up to the first that is refused; drops that request and those
+// behind it.
 int complete_build(ibv_qp_ex* qp) {
   QueuePair& of = pair_of(qp);
   std::size_t taken = 0;
@@ -188,7 +189,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* asked) {
     errno = reason != 0 ? reason : EINVAL;
     return nullptr;
   }
-  // The first fields are those of ibv_qp_init_attr.
+  // ibv_qp_init_attr_ex begins with the fields of ibv_qp_init_attr, so the cast is valid.
   ibv_qp* made = ibv_create_qp(asked->pd, reinterpret_cast<ibv_qp_init_attr*>(asked));
   if (made == nullptr) return nullptr;
   auto& qp = *reinterpret_cast<QueuePair*>(made);

@@ -1,16 +1,19 @@
-// The functions that a program reaches through the context instead of by name: the data path's, and those of
-// the extended verbs, which a device has or has not.
+// The functions of the emulated libibverbs that a program calls through pointers in ibv_context, not by name:
+// the data path's functions, and the extended verbs, which some devices lack.
 #pragma once
 
 #include "common/fabric/verbs/zoo/nic.h"
 
 namespace loch::fabric::verbs::zoo {
 
-// ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq.
+// Sets the context's pointers for ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq and
+// ibv_req_notify_cq.
 void set_data_path(ibv_context& context);
-// Thread domains and parent domains, extended completion queues and posting.
+// Sets the pointers for thread domains, parent domains, and extended completion queues and posting, as far as
+// the device has them.
 void set_extended(Nic& nic);
-// Posts requests that were built elsewhere: an errno, and in `taken` how many went before it.
+// Posts requests that ibv_wr_* calls have built. Returns 0 or an errno, and in `taken` how many requests
+// precede the refused one.
 [[nodiscard]] int post_all(QueuePair& qp, std::span<SendRequest> requests, std::size_t& taken);
 
 }  // namespace loch::fabric::verbs::zoo

@@ -1,5 +1,5 @@
-// What happens in a NIC later than its cause, and apart from any one queue pair: timers, events, the wire,
-// planned failures, addresses.
+// The parts of the emulated NIC that no single queue pair owns: timers, asynchronous events, messages between
+// processes, injected failures, addresses.
 #include "common/fabric/verbs/zoo/hub.h"
 
 #include <pthread.h>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr Nanos sleep_most = 100'000'000, full_stream_wait = 50'000;
 
-// A random number's generator by counter: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
-// Generators".
+// Hash of a counter, which gives a stream of random numbers: Steele, Lea, Flood, "Fast Splittable
+// Pseudorandom Number Generators".
 std::uint64_t mix(std::uint64_t word) {
   word += 0x9e3779b97f4a7c15;
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9;
@@ -43,7 +43,7 @@ void complain(const char* format, ...) {
   std::fprintf(stderr, "zoo: %s\n", text);
 }
 
-// Never destroyed: threads of the program may call until the very end.
+// The hub is never destroyed, because threads of the program may call verbs until the process exits.
 Hub& hub() {
   static Hub* one = new Hub;
   return *one;
@@ -106,7 +106,8 @@ void Hub::closed() {
   has_thread_ = is_stopping_ = false;
 }
 
-// Under control_mutex_, except from look_later, which nobody calls while devices are opened or closed.
+// Called under control_mutex_, except by look_later(), which is never called while a device is opened or
+// closed.
 void Hub::start_thread() {
   if (has_thread_.exchange(true)) return;
   thread_ = std::thread([this] {
@@ -183,7 +184,8 @@ Nanos Hub::look() {
   }
 }
 
-// Events that a program has to fetch and may forget.
+// Raises a harmless asynchronous event when the next one is due, `events_per_second` times a second. Tests
+// that a program survives events that it does not expect or never fetches.
 void Hub::storm(Nanos at) {
   constexpr ibv_event_type types[] = {IBV_EVENT_PORT_ACTIVE,       IBV_EVENT_SM_CHANGE,
                                       IBV_EVENT_LID_CHANGE,        IBV_EVENT_PKEY_CHANGE,
@@ -254,7 +256,8 @@ void Hub::remove(Nic* nic) {
 
 // ---- Addresses ---------------------------------------------------------------------------------------
 
-// The last two bytes of every GID say which port it is; the others, which subnet.
+// Gives the port its LID and GIDs. The last two bytes of a GID are the device's and the process's number; the
+// bytes before name the subnet.
 void set_addresses(Nic& nic) {
   const std::uint16_t process = hub().wire.self(), device = nic.device->number;
   const DeviceModel& model = nic.model();

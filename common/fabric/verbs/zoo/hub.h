@@ -1,5 +1,5 @@
-// What all devices of this process share: the settings, the tables of queue pairs and regions, the NIC's own
-// thread for whatever happens later than its cause, and the wire to other processes.
+// What all emulated devices of this process share: the settings, the tables of queue pairs and regions, the
+// NIC thread for delayed work, and the connection to other processes.
 #pragma once
 
 #include <array>
@@ -23,30 +23,31 @@ class Hub {
 
   Settings settings;
   std::vector<std::unique_ptr<Device>> devices;
-  Slots<QueuePair> queue_pairs;  // by number
-  Slots<Region> regions;         // by key >> 8
+  Slots<QueuePair> queue_pairs;  // by queue pair number
+  Slots<Region> regions;         // by lkey >> 8
   Wire wire;
 
-  // Reads LOCH_ZOO where it has changed, unless a device is open; calls are counted anew. Bad: says so and
-  // ends the process with exit status 2.
+  // Reads the environment variable LOCH_ZOO if it has changed and no device is open, and resets the counts of
+  // calls. On a bad value, prints one line and ends the process with exit status 2.
   void configure();
-  // A device was opened or closed; the last one ends the thread.
+  // Counts the open devices up or down. closed() ends the NIC thread after the last one.
   void opened();
   void closed();
-  // Whether this call of the function is to fail, and why (an errno, or an ibv_wc_status); else 0.
+  // Counts a call of the function. Returns the injected error (an errno; for `completion`, an ibv_wc_status)
+  // if this call is to fail, else 0.
   [[nodiscard]] int fault(Call call);
   [[nodiscard]] std::uint64_t random();
   [[nodiscard]] bool happens(double probability);
 
-  // Open devices.
+  // The list of open devices, for events that concern all of them.
   void add(Nic* nic);
   void remove(Nic* nic);
 
-  // The queue pair is looked after at that instant.
+  // The NIC thread will check the queue pair's time-outs and execute what is due at time `when`.
   void look_later(std::uint32_t qpn, Nanos when);
-  // Its sending half is to be flushed, by settle().
+  // Marks the queue pair, whose sending half settle() will flush.
   void flush_later(std::uint32_t qpn);
-  // With no lock held.
+  // Flushes the marked queue pairs. Called with no lock held, since it takes their send_mutex.
   void settle();
 
  private:
@@ -58,7 +59,7 @@ class Hub {
 
   void body();
   void start_thread();
-  [[nodiscard]] Nanos look();  // until when nothing is to be done
+  [[nodiscard]] Nanos look();  // returns the time of the next due queue pair
   void storm(Nanos at);
   void raise_everywhere(ibv_event_type type);
   void heed(const Wire::Message& message);
@@ -83,15 +84,14 @@ class Hub {
 
 [[nodiscard]] Hub& hub();
 
-// "zoo: …" on standard error: something that a program must not do, and that a real library would suffer
-// silently.
+// Prints "zoo: …" to standard error: an error of the calling program, which a real library would not report.
 [[gnu::format(printf, 1, 2)]] void complain(const char* format, ...);
 
-// An asynchronous event, to be fetched by ibv_get_async_event.
+// Queues an asynchronous event for ibv_get_async_event.
 void raise(Nic& nic, ibv_async_event event);
-// Where an address leads, from a device of this process.
+// The port that an address leads to, seen from a device of this process.
 [[nodiscard]] Place find_place(const Nic& from, const ibv_ah_attr& path);
-// Gives a device that is being opened its addresses.
+// Gives a device that is being opened its LID and GIDs.
 void set_addresses(Nic& nic);
 
 }  // namespace loch::fabric::verbs::zoo

@@ -1,4 +1,4 @@
-// The table of machines as JSON, for those who plan what runs on which.
+// Gives the table of emulated machines as JSON, for scripts that plan which tests run on which machine.
 #include <cstdio>
 #include <string>
 
@@ -40,7 +40,7 @@ std::string to_json(const Machine& machine) {
 }  // namespace
 }  // namespace loch::fabric::verbs::zoo
 
-// The text stays. For Python's ctypes.
+// The table as JSON. The text is valid for the life of the process. Called by Python through ctypes.
 extern "C" [[gnu::visibility("default")]] const char* loch_zoo_machines() {
   namespace zoo = loch::fabric::verbs::zoo;
   static const std::string text = [] {

@@ -1,4 +1,5 @@
-// How the NIC reaches memory: permission, and moving bytes in 8-byte words, in address order or not.
+// How the emulated NIC reaches memory: checks of permission, and copies in 8-byte words, in address order or
+// not.
 #include <algorithm>
 #include <atomic>
 #include <numeric>
@@ -15,7 +16,7 @@ constexpr std::size_t line = 64;
 
 std::byte* bytes_at(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
-// Calls visit(first, bytes) for each line of the span, in random order.
+// Calls visit(first, bytes) for each 64-byte line of the span, in random order.
 template <typename Visit>
 void shuffled(std::uint64_t address, std::size_t bytes, Visit visit) {
   thread_local std::vector<std::pair<std::size_t, std::size_t>> pieces;
@@ -43,7 +44,8 @@ Slots<Region>::Pin find_region(const Access& access) {
   return found;
 }
 
-// Eight aligned bytes at once, by release; more by relaxed words between fences, as common/fabric/shm does.
+// Writes `data` to memory as DMA does. Eight aligned bytes are one release store; other sizes are relaxed
+// stores of words between fences, as common/fabric/shm does.
 void place(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data) {
   std::byte* to = bytes_at(address);
   if (data.size() == 8 && address % 8 == 0) {

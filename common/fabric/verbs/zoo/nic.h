@@ -1,8 +1,10 @@
-// The objects that libibverbs hands out, as the zoo makes them, and the NIC that moves their work. Control
-// path and data path are one here: this is an instrument, not a fast device.
+// The objects that libibverbs hands out, as the emulation makes them, and the NIC that executes their
+// requests. The control path and the data path are not separated here: this is a test instrument, not a fast
+// device.
 //
-// Locks: a queue pair has one for its sending half and one for its receiving half. Who posts holds the
-// sender's and takes the target's receiving half; nobody takes a sending half while holding a receiving one.
+// Locks: a queue pair has one lock for its sending half and one for its receiving half. The thread that
+// posts holds the sender's send_mutex while it takes the target's receive_mutex; no thread takes a send_mutex
+// while it holds a receive_mutex.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,27 +28,27 @@ using Nanos = std::int64_t;
 inline constexpr std::uint32_t psn_mask = (1u << 24) - 1;
 inline constexpr std::uint32_t grh_bytes = 40;
 
-// A device of the list.
+// One entry of the list that ibv_get_device_list returns.
 struct Device : ibv_device {
   DeviceModel model;
-  std::uint16_t number = 0;  // in the machine
+  std::uint16_t number = 0;  // index in the machine's list of devices
 };
 
-// An open device. The program sees `verbs.context`.
+// An open device. The program gets a pointer to `verbs.context`.
 struct Nic {
   verbs_context verbs{};
   Device* device = nullptr;
-  std::atomic<int> objects = 0;  // protection domains and completion queues
+  std::atomic<int> objects = 0;  // live protection domains and completion queues
   std::mutex events_mutex;
-  std::vector<ibv_async_event> events;  // not fetched yet
-  std::vector<ibv_gid_entry> gids;      // by index
+  std::vector<ibv_async_event> events;  // asynchronous events that the program has not fetched yet
+  std::vector<ibv_gid_entry> gids;      // by GID index
   std::uint16_t lid = 0;
   [[nodiscard]] const DeviceModel& model() const { return device->model; }
 };
 [[nodiscard]] Nic& nic_of(ibv_context* context);
 
 struct Domain : ibv_pd {
-  Domain* root = nullptr;  // itself; of a parent domain, the domain that it extends
+  Domain* root = nullptr;  // this domain; for a parent domain, the one that it extends
   std::atomic<int> users = 0;
 };
 
@@ -59,8 +61,8 @@ struct QueuePair;
 
 struct Completion {
   ibv_wc wc{};
-  QueuePair* sender = nullptr;  // null: of a receive
-  std::uint32_t retires = 0;    // its requests before this number have left the send queue
+  QueuePair* sender = nullptr;  // null: a receive completed
+  std::uint32_t retires = 0;    // when polled, requests below this number leave the send queue
 };
 
 struct CompletionQueue : ibv_cq_ex {
@@ -70,10 +72,10 @@ struct CompletionQueue : ibv_cq_ex {
   std::uint64_t head = 0, tail = 0;
   std::atomic<std::uint64_t> count = 0;
   bool has_overrun = false;
-  Completion current;  // of an extended poll
+  Completion current;  // the completion that ibv_start_poll or ibv_next_poll reached
 };
 void push(CompletionQueue& queue, const Completion& completion);
-// Takes away what a queue pair has left there.
+// Removes the completions of a queue pair that is reset or destroyed.
 void clean(CompletionQueue& queue, const QueuePair& of);
 [[nodiscard]] int poll(CompletionQueue& queue, int most, ibv_wc* to);
 [[nodiscard]] bool pop(CompletionQueue& queue, Completion& to);
@@ -89,7 +91,7 @@ struct ReceiveQueue {
   std::uint32_t head = 0, tail = 0;
   std::uint32_t slices_most = 1;
   void open(std::uint32_t depth, std::uint32_t slices);
-  [[nodiscard]] int add(const ibv_recv_wr& request);  // an errno
+  [[nodiscard]] int add(const ibv_recv_wr& request);  // returns 0 or an errno
   [[nodiscard]] bool take(Receive& to);
   [[nodiscard]] bool is_empty();
 };
@@ -103,10 +105,10 @@ struct AddressHandle : ibv_ah {
   ibv_ah_attr path{};
 };
 
-// A port as others reach it: the process's place in the network, and the device.
+// The network address of a port: the number of its process, and of the device in that process.
 struct Place {
   std::uint16_t process = 0, device = 0;
-  bool exists = false;  // false: no port has that address, or none on this subnet
+  bool exists = false;  // false: no port of this subnet has the address
   bool operator==(const Place&) const = default;
 };
 
@@ -119,7 +121,7 @@ struct SendRequest {
   std::uint32_t rkey = 0;
   std::vector<ibv_sge> slices;
   std::vector<std::byte> inline_data;
-  // UD
+  // The destination of a UD request.
   ibv_ah_attr path{};
   Domain* path_domain = nullptr;
   std::uint32_t to_qpn = 0, to_qkey = 0;
@@ -132,25 +134,27 @@ struct QueuePair : ibv_qp_ex {
   ibv_qp_cap cap{};
   bool signals_all = false;
   bool is_extended = false;
-  std::atomic<ibv_qp_state> at{IBV_QPS_RESET};  // qp_base.state is what the program's own calls have left
-  // Set by ibv_modify_qp, which holds both locks.
+  // The state now; qp_base.state is what the program's own calls set.
+  std::atomic<ibv_qp_state> at{IBV_QPS_RESET};
+  // Attributes set by ibv_modify_qp, which holds both send_mutex and receive_mutex.
   ibv_qp_attr attributes{};
   Place peer;
 
   std::mutex send_mutex;
   std::vector<SendRequest> ring;
-  // Requests are numbered from 0 at each RESET: `acked` of them are done, `sent` executed or on their way.
+  // Request numbers, from 0 at each RESET: those below `acked` are complete, those below `sent` executed or
+  // under way.
   std::uint32_t posted = 0, sent = 0, acked = 0;
   std::atomic<std::uint32_t> retired = 0;
-  Nanos wait_until = 0;  // a receiver was not ready, or did not answer
-  Nanos answer_by = 0;   // 0: nothing is on its way
+  Nanos wait_until = 0;  // no retry before this time
+  Nanos answer_by = 0;   // deadline of the oldest reply; 0: none is awaited
   int tries_left = 0, ready_tries_left = 0;
-  std::vector<SendRequest> building;  // between wr_start and wr_complete
+  std::vector<SendRequest> building;  // the requests between wr_start and wr_complete
   int build_reason = 0;
 
   std::mutex receive_mutex;
   ReceiveQueue receives;
-  std::uint32_t expected = 0;  // the PSN of the next request
+  std::uint32_t expected = 0;  // the PSN of the next request to be executed
 
   std::mutex events_mutex;
   std::uint32_t events_fetched = 0, events_acked = 0;
@@ -182,18 +186,19 @@ struct Reply {
   std::uint8_t not_ready_timer = 0;
 };
 
-// Executes a request at its target; `back` gets what a READ or an atomic returns.
+// Executes a request on its target queue pair. `back` gets the data that a READ or an atomic returns.
 [[nodiscard]] Reply respond(const Request& request, std::span<const std::byte> data,
                             std::vector<std::byte>& back);
 
-// Under send_mutex: executes what is due, as far as it goes; flushes in the error state.
+// Executes the posted requests that are due, in order; in the error state, flushes them. Called under
+// send_mutex.
 void advance(QueuePair& qp);
-// Under send_mutex: a reply has come.
+// Handles the reply to the oldest request. Called under send_mutex.
 void take(QueuePair& qp, const Reply& reply, std::span<const std::byte> back);
-// Under send_mutex: the deadline of the oldest request may have passed.
+// Retries the oldest request if its deadline has passed without a reply. Called under send_mutex.
 void check_deadline(QueuePair& qp);
-// To the error state, under receive_mutex: incoming requests are refused, posted receives flushed. The
-// sending half follows when settle() runs.
+// Moves the queue pair to the error state and flushes its posted receives; from now on it refuses incoming
+// requests. Called under receive_mutex. settle() flushes the sending half later.
 void break_receiver(QueuePair& qp, ibv_event_type event);
 void flush_receives(QueuePair& qp);
 
@@ -203,14 +208,15 @@ struct Access {
   std::uint32_t key = 0;
   std::uint64_t address = 0;
   std::uint64_t length = 0;
-  unsigned needs = 0;  // access flags, all of them
+  unsigned needs = 0;  // the access flags that the region must all have
   const Domain* domain = nullptr;
 };
-// The region, pinned, where the access is permitted.
+// The region that permits the access, pinned; empty if none does.
 [[nodiscard]] Slots<Region>::Pin find_region(const Access& access);
 void place(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data);
 void fetch(const DeviceModel& model, std::uint64_t address, std::span<std::byte> to);
-// Lists of slices. Permission was checked: false, where it is not given.
+// gather() reads the memory of a request's slices, scatter() writes to slices. Both check permission and
+// return false if an access is not permitted.
 [[nodiscard]] bool gather(const QueuePair& qp, const SendRequest& request, std::vector<std::byte>& to);
 [[nodiscard]] bool scatter(const QueuePair& qp, std::span<const ibv_sge> slices,
                            std::span<const std::byte> data);

@@ -1,4 +1,5 @@
-// The states of a queue pair: which attributes a transition needs and allows, and which values are good.
+// The states of an emulated queue pair: which attributes each transition requires and allows, and which
+// values are valid.
 #include "common/fabric/verbs/zoo/paths.h"
 
 #include <cerrno>
@@ -12,7 +13,8 @@ struct Masks {
   int required = 0, optional = 0;
 };
 
-// The table of ib_core's ib_modify_qp_is_ok for RC, UC and UD. required == -1: no such transition.
+// The attributes required and allowed for each transition, as in ib_core's ib_modify_qp_is_ok for RC, UC and
+// UD. required == -1: there is no such transition.
 Masks masks_of(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to) {
   const bool is_rc = type == IBV_QPT_RC, is_ud = type == IBV_QPT_UD;
   const int first = IBV_QP_PKEY_INDEX | IBV_QP_PORT | (is_ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
@@ -74,7 +76,8 @@ void set(QueuePair& qp, const ibv_qp_attr& given, int mask) {
   }
 }
 
-// What was queued is gone, without completions.
+// Returns the queue pair to RESET: drops its queued requests and receives without completions, and its
+// completions that were not polled.
 void reset(QueuePair& qp) {
   qp.posted = qp.sent = qp.acked = 0;
   qp.retired.store(0, std::memory_order_relaxed);
@@ -97,7 +100,8 @@ ibv_mtu mtu_of(std::uint32_t bytes) {
   return bytes >= 512 ? IBV_MTU_512 : IBV_MTU_256;
 }
 
-// libmlx5's mlx5_create_ah and ib_core's rdma_check_ah_attr.
+// Whether the path is valid for the device, as libmlx5's mlx5_create_ah and ib_core's rdma_check_ah_attr
+// check: 0 or EINVAL.
 int check_path(const Nic& nic, const ibv_ah_attr& path) {
   const DeviceModel& model = nic.model();
   const bool is_ethernet = model.link == IBV_LINK_LAYER_ETHERNET;

@@ -1,4 +1,4 @@
-// The data path as a program calls it: posting and polling.
+// The data path of the emulated libibverbs as a program calls it: posting and polling.
 #include <cerrno>
 #include <cstring>
 
@@ -31,7 +31,7 @@ bool can_be_inline(ibv_wr_opcode opcode) {
          opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-// What the library itself refuses. Under send_mutex.
+// The checks of a provider library when a request is posted. Returns 0 or an errno. Called under send_mutex.
 int check(const QueuePair& qp, const SendRequest& request) {
   const ibv_qp_state state = qp.at.load(std::memory_order_relaxed);
   if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR) return EINVAL;
@@ -56,8 +56,8 @@ void read_request(const QueuePair& qp, const ibv_send_wr& from, SendRequest& to)
   to.inline_data.clear();
   if ((from.send_flags & IBV_SEND_INLINE) != 0) {
     for (const ibv_sge& slice : to.slices) {
-      // Inline data is read by the CPU while it posts, with no regard to keys; others may write there
-      // meanwhile.
+      // Inline data is read by the CPU during the post, without any check of keys. Other threads may write to
+      // it at the same time, so it is copied as shared memory.
       const std::size_t at = to.inline_data.size();
       to.inline_data.resize(at + slice.length);
       fetch(qp.nic->model(), slice.addr, std::span(to.inline_data).subspan(at));
@@ -80,12 +80,12 @@ void read_request(const QueuePair& qp, const ibv_send_wr& from, SendRequest& to)
   }
 }
 
-// Under send_mutex.
+// Adds a request to the send queue. Returns 0 or an errno. Called under send_mutex.
 int add(QueuePair& qp, SendRequest& request) {
   if (const int reason = check(qp, request); reason != 0) return reason;
   const std::uint64_t delay = hub().settings.delay_ns;
   request.due = delay == 0 ? 0 : now() + static_cast<Nanos>(hub().random() % delay);
-  // Queue pairs execute in order: nothing is due before what was posted before it.
+  // A queue pair executes in order: no request is due before the one posted before it.
   if (delay != 0 && qp.posted != qp.acked)
     request.due = std::max(request.due, qp.ring[(qp.posted - 1) % qp.ring.size()].due);
   std::swap(qp.ring[qp.posted % qp.ring.size()], request);

@@ -1,4 +1,4 @@
-// Completion queues and receive queues.
+// Completion queues and receive queues of the emulated NIC.
 #include <algorithm>
 #include <cerrno>
 

@@ -1,4 +1,4 @@
-// The sender's side: executing what was posted, in order, and completing it.
+// The requester's side of the emulated NIC: executes posted requests in order, and completes them.
 #include <algorithm>
 #include <cstring>
 
@@ -8,12 +8,13 @@
 namespace loch::fabric::verbs::zoo {
 namespace {
 
-// InfiniBand 1.3, table 45: what a receiver that is not ready asks for, in microseconds.
+// By code, the delay in microseconds before a request is sent again to a receiver that had no buffer
+// (InfiniBand 1.3, table 45).
 constexpr std::uint32_t not_ready_us[32] = {655360, 10,    20,    30,     40,     60,     80,     120,
                                             160,    240,   320,   480,    640,    960,    1280,   1920,
                                             2560,   3840,  5120,  7680,   10240,  15360,  20480,  30720,
                                             40960,  61440, 81920, 122880, 163840, 245760, 327680, 491520};
-constexpr int for_ever = 7;  // tries of a receiver that is not ready
+constexpr int for_ever = 7;  // the rnr_retry value that means no limit on retries
 
 ibv_wc_opcode completed(ibv_wr_opcode opcode) {
   switch (opcode) {
@@ -54,7 +55,7 @@ void complete(QueuePair& qp, ibv_wc_status status) {
   push(*reinterpret_cast<CompletionQueue*>(qp.qp_base.send_cq), completion);
 }
 
-// The oldest request ends in an error, and with it the queue pair.
+// Completes the oldest request with an error and moves the queue pair to the error state.
 void complete_with_error(QueuePair& qp, ibv_wc_status status) {
   {
     const std::scoped_lock lock(qp.receive_mutex);
@@ -77,7 +78,7 @@ void flush(QueuePair& qp) {
   while (qp.acked != qp.posted) complete(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
-// Everything from the oldest request on is sent again, after a while.
+// Sends every request from the oldest on again, after `wait` ns.
 void go_back(QueuePair& qp, Nanos wait) {
   qp.sent = qp.acked;
   qp.answer_by = 0;
@@ -88,7 +89,8 @@ void go_back(QueuePair& qp, Nanos wait) {
 Nanos timeout_of(const QueuePair& qp) { return Nanos{4'096} << qp.attributes.timeout; }
 
 void try_again(QueuePair& qp) {
-  if (qp.attributes.timeout == 0) return go_back(qp, Nanos{1'000'000'000});  // no limit is set
+  // Timeout 0: no limit, tried again every second.
+  if (qp.attributes.timeout == 0) return go_back(qp, Nanos{1'000'000'000});
   if (qp.tries_left-- <= 0) return complete_with_error(qp, IBV_WC_RETRY_EXC_ERR);
   go_back(qp, timeout_of(qp));
 }
@@ -121,7 +123,7 @@ Request request_of(const QueuePair& qp, const SendRequest& from, std::uint32_t n
   return request;
 }
 
-// What the sender's own NIC finds wrong.
+// The checks of the requester's own NIC before a request is sent; `data` gets the payload.
 ibv_wc_status check(const QueuePair& qp, const SendRequest& request, std::vector<std::byte>& data) {
   if (returns_data(request.opcode)) {
     std::uint64_t room = 0;
@@ -153,7 +155,8 @@ std::uint32_t reads_under_way(QueuePair& qp) {
   return count;
 }
 
-// Whether a request must wait for replies to earlier ones.
+// Whether a request must wait for replies to earlier requests: it is fenced, or max_rd_atomic READs and
+// atomics are outstanding.
 bool has_to_wait(QueuePair& qp, const SendRequest& request) {
   const std::uint32_t reads = reads_under_way(qp);
   if ((request.flags & IBV_SEND_FENCE) != 0 && reads != 0) return true;
@@ -168,7 +171,7 @@ void send_here(QueuePair& qp, const Request& request, std::span<const std::byte>
   complete_well(qp);
 }
 
-// To another process, or to nowhere.
+// Sends a request to another process, or nowhere if no port has its address.
 void send_away(QueuePair& qp, const Request& request, std::span<const std::byte> data) {
   if (request.to.exists) hub().wire.send(request.to.process, request, data);
   ++qp.sent;
@@ -226,7 +229,7 @@ void advance(QueuePair& qp) {
     if (has_to_wait(qp, next)) return;
     const ibv_wc_status status = check(qp, next, data);
     if (status != IBV_WC_SUCCESS) {
-      if (qp.sent != qp.acked) return;  // those before it complete first
+      if (qp.sent != qp.acked) return;  // earlier requests complete first
       complete_with_error(qp, status);
       continue;
     }

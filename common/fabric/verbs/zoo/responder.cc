@@ -1,4 +1,4 @@
-// The target's side of a request: what a NIC checks before it touches memory, and what it answers.
+// The responder's side of the emulated NIC: the checks before memory is touched, and the reply.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -18,12 +18,13 @@ bool has_immediate(ibv_wr_opcode opcode) {
 }
 bool takes_receive(ibv_wr_opcode opcode) { return opcode == IBV_WR_SEND || has_immediate(opcode); }
 
-// Both in the partition, and one of them a full member of it.
+// Whether two P_Keys name the same partition and at least one is a full member of it (highest bit).
 bool share_partition(std::uint16_t one, std::uint16_t other) {
   return (one & 0x7fff) != 0 && (one & 0x7fff) == (other & 0x7fff) && ((one | other) & 0x8000) != 0;
 }
 
-// Whether the packet is this queue pair's at all; others are dropped without a word.
+// Whether the request is for this queue pair: state, transport, partition, QKey or peer. Others are dropped
+// without a reply.
 bool accepts(const QueuePair& qp, const Request& request) {
   const ibv_qp_state state = qp.at.load(std::memory_order_acquire);
   if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD) return false;
@@ -47,13 +48,13 @@ std::uint64_t swap_word(std::uint64_t address, const Request& request) {
   return seen;
 }
 
-// READ, WRITE, CAS, FAA.
+// Executes a READ, a WRITE or an atomic on the target's memory; `back` gets the data that it returns.
 Answer reach_memory(QueuePair& qp, const Request& request, std::span<const std::byte> data,
                     std::vector<std::byte>& back) {
   const unsigned right = right_for(request.opcode);
   if ((qp.attributes.qp_access_flags & right) == 0) return Answer::invalid;
   const std::uint64_t length = is_atomic(request.opcode) ? 8 : request.length;
-  if (length == 0) return Answer::done;  // the key is not looked at
+  if (length == 0) return Answer::done;  // a request of 0 bytes has no key check
   if (is_atomic(request.opcode) && request.address % 8 != 0) return Answer::invalid;
   const auto region = find_region({request.rkey, request.address, length, right, qp.domain});
   if (!region) return Answer::access;
@@ -67,7 +68,7 @@ Answer reach_memory(QueuePair& qp, const Request& request, std::span<const std::
     back.resize(8);
     std::memcpy(back.data(), &old, 8);
   } else {
-    // A lost packet in the middle: what came before it is placed.
+    // Of a UC WRITE that lost packets, the first half is placed.
     const std::size_t whole = data.size() - (request.loses_tail ? data.size() / 2 : 0);
     place(model, request.address, data.first(whole));
   }
@@ -78,8 +79,8 @@ ReceiveQueue& receives_of(QueuePair& qp) {
   return qp.qp_base.srq != nullptr ? static_cast<SharedReceives*>(qp.qp_base.srq)->queue : qp.receives;
 }
 
-// The global routing header, or what RoCE v2 over IPv4 leaves in its place: the IPv4 header in the last 20
-// bytes.
+// A datagram's receive buffer: 40 bytes of header, then `data`. The header is the global routing header; on
+// RoCE v2 over IPv4, its last 20 bytes are the IPv4 header.
 std::vector<std::byte> with_header(const Request& request, std::span<const std::byte> data) {
   std::vector<std::byte> all(grh_bytes + data.size());
   if (request.is_global) {
@@ -98,7 +99,8 @@ std::vector<std::byte> with_header(const Request& request, std::span<const std::
   return all;
 }
 
-// SEND, and the end of a WRITE with immediate data: the receive was there when the request began.
+// Completes a receive for a SEND or a WRITE with immediate data. The caller saw a posted receive before it
+// executed the request.
 Answer deliver(QueuePair& qp, const Request& request, const Receive& receive,
                std::span<const std::byte> data) {
   Completion completion;
@@ -149,7 +151,7 @@ Answer execute(QueuePair& qp, const Request& request, std::span<const std::byte>
     if (answer != Answer::done || !takes_receive(request.opcode)) return answer;
   }
   if (!receives_of(qp).take(receive))
-    return Answer::not_ready;  // another queue pair took the last of a shared queue
+    return Answer::not_ready;  // another queue pair took the shared queue's last receive
   return deliver(qp, request, receive, data);
 }
 
@@ -190,8 +192,8 @@ Reply respond(const Request& request, std::span<const std::byte> data, std::vect
   QueuePair& qp = *found;
   const std::scoped_lock lock(qp.receive_mutex);
   if (!accepts(qp, request)) return reply;
-  // One PSN a request: what was executed before is not executed again, what is ahead of a lost one waits for
-  // it.
+  // An RC request is executed only if its PSN is the expected one. A lower PSN was executed before; a higher
+  // one waits until the requests lost before it are sent again.
   if (qp.is_reliable() && request.psn != qp.expected) return reply;
   reply.not_ready_timer = qp.attributes.min_rnr_timer;
   reply.answer = execute(qp, request, data, back);

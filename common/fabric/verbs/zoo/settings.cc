@@ -1,4 +1,4 @@
-// Parses LOCH_ZOO, a machine and how it differs from its entry.
+// Parses LOCH_ZOO: the name of an emulated machine, and the keys that change its properties.
 #include "common/fabric/verbs/zoo/settings.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ int find_reason(const Reason (&among)[size], std::string_view name) {
   return -1;
 }
 
-// FUNCTION:N, FUNCTION:N:ERRNO or completion:N:STATUS.
+// Parses a failure to inject: FUNCTION:N, FUNCTION:N:ERRNO or completion:N:STATUS.
 std::expected<Failure, std::string> parse_failure(std::string_view text) {
   const auto wrong = [&] {
     return Wrong("fail=" + std::string(text) +
@@ -78,7 +78,7 @@ std::expected<Failure, std::string> parse_failure(std::string_view text) {
   return failure;
 }
 
-// Keys that change every device of the machine.
+// Applies a key that changes a property of every device of the machine. False if there is no such key.
 std::expected<bool, std::string> change_devices(Settings& settings, std::string_view key,
                                                 std::string_view text) {
   constexpr double whole = std::numeric_limits<std::int32_t>::max();

@@ -1,4 +1,5 @@
-// What LOCH_ZOO says: a machine, and how it differs from its entry.
+// The settings of the emulated NICs, from the environment variable LOCH_ZOO: a machine of the table, and the
+// keys that change its properties.
 //
 //   LOCH_ZOO=mlx5-ib
 //   LOCH_ZOO=mlx5-roce,delay_us=20,fail=ibv_create_qp:3:ENOMEM
@@ -17,8 +18,8 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// The functions that can be made to fail, in the order of `call_names`. `completion` is no function: the n-th
-// work request that completes does so with an error.
+// The functions that can be made to fail, in the order of `call_names`. `completion` is not a function: when
+// the n-th work request would complete successfully, it completes with an error instead.
 enum class Call : std::uint8_t {
   get_device_list,
   open_device,
@@ -50,24 +51,24 @@ inline constexpr std::size_t calls_count = static_cast<std::size_t>(Call::comple
 
 struct Failure {
   Call call = Call::completion;
-  std::uint64_t n = 1;  // counted from 1, since LOCH_ZOO was read
-  int reason = 0;       // an errno; of a completion, an ibv_wc_status
+  std::uint64_t n = 1;  // which call fails, counted from 1 since LOCH_ZOO was read
+  int reason = 0;       // an errno; for a completion, an ibv_wc_status
 };
 
 struct Settings {
-  std::string machine;               // its name
-  std::vector<DeviceModel> devices;  // as they are after the keys
-  std::uint64_t delay_ns = 0;        // between a post and its execution, drawn up to this
-  double drop = 0;                   // of UC and UD messages, lost on the way
+  std::string machine;               // the machine's name
+  std::vector<DeviceModel> devices;  // the machine's devices, as changed by the keys
+  std::uint64_t delay_ns = 0;        // longest delay from post to execution, in ns; drawn for each request
+  double drop = 0;                   // probability that a UC or UD message is lost
   std::uint64_t seed = 1;
-  std::uint32_t events_per_second = 0;  // asynchronous events of no consequence
+  std::uint32_t events_per_second = 0;  // harmless asynchronous events to raise
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
-  std::string net;    // the file that the processes of one network share; "": this process alone
-  std::string calls;  // where the numbers of calls are written at exit; "": nowhere
+  std::string net;    // file that the processes of one network share; "": no other processes
+  std::string calls;  // file for the numbers of calls, written at exit; "": none
 };
 
-// Error: what is wrong and what was expected, in one line.
+// Parses the value of LOCH_ZOO. The error says in one line what is wrong and what was expected.
 [[nodiscard]] std::expected<Settings, std::string> parse_settings(std::string_view text);
 
 }  // namespace loch::fabric::verbs::zoo

@@ -1,6 +1,6 @@
-// A table of objects that other threads find by number. A finder pins the entry while it uses the object;
-// whoever removes the object waits until nobody does. Two finders do not synchronize with each other:
-// ThreadSanitizer must not take requests of two threads to one region for ordered.
+// A table of objects that threads find by number. A finder pins the entry while it uses the object, and
+// remove() waits until no thread has it pinned. Two finders must not synchronize with each other:
+// ThreadSanitizer would take the accesses of two threads to one region for ordered and miss their races.
 #pragma once
 
 #include <sched.h>
@@ -40,7 +40,9 @@ class Slots {
     Entry& entry = entries_[index % size];
     entry.users.fetch_add(1, std::memory_order_relaxed);
     std::atomic_thread_fence(
-        std::memory_order_seq_cst);  // before the look: remove() looks the other way round
+        // Orders the increment of `users` before the load of `object`; remove() clears `object` first and
+        // then reads `users`.
+        std::memory_order_seq_cst);
     T* object = entry.object.load(std::memory_order_acquire);
     if (object == nullptr) entry.users.fetch_sub(1, std::memory_order_release);
     return {object, &entry.users};
@@ -48,7 +50,7 @@ class Slots {
   [[nodiscard]] bool is_free(std::uint32_t index) const {
     return entries_[index % size].object.load(std::memory_order_relaxed) == nullptr;
   }
-  // False: the place is taken.
+  // Stores the object at `index`. False if another object is there.
   [[nodiscard]] bool put(std::uint32_t index, T* object) {
     T* none = nullptr;
     return entries_[index % size].object.compare_exchange_strong(none, object, std::memory_order_acq_rel,

@@ -1,5 +1,5 @@
-// What stands in for libibverbs on the control path: the functions of the library that the program calls, by
-// their names. Each checks as a provider and the kernel do, and returns their errno.
+// The control path of the emulated libibverbs: the library's functions that the program calls by name. Each
+// checks its arguments as a provider and the kernel do, and returns the errno that they return.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@
 
 #define LOCH_ZOO_EXPORT extern "C" [[gnu::visibility("default")]]
 
-using namespace loch::fabric::verbs::zoo;  // the names below are the library's, outside of any namespace
+using namespace loch::fabric::verbs::zoo;  // the functions below have the library's global names
 
 namespace {
 
@@ -29,7 +29,7 @@ T* refuse(int reason) {
   return nullptr;
 }
 
-// What still uses an object that is to go.
+// Reports that the program destroys an object that other objects still use. Returns EBUSY.
 int busy(const char* what, int users) {
   complain("a %s is destroyed that %d objects still use", what, users);
   return EBUSY;
@@ -71,8 +71,8 @@ void fill_port(const Nic& nic, ibv_port_attr& port) {
   port.flags = model.requires_grh ? IBV_QPF_GRH_REQUIRED : 0;
 }
 
-// Events of an object that nobody has fetched go with it; those that were fetched must be acknowledged first,
-// as ibv_destroy_qp waits for it.
+// Drops the events of a queue pair that the program has not fetched, and waits until it has acknowledged
+// those that it fetched, as ibv_destroy_qp does.
 void drop_events(QueuePair& qp) {
   {
     const std::scoped_lock lock(qp.nic->events_mutex);
@@ -169,7 +169,7 @@ LOCH_ZOO_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* to) 
   return 0;
 }
 
-// The library's function of old, which knows the fields up to link_layer.
+// The old version of ibv_query_port, whose port attributes end with link_layer.
 LOCH_ZOO_EXPORT int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to) {
   return nic_of(context).verbs.query_port(context, port, reinterpret_cast<ibv_port_attr*>(to),
                                           offsetof(ibv_port_attr, flags));
@@ -223,9 +223,9 @@ LOCH_ZOO_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* t
   for (;;) {
     std::uint64_t one = 0;
     if (read(context->async_fd, &one, sizeof one) != sizeof one)
-      return -1;  // EAGAIN of a file that does not block
+      return -1;  // EAGAIN if the program made the file non-blocking
     const std::scoped_lock lock(nic.events_mutex);
-    if (nic.events.empty()) continue;  // its object has gone
+    if (nic.events.empty()) continue;  // the event was dropped with its object
     *to = nic.events.front();
     nic.events.erase(nic.events.begin());
     if (QueuePair* qp = queue_pair_of(*to); qp != nullptr) {
@@ -270,7 +270,8 @@ LOCH_ZOO_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t 
   const bool is_consistent = (access & writes) == 0 || (access & IBV_ACCESS_LOCAL_WRITE) != 0;
   if (length == 0 || !is_consistent || iova != reinterpret_cast<std::uintptr_t>(address))
     return refuse<ibv_mr>(EINVAL);
-  // Sequential, as mlx5's are; those of another process, also of a node that has come back, are others.
+  // Key indices are sequential, as those of mlx5 are; another process's, also of a node that has come back,
+  // are others.
   static std::atomic<std::uint32_t> next = 0x18 + (std::uint32_t{hub().wire.self()} << 11);
   auto* region = new Region();
   auto* domain = static_cast<Domain*>(pd)->root;

@@ -1,4 +1,4 @@
-// Byte streams between processes in a shared file, and sleeping until one of them moves.
+// Byte streams between processes in a shared file, and sleeping until a message arrives.
 #include "common/fabric/verbs/zoo/wire.h"
 
 #include <fcntl.h>
@@ -71,7 +71,7 @@ void Wire::send(std::uint16_t to, Frame frame, std::span<const std::byte> data) 
   ring(to);
 }
 
-// As much as fits now.
+// Moves as many bytes from the outbox to the stream as fit now.
 void Wire::pump(std::uint16_t to, Outbox& outbox) {
   Stream& stream = shared_->streams[self_][to];
   const std::uint64_t tail = stream.tail.load(std::memory_order_relaxed);

@@ -1,6 +1,7 @@
-// The network between processes of one machine: a file that they map, with a byte stream from each to each
-// and a bell for each, on which its NIC's thread sleeps. Messages arrive whole, once and in their order;
-// losses are the sender's to invent. Without a file there is this process alone, and the bell.
+// The network between processes of one machine: a file that they map, with a byte stream from each process to
+// each other, and one bell (a futex) per process, on which its NIC thread sleeps. Messages arrive complete,
+// once and in their order; the sender decides which messages are lost. Without a file this process is alone
+// and uses only its own bell.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@
 namespace loch::fabric::verbs::zoo {
 
 struct Frame {
-  std::uint32_t bytes = 0;  // that follow
+  std::uint32_t bytes = 0;  // bytes of data that follow the frame
   std::uint16_t from = 0;
   bool is_reply = false;
   Request request;
@@ -34,24 +35,24 @@ class Wire {
     std::vector<std::byte> data;
   };
 
-  // Takes the next place in the network. Error: one line.
+  // Joins the network in file `path` under the next free process number. The error is one line.
   [[nodiscard]] std::expected<void, std::string> open(const std::string& path);
   void close();
   [[nodiscard]] std::uint16_t self() const { return self_; }
   [[nodiscard]] bool is_open() const { return shared_ != nullptr; }
 
-  // Any thread; never waits.
+  // Sends a message to process `to` without ever waiting. Any thread may call it.
   void send(std::uint16_t to, const Request& request, std::span<const std::byte> data);
   void send(std::uint16_t to, const Reply& reply, std::span<const std::byte> data);
 
-  // The NIC's thread. The next message, where there is one.
+  // Gets the next message; false if there is none. Called by the NIC thread.
   [[nodiscard]] bool receive(Message& to);
-  // Sends on what did not fit; false: something still does not.
+  // Sends bytes that did not fit before. False if some still do not fit.
   [[nodiscard]] bool flush();
   [[nodiscard]] std::uint32_t bell();
-  // Until the bell has been rung since it read `seen`, at most so long.
+  // Sleeps until the bell rings again after its count `seen`, at most `most` ns.
   void sleep(std::uint32_t seen, Nanos most);
-  void wake() { ring(self_); }  // any thread
+  void wake() { ring(self_); }  // any thread may call it
 
  private:
   struct Stream {
@@ -67,7 +68,7 @@ class Wire {
   struct Shared {
     std::atomic<std::uint32_t> joined;
     Bell bells[processes_most];
-    Stream streams[processes_most][processes_most];  // from, to
+    Stream streams[processes_most][processes_most];  // indices: sender, receiver
   };
   struct Outbox {
     std::mutex mutex;

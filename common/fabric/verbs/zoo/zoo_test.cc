@@ -1,4 +1,4 @@
-// The zoo's NIC, asked by the verbs themselves: what it executes, and what a NIC would refuse.
+// Tests the emulated NIC through the verbs API: what it executes, and what it refuses as a NIC would.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -22,7 +22,7 @@ using testing::ElementsAre;
 constexpr unsigned all_rights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-// An open device with one completion queue for all, and memory of 8 KB.
+// An open device with 8 KB of registered memory and one completion queue for all queue pairs.
 struct Open {
   explicit Open(const std::string& settings, unsigned rights = all_rights, int entries = 64) {
     setenv("LOCH_ZOO", settings.c_str(), 1);
@@ -98,13 +98,13 @@ struct Open {
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_RTS;
     to.sq_psn = 5;
-    to.timeout = 8;  // a millisecond
+    to.timeout = 8;  // code for 4.096 us * 2^8, about a millisecond
     to.retry_cnt = to.rnr_retry = 2;
     to.max_rd_atomic = 1;
     const int reliable = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     return ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN | (qp->qp_type == IBV_QPT_RC ? reliable : 0));
   }
-  // Two ends, connected: the first posts.
+  // Two connected queue pairs; the tests post to the first.
   std::pair<ibv_qp*, ibv_qp*> connect(ibv_qp_type type) {
     ibv_qp *one = create(type), *other = create(type);
     for (auto [qp, peer] : {std::pair(one, other), std::pair(other, one)}) {
@@ -114,7 +114,7 @@ struct Open {
     }
     return {one, other};
   }
-  // 8 bytes from (or to) the start of the memory.
+  // Posts a request whose local slice is the first `length` bytes of the memory.
   int post(ibv_qp* qp, ibv_wr_opcode opcode, std::uint64_t address, std::uint32_t rkey,
            std::uint32_t length = 8, unsigned flags = IBV_SEND_SIGNALED) {
     ibv_sge slice{reinterpret_cast<std::uintptr_t>(bytes.data()), length, mr->lkey};
@@ -133,7 +133,7 @@ struct Open {
     ibv_recv_wr request{77, nullptr, &slice, 1}, *bad = nullptr;
     return ibv_post_recv(qp, &request, &bad);
   }
-  // The statuses of so many completions, within five seconds.
+  // The statuses of the next `count` completions; fewer if five seconds pass.
   std::vector<ibv_wc_status> ended(std::size_t count) {
     std::vector<ibv_wc_status> statuses;
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
@@ -182,8 +182,8 @@ TEST(ZooTest, AtomicsReplyInTheDevicesByteOrder) {
   EXPECT_EQ(nic.word(0), 0x0807060504030201u);
 }
 
-// A NIC looks at the key, the range, the rights and the domain before it touches memory; then the connection
-// is over.
+// A NIC checks the key, the range, the rights and the protection domain before it touches memory. After a
+// refusal the queue pair is in the error state.
 TEST(ZooTest, RefusesWhatTheRegionDoesNotAllow) {
   for (const int wrong : {0, 1, 2, 3}) {
     SCOPED_TRACE(wrong);
@@ -285,7 +285,7 @@ TEST(ZooTest, DatagramsArriveBehindTheirHeader) {
   ASSERT_NE(handle, nullptr);
   ASSERT_EQ(nic.post_receive(other, 48), 0);
   nic.set_word(0, 99);
-  for (const std::uint32_t qkey : {8u, 7u}) {  // the first is not the receiver's, and lost
+  for (const std::uint32_t qkey : {8u, 7u}) {  // the receiver's QKey is 7, so the first datagram is lost
     ibv_sge slice{nic.at(0), 8, nic.mr->lkey};
     ibv_send_wr request{}, *bad = nullptr;
     request.sg_list = &slice;
@@ -298,7 +298,7 @@ TEST(ZooTest, DatagramsArriveBehindTheirHeader) {
   EXPECT_THAT(nic.ended(3), testing::Each(IBV_WC_SUCCESS));
   EXPECT_EQ(nic.word(4096 + 40), 99u);
   EXPECT_EQ(std::memcmp(nic.bytes.data() + 4096 + 32, path.grh.dgid.raw + 12, 4),
-            0);  // the sender is this port too
+            0);  // the header's source is the same port
   EXPECT_EQ(ibv_destroy_ah(handle), 0);
 }
 
@@ -341,12 +341,12 @@ TEST(ZooTest, APortThatRequiresAHeaderRefusesPathsWithoutIt) {
 TEST(ZooTest, StatesAreEnteredInOrderWithAllTheirAttributes) {
   Open nic("mlx5-roce");
   ibv_qp* qp = nic.create(IBV_QPT_RC);
-  EXPECT_EQ(nic.receive_from(qp, 1), EINVAL);  // from RESET
+  EXPECT_EQ(nic.receive_from(qp, 1), EINVAL);  // not possible from RESET
   ASSERT_EQ(nic.initialize(qp), 0);
-  EXPECT_EQ(nic.receive_from(qp, 1, IBV_MTU_4096), EINVAL);  // of a port of 1,024
+  EXPECT_EQ(nic.receive_from(qp, 1, IBV_MTU_4096), EINVAL);  // the port's MTU is 1,024
   ibv_qp_attr to{};
   to.qp_state = IBV_QPS_RTR;
-  EXPECT_EQ(ibv_modify_qp(qp, &to, IBV_QP_STATE), EINVAL);  // with no attributes
+  EXPECT_EQ(ibv_modify_qp(qp, &to, IBV_QP_STATE), EINVAL);  // required attributes are missing
   EXPECT_EQ(nic.post(qp, IBV_WR_RDMA_WRITE, nic.at(0), nic.mr->rkey), EINVAL);
   ASSERT_EQ(nic.receive_from(qp, qp->qp_num), 0);
   EXPECT_EQ(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), 0);
@@ -428,7 +428,8 @@ TEST(ZooTest, ExtendedPostingAndDomains) {
   ibv_wr_start(extended);
   extended->wr_id = 12;
   extended->wr_flags = IBV_SEND_SIGNALED;
-  ibv_wr_rdma_write(extended, nic.mr->rkey, nic.at(2048));  // a region of the domain that the parent extends
+  // The region belongs to the domain that the parent domain extends.
+  ibv_wr_rdma_write(extended, nic.mr->rkey, nic.at(2048));
   ibv_wr_set_inline_data(extended, &value, 8);
   ASSERT_EQ(ibv_wr_complete(extended), 0);
   ibv_poll_cq_attr poll{};
