@@ -225,7 +225,8 @@ class MessageServer {
   void reply(const Incoming& to, std::uint32_t length);
   // Gives no reply, as if the connection had broken before.
   void drop(const Incoming& request);
-  // Waits for the coroutines that the server started; to be called before the worker's main coroutine ends.
+  // Waits for the coroutines that the server started and for the completions of its replies, which are written
+  // into this object; to be called before the worker's main coroutine ends.
   [[nodiscard]] coro::Task<void> close();
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 

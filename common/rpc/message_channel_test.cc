@@ -79,8 +79,11 @@ class Office {
       std::memset(out, 0, std::min(self->shape.kept_bytes, self->reply_bytes));
       std::memcpy(out, &word, sizeof word);
       server.reply(request, self->reply_bytes);
+      if (self->ends_after_one) break;
     }
+    const Nanos before = worker.now();
     co_await server.close();
+    self->closing = std::max(self->closing, worker.now() - before);
     self->counters[which] = server.counters();
   }
 
@@ -92,6 +95,8 @@ class Office {
   std::vector<MessageCounters> counters;
   std::uint64_t drop_one_in = 0;
   std::uint32_t reply_bytes = 8;
+  bool ends_after_one = false;  // a server ends behind its first reply
+  Nanos closing = 0;            // ns that the slowest server took to close
 
  private:
   fabric::Worker* add(fabric::NodeId node, fabric::Role role, std::uint32_t index) {
@@ -305,6 +310,20 @@ coro::Task<void> send_as_is(Office* office, fabric::WorkRequest request) {
 }
 
 // A message from outside the channel is counted and not executed, and its buffer is posted again.
+// The NIC writes how a reply's SEND ended into the server, which must not be gone by then.
+TEST(Closing, AServerWaitsForTheCompletionsOfItsReplies) {
+  MessageShape shape = shape_of(Transport::rc, 2);
+  shape.client_workers = shape.server_workers = shape.window = 1;
+  shape.server_nodes = 1;
+  Office office({.shape = shape});
+  office.ends_after_one = true;
+  Answers answers;
+  office.fabric->start(*office.clients[0], ask_in_all_lanes(&office, 0, 1, &answers));
+  office.run();
+  EXPECT_EQ(answers.right, 1u);
+  EXPECT_GT(office.closing, 200);  // a round trip is longer
+}
+
 TEST(Strays, AreNotExecuted) {
   MessageShape shape = shape_of(Transport::rc, 2);
   shape.request_bytes = 24;

@@ -201,6 +201,12 @@ coro::Task<void> MessageServer::connect(fabric::NodeId peer) {
   is_connecting_[peer] = false;
 }
 
-coro::Task<void> MessageServer::close() { co_await scope_.join(); }
+coro::Task<void> MessageServer::close() {
+  co_await scope_.join();
+  for (std::uint32_t i = 0; i < shape_.reply_buffers; ++i) {
+    co_await BufferFree(this);
+    next_buffer_ = (next_buffer_ + 1) % shape_.reply_buffers;
+  }
+}
 
 }  // namespace loch::rpc
