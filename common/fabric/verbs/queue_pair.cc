@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -40,6 +42,11 @@ bool is_of_subnet(const Address& one, const Address& other) {
 }
 
 }  // namespace
+
+void give_up(std::string_view why) {
+  fmt::print(stderr, "verbs: the device has failed: {}\n", why);
+  std::_Exit(1);
+}
 
 std::uint32_t random_psn() {
   std::uint32_t bits = 0;

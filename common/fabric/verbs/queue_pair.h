@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 #include "common/fabric/fabric.h"
@@ -97,6 +98,9 @@ class QueuePair {
 [[nodiscard]] std::uint32_t mtu_bytes(ibv_mtu mtu);
 // Address handle attributes of the path from `port` to `address`.
 [[nodiscard]] ibv_ah_attr path_to(const Port& port, const Address& address);
+// The device has failed in a way after which nothing that this process posted need ever complete: says so on
+// standard error and ends the process with exit status 1, as a lost device does to its machine. Any thread.
+[[noreturn]] void give_up(std::string_view why);
 // A random 24-bit packet sequence number, from the kernel's getrandom().
 [[nodiscard]] std::uint32_t random_psn();
 

@@ -23,6 +23,7 @@ TO_BUILD = """
   python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich""".split()
 PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "black", "flake8", "mypy"]
 SANITIZER = ["llvm-19"]  # has llvm-symbolizer, for names and lines in sanitizer reports
+ZOO = ["valgrind"]
 COVERAGE = ["llvm-19"]  # has llvm-profdata and llvm-cov
 SOFTROCE = """
   python3 qemu-system-x86 busybox-static cpio kmod rdma-core ibverbs-providers ibverbs-utils
