@@ -240,7 +240,7 @@ bool ShmWorker::perform_plain(const WorkRequest& request) {
   if (is_refused) return false;
   std::byte* const there = target.data + request.remote_offset;
   if (request.verb == Verb::read) {
-    if (request.is_inline) return false;
+    if (request.is_inline || request.transport != Transport::rc) return false;
     if (length != 0) transfer(request.local.data(), there, request.length);
     return true;
   }
