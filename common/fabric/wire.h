@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/fabric/capabilities.h"
 #include "common/fabric/verb.h"
 
 namespace loch::fabric {
