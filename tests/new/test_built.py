@@ -1,4 +1,4 @@
-"""Tests of ./loch new: each kind of protocol, outside and inside a clone of the tree, is built, run, fuzzed and
+"""Tests of ./loch new: each kind of protocol, outside and inside a copy of the tree, is built, run, fuzzed and
 explored."""
 
 from __future__ import annotations
