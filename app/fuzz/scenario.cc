@@ -194,12 +194,9 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
   s.sim.deadline = 20'000'000'000;
 }
 
-// Turns some or all of the PUTs into INSERTs, if the protocol has them and no failures are scheduled:
-// operations whose outcome a failure left unknown stay open for ever, and the search that judges INSERTs is
-// exponential in the number of open operations (common/check/exact_search.h).
-void draw_inserts(Rng& rng, const FuzzScenario& s, workloads::RunPlan& plan) {
-  if (!rng.chance(0.25) || s.failures.has_schedule) return;
-  if (!plan.module->data(plan.options).insert_if_absent.is_there) return;
+// Turns some or all of the PUTs into INSERTs, if the protocol has them.
+void draw_inserts(Rng& rng, workloads::RunPlan& plan) {
+  if (!rng.chance(0.25) || !plan.module->data(plan.options).insert_if_absent.is_there) return;
   workloads::OperationMix& mix = plan.load.mix;
   mix.insert_if_absent = mix.put * pick<double>(rng, {0.3, 0.6, 1});
   mix.put -= mix.insert_if_absent;
@@ -261,7 +258,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   if (!is_reborn) draw_repairs(failures, s);
   plan_repairs(s);
   Rng inserts(seed, "fuzz inserts if absent");
-  draw_inserts(inserts, s, s.plan);
+  draw_inserts(inserts, s.plan);
   if (unfair == Unfair::clock) s.sim.faults.clock_skew = 20 * s.sim.faults.clock_skew + 100'000;
   return s;
 }
