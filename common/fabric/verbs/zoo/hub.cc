@@ -26,10 +26,6 @@ std::uint64_t mix(std::uint64_t word) {
   return word ^ (word >> 31);
 }
 
-// Programs that this one starts (a sanitizer's symbolizer, a shell) need no NIC, and may not even be able to
-// load the library of a sanitizer's build.
-[[gnu::constructor]] void keep_to_this_process() { unsetenv("LD_PRELOAD"); }
-
 }  // namespace
 
 Nanos now() {
@@ -70,6 +66,10 @@ Hub::Hub() {
 void Hub::configure() {
   const std::scoped_lock lock(control_mutex_);
   if (open_devices_ != 0) return;
+  // Programs that this one starts (a sanitizer's symbolizer, a shell) need no NIC, and may not even be able
+  // to load the library of a sanitizer's build. Not done sooner, for valgrind's launcher starts the program
+  // itself.
+  unsetenv("LD_PRELOAD");
   const char* given = std::getenv("LOCH_ZOO");
   const std::string text = given == nullptr ? "mlx5-ib" : given;
   if (text == read_) return;
