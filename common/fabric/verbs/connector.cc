@@ -84,7 +84,7 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
     if (queue.key.transport == Transport::rc) queue.landing.resize(queue.depth);
   }
   senders_[queue.key] = {&worker, &queue};
-  queue.is_cut = false;
+  queue.is_cut = queue.needs_marker = false;
   queue.posted = queue.retired = queue.since_signaled = 0;
   LOCH_TRY(queue.qp.restart(device.port()));
   return LinkRecord{queue.key, queue.qp.qpn(), queue.qp.psn()};

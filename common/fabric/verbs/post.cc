@@ -237,15 +237,13 @@ void VerbsWorker::ring_doorbell() {
 }
 
 // Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, and none from `bad`
-// on.
-// The connection is cut: unsignaled requests that the device took before would wait for ever for a later
+// on. The connection is cut: unsignaled requests that the device took before would wait for ever for a later
 // signaled one to retire them.
 void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
   SendQueue& queue = *staged_queue_;
   const auto taken = static_cast<std::uint32_t>(bad - staged_requests_.data());
   const std::uint32_t first = queue.posted - (staged_ - taken);
   ++counters_.errors;
-  if (queue.key.transport != Transport::ud) cut(queue);  // UD has no connection
   for (std::uint32_t number = first; number != queue.posted; ++number) {
     WorkRequest* request = queue.slots[queue.slot(number)];
     --outstanding_;
@@ -253,6 +251,7 @@ void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
     if (request != nullptr) finish(*request, number == first ? WcStatus::local_error : WcStatus::flushed);
   }
   queue.posted = first;
+  if (queue.key.transport != Transport::ud) cut(queue);  // UD has no connection
 }
 
 void VerbsWorker::do_post(WorkRequest* chain) {

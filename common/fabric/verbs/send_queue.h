@@ -40,6 +40,8 @@ struct SendQueue {
   std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair is connected to
   bool is_cut = false;            // this end cut the queue pair: flushed requests may have been executed
 
+  bool needs_marker = false;  // it was cut when it was full: the request that drains it is not posted yet
+
   QueuePair qp;
   std::uint32_t depth = 0;  // capacity in requests, a power of two
   // Sequence numbers: requests `retired` to `posted` - 1 are outstanding. Request s uses slot s % depth.

@@ -295,6 +295,8 @@ void VerbsWorker::retire(const ibv_wc& wc) {
   }
   queue.retired += count;
   outstanding_ -= count;
+  if (queue.needs_marker) [[unlikely]]
+    drain(queue);
   const std::uint32_t slot = queue.slot(ended);
   WcStatus status = status_of(wc.status);
   if (status == WcStatus::flushed && queue.is_cut) status = WcStatus::retry_exceeded;
@@ -353,6 +355,24 @@ void VerbsWorker::cut(SendQueue& queue) {
   mark_failed(queue);
   queue.is_cut = true;
   if (auto ok = queue.qp.cut(); !ok) ++counters_.errors;  // outstanding requests complete as flushed
+  drain(queue);
+}
+
+// Unsignaled requests that were executed before a cut complete without a word, and what is known of them
+// comes with the completion of a later signaled request. The last one is this: it does nothing, and is
+// flushed.
+void VerbsWorker::drain(SendQueue& queue) {
+  queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();  // retire() tries again
+  if (queue.outstanding() == 0 || queue.needs_marker) return;
+  ibv_send_wr marker{};
+  marker.wr_id = std::uint64_t{queue.number} << 32 | queue.posted;
+  marker.opcode = IBV_WR_RDMA_WRITE;
+  marker.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(queue.qp.get(), &marker, &bad) != 0)
+    give_up("a queue pair that was cut takes no request, so that it cannot be drained");
+  queue.slots[queue.slot(queue.posted++)] = nullptr;
+  ++outstanding_;
 }
 
 // Handles a notice that a connection came up, was refused or broke at its other end, or that a peer was lost

@@ -185,6 +185,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void heed_incarnations();
   void leave(SendQueue& queue);
   void cut(SendQueue& queue);
+  void drain(SendQueue& queue);
 
   Shared* shared_;
   CompletionQueue send_cq_, receive_cq_;
