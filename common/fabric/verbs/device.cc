@@ -17,7 +17,7 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t send_depth = 128, receive_depth = 512;
-constexpr std::uint32_t inline_wanted[] = {256, 220, 188, 128, 64, 0};
+constexpr std::uint32_t inline_wanted[] = {256, 220, 188, 128, 96, 64, 32, 16, 0};
 constexpr std::uint32_t software_vendor = 0xffffff;  // what rxe calls itself
 
 }  // namespace

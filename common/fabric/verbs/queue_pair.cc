@@ -68,7 +68,9 @@ ibv_ah_attr path_to(const Port& port, const Address& address) {
   path.port_num = port.number;
   path.dlid = address.lid;
   path.sl = port.service_level;
-  if (port.is_roce || port.address.needs_grh || address.needs_grh || !is_of_subnet(port.address, address)) {
+  const bool has_lid = address.lid != 0;  // EFA has GIDs alone, and is no RoCE
+  if (port.is_roce || !has_lid || port.address.needs_grh || address.needs_grh ||
+      !is_of_subnet(port.address, address)) {
     path.is_global = 1;
     std::copy(address.gid.begin(), address.gid.end(), path.grh.dgid.raw);
     path.grh.sgid_index = port.gid_index;
