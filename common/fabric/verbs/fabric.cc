@@ -261,6 +261,10 @@ Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const 
 
 // Connects the RC queue pair of every worker to worker 0 of every node.
 Result<> VerbsFabric::connect_all(Nanos within) {
+  std::size_t workers = 0;
+  for (std::uint32_t node = 0; node < config_.nodes; ++node)
+    workers += pool_.workers(static_cast<NodeId>(node)).size();
+  if (config_.shares_cores.value_or(workers > realtime::usable_cores())) device_->wait_for_receivers();
   std::vector<LinkRecord> senders, receivers;
   LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
     LOCH_TRY(worker.open_datagram(shared_.qkey));
