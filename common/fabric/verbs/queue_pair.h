@@ -40,9 +40,10 @@ struct Port {
   // How long an ACK may take, 4.096 us * 2^n; six retries later a peer is given up. 14 (67 ms) for
   // a NIC; Soft-RoCE answers when its kernel gets a core.
   std::uint8_t ack_timeout = 14;
-  // When a receiver without a buffer is asked again: 16 is 2.6 ms. Six times, so that a server of another
-  // process may begin 15 ms after its clients; 12 (0.64 ms), which others take, goes with asking for ever.
-  std::uint8_t not_ready_timer = 16;
+  // When a receiver without a buffer is asked again: 22 is 20 ms. Six times, so that a server may begin 120
+  // ms after its clients, or lose its core for as long. Shorter waits (others take 0.64 ms) go with asking
+  // for ever.
+  std::uint8_t not_ready_timer = 22;
   Address address;
 };
 
