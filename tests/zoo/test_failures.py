@@ -53,7 +53,7 @@ def judge(name: str, plan: str) -> str:
     )
     if outcome.fault:
         return f"fail={plan}: {outcome.fault}"
-    refusal = [line for line in outcome.said.splitlines() if line.startswith("loch bench: ")]
+    refusal = [line for line in outcome.said.splitlines() if line.startswith(("loch bench: ", "verbs: "))]
     if outcome.status not in (0, 1, 2) or (outcome.status != 0 and len(refusal) != 1):
         return f"fail={plan}: status {outcome.status}: {outcome.said[:300]!r}"
     return ""

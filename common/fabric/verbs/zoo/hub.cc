@@ -26,6 +26,10 @@ std::uint64_t mix(std::uint64_t word) {
   return word ^ (word >> 31);
 }
 
+// Programs that this one starts (a sanitizer's symbolizer, a shell) need no NIC, and may not even be able to
+// load the library of a sanitizer's build.
+[[gnu::constructor]] void keep_to_this_process() { unsetenv("LD_PRELOAD"); }
+
 }  // namespace
 
 Nanos now() {
