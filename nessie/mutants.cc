@@ -57,7 +57,7 @@ std::map<std::string, kv::Mutant> mutants() {
         "nessie_recovery_test; once in some 30,000 seeds"}},
       {"scrub-takes-nodes",
        {"scrub repairs what living workers of the dead one's node hold (A6)", 0, "nessie_recovery_test"}},
-      {"insert-in-two-steps", {"an INSERT is a GET and then, if that finds nothing, a PUT", 17}},
+      {"insert-in-two-steps", {"an INSERT is a GET and then, if that finds nothing, a PUT", 44}},
       {"leak-scan-stamps", {"the leak scan marks what it finds instead of asking its owner (H15)", 150}},
       {"desired-word-proves", {"after an error the wanted word in the slot counts as one's own (A1)", 88}},
       {"stamp-names-no-incarnation",

@@ -10,7 +10,7 @@ namespace loch::nessie {
 [[nodiscard]] coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats);
 [[nodiscard]] coro::Task<kv::OpResult> put(Lane* lane, kv::Key key, kv::ValueView value,
                                            fabric::OpStats* stats);
-// A PUT that changes nothing where the key is there. Of the hardened rules.
+// Executes an INSERT: a PUT that changes nothing if the key is present. Only the hardened variant has it.
 [[nodiscard]] coro::Task<kv::OpResult> insert_if_absent(Lane* lane, kv::Key key, kv::ValueView value,
                                                         fabric::OpStats* stats);
 [[nodiscard]] coro::Task<kv::OpResult> remove(Lane* lane, kv::Key key, fabric::OpStats* stats);

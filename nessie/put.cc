@@ -43,8 +43,8 @@ coro::Task<Attempt> write_once(Access access, Writing* w) {
   w->start_over();
   const Attempt chosen = co_await choose(access, w);
   if (chosen != Attempt::ok) co_return chosen;
-  // As a GET of that entry would have answered. Where none was found, what makes the PUT of a new key right
-  // makes the INSERT right: between the scan and the commit every other slot is read again, unchanged.
+  // An INSERT ends here if the scan found the key. If it did not, the INSERT goes on like a PUT of a new key:
+  // before it commits, it reads all other slots again, and none may have changed since the scan.
   if (w->only_if_absent && w->is_update) co_return Attempt::exists;
   if (w->kind == EntryKind::tombstone && rules.delete_checks_first && !w->is_update) {
     co_return co_await confirm_absent(access, &w->hash, w->seen);

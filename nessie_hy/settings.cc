@@ -145,7 +145,7 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"words-begin-anew",
        {"a row laid out anew stores words of its former incarnations again", 0, "nessie_hy_test"}},
       {"insert-replaces",
-       {"an INSERT replaces the value of a key that is there, and says that it was not", 10}},
+       {"an INSERT replaces the value of a key that is there, and says that it was not", 28}},
       {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 8}},
       {"reply-names-low-bits",
        {"a reply says of the number that it answers the 16 low bits alone", 0, "write_channel_test"}},

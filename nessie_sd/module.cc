@@ -38,7 +38,7 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"moves-first-to-last", {"a path's moves are applied from the first one on", 13}},
       {"lost-row-served", {"a row that came back empty is served before it is declared lost", 2}},
       {"insert-replaces",
-       {"an INSERT replaces the value of a key that is there, and says that it was not", 10}},
+       {"an INSERT replaces the value of a key that is there, and says that it was not", 28}},
       {"timeout-is-no-effect", {"an operation that timed out says that it did nothing", 1}},
   };
 }

@@ -12,7 +12,8 @@
 namespace loch {
 namespace {
 
-// The number before "kB" on the line of a /proc file that starts with `label`, converted to bytes; 0 if absent.
+// The number before "kB" on the line of a /proc file that starts with `label`, converted to bytes; 0 if
+// absent.
 std::uint64_t kilobytes(const std::string& text, std::string_view label) {
   const auto at = text.find(label);
   if (at == std::string::npos) return 0;

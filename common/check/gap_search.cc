@@ -3,6 +3,7 @@
 #include "common/check/gap_search.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <span>
 #include <tuple>
@@ -16,11 +17,16 @@ using Pending = std::vector<std::uint32_t>;
 
 struct Configuration {
   bool present = false;
-  std::uint32_t last_absent = 0;  // while the key is present: the step at which it was last absent
-  std::uint32_t free_puts = 0;    // number of optional puts used so far
+  Nanos last_absent = beginning;   // while the key is present: the time at which it was last absent
+  Nanos last_present = beginning;  // while the key is absent: the time at which it was last present
+  // While the key is absent: the deadline of an exists point that is owed, of several the earliest; forever:
+  // none
+  Nanos owed = forever;
+  std::uint32_t free_puts = 0;  // number of optional puts used so far
   std::uint32_t free_removes = 0;
   std::uint64_t losses = 0;  // bit mask of the losses that have begun, have not ended and are not used yet
   Pending puts;
+  Pending inserts;
   Pending removes;
 };
 
@@ -32,6 +38,9 @@ struct Event {
   bool optional = false;
   std::uint32_t number = none;  // rank by deadline among the points of this kind that have a deadline
   std::uint32_t operation = none;
+  Nanos release_ns = 0;        // of the point
+  Nanos write_ns = beginning;  // forward: ForwardZone::write_ns
+  bool needs_absent = false;   // forward: ForwardZone::needs_absent
 };
 
 class GapSearch {
@@ -51,8 +60,8 @@ class GapSearch {
 
   Judgement run() {
     if (losses_ > most_losses) return {Verdict::undecided, Contradiction::gave_up, none};
-    for (step_ = 1; step_ <= events_.size(); ++step_) {
-      const Event& event = events_[step_ - 1];
+    for (const Event& event : events_) {
+      at_ = event.at;
       if (event.step == Step::release) {
         release(event);
         continue;
@@ -68,6 +77,9 @@ class GapSearch {
       if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
       now_.swap(next_);
     }
+    // What is owed at the end stays owed: every write that must take effect has done so.
+    const auto is_even = [](const Configuration& c) { return c.owed == forever; };
+    if (!std::ranges::any_of(now_, is_even)) return {Verdict::violated, Contradiction::no_order, none};
     return {};
   }
 
@@ -77,22 +89,33 @@ class GapSearch {
     points.reserve(zones.points.size());
     for (const Point& point : zones.points) points.push_back(&point);
     std::ranges::sort(points, {}, [](const Point* p) { return std::tie(p->deadline_ns, p->operation); });
-    std::uint32_t numbers[4] = {0, 0, 0, 0};
+    std::array<std::uint32_t, point_kinds> numbers{};
     for (const Point* point : points) {
-      Event event{point->release_ns, Step::release, point->kind, point->optional, none, point->operation};
+      Event event{.at = point->release_ns,
+                  .step = Step::release,
+                  .kind = point->kind,
+                  .optional = point->optional,
+                  .operation = point->operation,
+                  .release_ns = point->release_ns};
       const bool has_deadline = !point->optional || point->kind == PointKind::lost;
-      if (has_deadline) event.number = numbers[static_cast<int>(point->kind)]++;
+      if (has_deadline) event.number = numbers[static_cast<std::size_t>(point->kind)]++;
+      has_exists_ |= point->kind == PointKind::exists;
+      if (has_deadline && point->kind == PointKind::put) put_written_.push_back(point->write_ns);
+      if (has_deadline && point->kind == PointKind::insert) insert_written_.push_back(point->write_ns);
       events_.push_back(event);
       if (!has_deadline) continue;
       event.at = point->deadline_ns;
       event.step = Step::deadline;
       events_.push_back(event);
     }
-    released_at_.resize(numbers[static_cast<int>(PointKind::absent)]);
-    losses_ = numbers[static_cast<int>(PointKind::lost)];
+    losses_ = numbers[static_cast<std::size_t>(PointKind::lost)];
     for (const ForwardZone& zone : zones.forward) {
-      if (zone.begin != beginning)
-        events_.push_back({zone.begin, Step::forward, PointKind::put, false, none, zone.begin_op});
+      if (zone.begin == beginning) continue;
+      events_.push_back({.at = zone.begin,
+                         .step = Step::forward,
+                         .operation = zone.begin_op,
+                         .write_ns = zone.write_ns,
+                         .needs_absent = zone.needs_absent});
     }
     // Events of the same instant are ordered: first points that become possible, then points that are
     // due, then the forward zone that begins.
@@ -101,15 +124,16 @@ class GapSearch {
   }
 
   void release(const Event& event) {
-    if (event.kind == PointKind::absent) {
-      released_at_[event.number] = step_;
-    } else if (event.kind == PointKind::lost) {
+    if (event.kind == PointKind::absent || event.kind == PointKind::exists) return;
+    if (event.kind == PointKind::lost) {
       for (Configuration& c : now_) c.losses |= bit_of(event.number);
     } else if (event.optional) {
       ++(event.kind == PointKind::put ? free_puts_ : free_removes_);
     } else {
       for (Configuration& c : now_) {
-        Pending& pending = event.kind == PointKind::put ? c.puts : c.removes;
+        Pending& pending = event.kind == PointKind::put      ? c.puts
+                           : event.kind == PointKind::insert ? c.inserts
+                                                             : c.removes;
         pending.insert(std::ranges::lower_bound(pending, event.number), event.number);
       }
     }
@@ -118,7 +142,17 @@ class GapSearch {
   // Appends to next_ every configuration that can follow `from` and that satisfies `event`.
   void advance(const Configuration& from, const Event& event) {
     if (event.step == Step::forward) {
-      enter_forward_zone(from);
+      if (event.needs_absent) {
+        once_settled(from, event.write_ns, [&](const Configuration& settled) {
+          when_absent(settled, [&](Configuration to) { keep_present(std::move(to)); });
+        });
+      } else {
+        enter_forward_zone(from, event.write_ns);
+      }
+    } else if (event.kind == PointKind::insert) {
+      insert_when_due(from, event.number);
+    } else if (event.kind == PointKind::exists) {
+      exist_when_due(from, event);
     } else if (event.kind == PointKind::put) {
       use_put_when_due(from, event.number);
     } else if (event.kind == PointKind::lost) {
@@ -126,11 +160,15 @@ class GapSearch {
     } else if (event.kind == PointKind::remove) {
       if (from.removes.empty() || from.removes.front() != event.number) {
         next_.push_back(from);
-      } else {
-        remove_after_puts(from);
+        return;
+      }
+      remove_after_puts(from);
+      if (!deletes_need_presence() && event.release_ns <= absent_until(from)) {
+        next_.push_back(from);  // it took effect while the key was absent
+        next_.back().removes.erase(next_.back().removes.begin());
       }
     } else {
-      const bool seen = !from.present || released_at_[event.number] <= from.last_absent;
+      const bool seen = event.release_ns <= absent_until(from);
       if (seen) {
         next_.push_back(from);
       } else {
@@ -142,21 +180,18 @@ class GapSearch {
 
   // A forward zone makes the key present without using a PUT. A DELETE or a loss just before the zone
   // therefore costs no PUT, so the search tries both with and without one.
-  void enter_forward_zone(const Configuration& from) {
-    Configuration to = from;
-    become_present(&to);
-    next_.push_back(to);
-    to = from;
-    if (from.present && use_remove(&to)) {
-      become_present(&to);
-      next_.push_back(std::move(to));
-    }
-    for (std::uint64_t left = from.present ? from.losses : 0; left != 0; left &= left - 1) {
-      to = from;
-      lose(&to, left & -left);
-      become_present(&to);
-      next_.push_back(std::move(to));
-    }
+  void enter_forward_zone(const Configuration& from, Nanos write_ns) {
+    once_settled(from, write_ns, [&](const Configuration& settled) {
+      keep_present(settled);
+      if (!settled.present) return insert_first(settled);
+      Configuration to = settled;
+      if (use_remove(&to)) keep_present(std::move(to));
+      for (std::uint64_t left = settled.losses; left != 0; left &= left - 1) {
+        to = settled;
+        lose(&to, left & -left);
+        keep_present(std::move(to));
+      }
+    });
   }
 
   void use_put_when_due(const Configuration& from, std::uint32_t number) {
@@ -164,20 +199,79 @@ class GapSearch {
       next_.push_back(from);
       return;
     }
+    once_settled(from, put_written_[number], [&](const Configuration& settled) {
+      Configuration before = settled;
+      before.puts.erase(before.puts.begin());
+      keep_present(before);
+      if (!before.present) return insert_first(before);
+      // tries a DELETE or a loss just before the due put, which makes the key present again
+      Configuration to = before;
+      if (use_remove(&to)) keep_present(std::move(to));
+      for (std::uint64_t left = before.losses; left != 0; left &= left - 1) {
+        to = before;
+        lose(&to, left & -left);
+        keep_present(std::move(to));
+      }
+    });
+  }
+
+  // On the absent key, an insert just before the value that comes next.
+  void insert_first(Configuration to) {
+    if (use_insert(&to)) next_.push_back(std::move(to));
+  }
+
+  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be the next one, else
+  // with each in which another write has settled what is owed.
+  template <typename Then>
+  void once_settled(const Configuration& from, Nanos write_ns, Then then) const {
+    if (write_ns <= from.owed) return then(from);
     Configuration to = from;
-    use_put(&to);
-    next_.push_back(to);
+    if (use_put(&to)) then(to);
     to = from;
-    // tries a DELETE just before the due put, which makes the key present again
-    if (from.present && use_remove(&to)) {
-      use_put(&to);
-      next_.push_back(std::move(to));
+    if (use_insert(&to)) then(to);
+  }
+
+  void insert_when_due(const Configuration& from, std::uint32_t number) {
+    if (from.inserts.empty() || from.inserts.front() != number) {
+      next_.push_back(from);
+      return;
     }
-    for (std::uint64_t left = from.present ? from.losses : 0; left != 0; left &= left - 1) {
-      to = from;
-      lose(&to, left & -left);
-      use_put(&to);
-      next_.push_back(std::move(to));
+    once_settled(from, insert_written_[number], [&](const Configuration& settled) {
+      when_absent(settled, [&](Configuration to) {
+        to.inserts.erase(std::ranges::find(to.inserts, number));
+        keep_present(std::move(to));
+      });
+    });
+  }
+
+  // An exists point is due.
+  void exist_when_due(const Configuration& from, const Event& event) {
+    if (from.present || event.release_ns <= from.last_present) {
+      next_.push_back(from);
+      return;
+    }
+    Configuration to = from;
+    to.owed = std::min(to.owed, event.at);
+    next_.push_back(to);
+    // An optional put can settle it now, and not later: how long each has been invoked is not kept.
+    to = from;
+    if (from.owed == forever && use_free_put(&to)) next_.push_back(std::move(to));
+  }
+
+  // Calls `then` with the configuration if the key is absent, else with each that makes it so by a DELETE or
+  // a loss, after zero, one or more of the pending puts.
+  template <typename Then>
+  void when_absent(const Configuration& from, Then then) const {
+    if (!from.present) return then(from);
+    for (Configuration to = from;; use_put(&to)) {
+      Configuration removed = to;
+      if (use_remove(&removed)) then(std::move(removed));
+      for (std::uint64_t left = to.losses; left != 0; left &= left - 1) {
+        Configuration lost = to;
+        lose(&lost, left & -left);
+        then(std::move(lost));
+      }
+      if (to.puts.empty()) return;
     }
   }
 
@@ -189,14 +283,19 @@ class GapSearch {
     lose_after_puts(from, from.losses & loss);
   }
 
-  // Applies each of the pending losses, after zero, one or more of the pending puts.
+  // Applies each of the pending losses, after zero, one or more of the pending puts, and on an absent key
+  // also after an insert.
   void lose_after_puts(const Configuration& from, std::uint64_t losses) {
     if (losses == 0) return;
+    if (from.present) return lose_in_turn(from, losses);
     Configuration to = from;
-    if (!to.present) {
-      if (to.puts.empty()) return;  // no pending put can make the absent key present
-      use_put(&to);
-    }
+    if (use_insert(&to)) lose_in_turn(to, losses);
+    to = from;
+    // To use an optional put and lose it at once helps an exists point alone.
+    if ((!to.puts.empty() || has_exists_) && use_put(&to)) lose_in_turn(to, losses);
+  }
+
+  void lose_in_turn(Configuration to, std::uint64_t losses) {
     for (;;) {
       for (std::uint64_t left = losses; left != 0; left &= left - 1) {
         Configuration lost = to;
@@ -208,17 +307,24 @@ class GapSearch {
     }
   }
 
-  static void lose(Configuration* c, std::uint64_t loss) {
+  void lose(Configuration* c, std::uint64_t loss) const {
     c->losses &= ~loss;
-    c->present = false;
-    c->last_absent = 0;
+    become_absent(c);
   }
   static std::uint64_t bit_of(std::uint32_t number) { return std::uint64_t{1} << (number % most_losses); }
 
-  // Applies a DELETE after zero, one or more of the pending puts.
+  // Applies a DELETE after zero, one or more of the pending puts, and on an absent key also after an insert.
   void remove_after_puts(const Configuration& from) {
+    if (from.present) return remove_in_turn(from);
     Configuration to = from;
-    if (!to.present && rules_.delete_ok_removes && !use_put(&to)) return;
+    if (use_insert(&to)) remove_in_turn(to);
+    to = from;
+    const bool needs_presence = deletes_need_presence() || from.owed != forever;
+    if (!needs_presence) remove_in_turn(from);
+    if ((needs_presence || has_exists_) && use_put(&to)) remove_in_turn(to);
+  }
+
+  void remove_in_turn(Configuration to) {
     for (;;) {
       Configuration removed = to;
       if (!use_remove(&removed)) return;
@@ -228,19 +334,56 @@ class GapSearch {
     }
   }
 
-  void become_present(Configuration* c) const {
-    if (!c->present) c->last_absent = static_cast<std::uint32_t>(step_);
-    c->present = true;
+  // The latest time until now at which the key was absent; `beginning` if it never was.
+  [[nodiscard]] Nanos absent_until(const Configuration& c) const {
+    return c.present ? c.last_absent : std::min(at_, c.owed);
   }
 
+  // Whether a DELETE's ok says that the key was present. A lossy cache may have evicted it before.
+  [[nodiscard]] bool deletes_need_presence() const {
+    return rules_.delete_ok_removes && rules_.model == Model::linearizable;
+  }
+
+  // What is owed is settled: the key has been present since then.
+  void become_present(Configuration* c) const {
+    if (!c->present) c->last_absent = std::min(at_, c->owed);
+    c->present = true;
+    c->last_present = beginning;
+    c->owed = forever;
+  }
+  void become_absent(Configuration* c) const {
+    if (c->present) c->last_present = at_;
+    c->present = false;
+    c->last_absent = beginning;
+  }
+  void keep_present(Configuration to) {
+    become_present(&to);
+    next_.push_back(std::move(to));
+  }
+
+  // Uses the pending put that is due first, of those that settle what is owed; without any, an optional put.
   bool use_put(Configuration* c) const {
-    if (!c->puts.empty()) {
-      c->puts.erase(c->puts.begin());
-    } else if (c->free_puts < free_puts_) {
-      ++c->free_puts;
-    } else {
-      return false;
-    }
+    const auto first =
+        std::ranges::find_if(c->puts, [&](std::uint32_t number) { return put_written_[number] <= c->owed; });
+    if (first == c->puts.end()) return c->owed == forever && use_free_put(c);
+    c->puts.erase(first);
+    become_present(c);
+    return true;
+  }
+
+  bool use_free_put(Configuration* c) const {
+    if (c->free_puts >= free_puts_) return false;
+    ++c->free_puts;
+    become_present(c);
+    return true;
+  }
+
+  // The same of the pending inserts, on an absent key.
+  bool use_insert(Configuration* c) const {
+    const auto first = std::ranges::find_if(
+        c->inserts, [&](std::uint32_t number) { return insert_written_[number] <= c->owed; });
+    if (first == c->inserts.end()) return false;
+    c->inserts.erase(first);
     become_present(c);
     return true;
   }
@@ -253,8 +396,7 @@ class GapSearch {
     } else {
       return false;
     }
-    c->present = false;
-    c->last_absent = 0;
+    become_absent(c);
     return true;
   }
 
@@ -272,8 +414,11 @@ class GapSearch {
   // of `b`.
   static bool dominates(const Configuration& a, const Configuration& b) {
     if (a.present != b.present || a.removes.size() != b.removes.size()) return false;
-    if (a.free_puts > b.free_puts || a.free_removes > b.free_removes || a.last_absent < b.last_absent)
+    if (a.free_puts > b.free_puts || a.free_removes > b.free_removes || a.last_absent < b.last_absent ||
+        a.last_present < b.last_present || a.owed < b.owed) {
       return false;
+    }
+    if (a.inserts.size() != b.inserts.size() || !outlasts(a.inserts, b.inserts)) return false;
     if ((~a.losses & b.losses) != 0) return false;
     if (!outlasts(a.puts, b.puts) || !outlasts(a.removes, b.removes)) return false;
     if (a.present || a.puts.empty()) return true;
@@ -286,7 +431,7 @@ class GapSearch {
     // after few comparisons.
     const auto promise = [](const Configuration& c) {
       return std::tuple(c.present, c.removes.size(), ~c.puts.size(), c.free_puts, c.free_removes,
-                        ~c.last_absent, ~c.losses);
+                        ~c.last_absent, ~c.last_present, ~c.owed, ~c.losses);
     };
     std::ranges::sort(
         next_, [&](const Configuration& a, const Configuration& b) { return promise(a) < promise(b); });
@@ -312,10 +457,11 @@ class GapSearch {
   const KeyRules& rules_;
   std::vector<Event> events_;
   std::uint32_t losses_ = 0;
-  std::vector<std::size_t> released_at_;  // for each absent point, by its number: the step of its release
-  std::uint32_t free_puts_ = 0;           // number of optional puts released so far
+  bool has_exists_ = false;                          // there are exists points
+  std::vector<Nanos> put_written_, insert_written_;  // Point::write_ns, by the number of a put (insert) point
+  std::uint32_t free_puts_ = 0;                      // number of optional puts released so far
   std::uint32_t free_removes_ = 0;
-  std::size_t step_ = 0;
+  Nanos at_ = 0;  // the time of the event that is judged
   std::vector<Configuration> now_;
   std::vector<Configuration> next_;
 };

@@ -20,8 +20,15 @@
 // again later). Of two configurations the search discards the one whose possible continuations the other
 // has too: while the key is present, one more pending put never hurts (it can be used at once) and a
 // later deadline is better than a sooner one. About one configuration remains for each number of pending
-// puts while the key is absent, for each set of pending DELETEs. The search is exact. With more than
-// KeyRules::search_limit configurations at once it gives up (undecided).
+// puts while the key is absent, for each set of pending DELETEs. Without INSERTs the search is exact.
+//
+// An insert point makes the key present too, but requires it absent; an exists point requires it present and,
+// like an absent point, is used as soon as it is. If the key is absent when an exists point is due, the point
+// is owed: the write that makes the key present next must have been invoked by then, and no point in between
+// may need the key absent. With INSERTs an order that the search finds is one, but it may miss orders, since
+// the three arguments do not hold for insert points: "violated" then only says that none was found.
+//
+// With more than KeyRules::search_limit configurations at once it gives up (undecided).
 #pragma once
 
 #include "common/check/zones.h"

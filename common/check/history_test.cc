@@ -159,7 +159,8 @@ TEST_F(HistoryFile, BadInputNamesFileLineAndField) {
     text.replace(text.find(from), from.size(), to);
     return error_of(text);
   };
-  EXPECT_THAT(with("\"put\"", "\"scan\""), HasSubstr(":1: field \"op\": expected get, put, delete, insert_if_absent or lost"));
+  EXPECT_THAT(with("\"put\"", "\"scan\""),
+              HasSubstr(":1: field \"op\": expected get, put, delete, insert_if_absent or lost"));
   EXPECT_THAT(with("\"client\":0", "\"client\":\"0\""), HasSubstr("field \"client\": expected an integer"));
   EXPECT_THAT(with("\"client\":0", "\"client\":99999999999"),
               HasSubstr("field \"client\": expected a 32-bit"));

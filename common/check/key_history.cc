@@ -1,5 +1,5 @@
 // Judges the history of one key: by its zones and the points between them, or by exact search if a value
-// was put twice or the key had an INSERT.
+// was put twice, or if the key had INSERTs and no order was found that way.
 #include "common/check/key_history.h"
 
 #include <algorithm>
@@ -15,8 +15,12 @@ Judgement judge_key(std::span<const KeyOp> operations, const KeyRules& rules) {
   const Zones zones = find_zones(operations, rules);
   if (zones.judgement.verdict != Verdict::holds) return zones.judgement;
   const auto is_insert = [](const KeyOp& op) { return op.kind == OpKind::insert_if_absent; };
-  if (zones.repeated_values || std::ranges::any_of(operations, is_insert))
-    return search_exactly(operations, rules);
+  if (zones.repeated_values) return search_exactly(operations, rules);
+  if (std::ranges::any_of(operations, is_insert)) {
+    // An order that the search of the gaps finds is one; where it finds none, there may be one all the same.
+    const Judgement judgement = search_gaps(zones, rules);
+    return judgement.verdict == Verdict::holds ? judgement : search_exactly(operations, rules);
+  }
   // In a lossy cache a GET may miss at any time, so that there are no absent points to order:
   // find_zones() has found every contradiction already.
   if (rules.model == Model::lossy_cache) return {};

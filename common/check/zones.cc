@@ -19,8 +19,7 @@ struct Cluster {
 
 bool is_read(const KeyOp& op) { return op.kind == OpKind::get && op.outcome == Outcome::ok; }
 
-// Whether the operation stored no value. To the zones an INSERT that took effect is a PUT; whether the
-// key was absent is left to exact_search.h.
+// Whether the operation stored no value.
 bool wrote_nothing(const KeyOp& op) { return op.outcome == Outcome::failed || op.outcome == Outcome::exists; }
 
 // The latest time at which an operation takes effect: its return, or any later time if its outcome is
@@ -125,13 +124,22 @@ class ZoneFinder {
     if (cluster.first_return_ns < put.invoke_ns) {
       violate(&zones_.judgement, Contradiction::read_before_put, cluster.first_return_op, cluster.put);
     } else if (cluster.first_return_ns < cluster.last_invoke_ns) {
-      zones_.forward.push_back(
-          {cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op, cluster.last_invoke_op});
+      zones_.forward.push_back({cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op,
+                                cluster.last_invoke_op, put.invoke_ns, needs_absent(put)});
     } else {
+      // An INSERT that may be left out needs no kind of its own: optional puts are used only while the key is
+      // absent.
       const bool optional = put.outcome == Outcome::unknown && cluster.reads == 0;
-      zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op,
-                               PointKind::put, optional});
+      const PointKind kind = needs_absent(put) && !optional ? PointKind::insert : PointKind::put;
+      zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op, kind,
+                               put.invoke_ns, optional});
     }
+  }
+
+  // In a lossy cache an INSERT may succeed although the key was present, because the cache may have evicted
+  // it.
+  [[nodiscard]] bool needs_absent(const KeyOp& write) const {
+    return write.kind == OpKind::insert_if_absent && rules_.model == Model::linearizable;
   }
 
   void order_forward_zones() {
@@ -152,16 +160,18 @@ class ZoneFinder {
     const bool lossy = rules_.model == Model::lossy_cache;
     for (std::uint32_t i = 0; i < ops_.size(); ++i) {
       const KeyOp& op = ops_[i];
-      if (brings_value(op.kind) || op.outcome == Outcome::failed) continue;
-      if (op.kind == OpKind::lost) {
-        zones_.points.push_back({op.invoke_ns, op.return_ns, i, PointKind::lost, true});
-        continue;
-      }
-      if (op.outcome == Outcome::not_found) {
-        if (!lossy) zones_.points.push_back({op.invoke_ns, op.return_ns, i, PointKind::absent, false});
+      const auto add = [&](PointKind kind, bool optional) {
+        zones_.points.push_back({op.invoke_ns, deadline_of(op), i, kind, beginning, optional});
+      };
+      if (op.outcome == Outcome::failed) continue;
+      if (op.outcome == Outcome::exists) {
+        add(PointKind::exists, false);
+      } else if (op.kind == OpKind::lost) {
+        zones_.points.push_back({op.invoke_ns, op.return_ns, i, PointKind::lost, beginning, true});
+      } else if (op.outcome == Outcome::not_found) {
+        if (!lossy) add(PointKind::absent, false);
       } else if (op.kind == OpKind::remove) {
-        zones_.points.push_back(
-            {op.invoke_ns, deadline_of(op), i, PointKind::remove, op.outcome == Outcome::unknown});
+        add(PointKind::remove, op.outcome == Outcome::unknown);
       }
     }
   }
@@ -175,14 +185,22 @@ class ZoneFinder {
     return t < before.end ? &before : nullptr;
   }
 
+  // Whether the key holds a proven value at some time of the point's window.
+  [[nodiscard]] bool meets_zone(const Point& point) const {
+    const auto first = std::ranges::lower_bound(zones_.forward, point.release_ns, {}, &ForwardZone::end);
+    return first != zones_.forward.end() && first->begin <= point.deadline_ns;
+  }
+
   void clip_points() {
     const auto enclosed = [this](const Point& point) {
       const ForwardZone* const zone = zone_around(point.release_ns);
       return zone != nullptr && zone == zone_around(point.deadline_ns);
     };
     // A node's loss that lies wholly within the span of a proven value did not remove the key.
-    std::erase_if(zones_.points,
-                  [&](const Point& point) { return point.kind == PointKind::lost && enclosed(point); });
+    std::erase_if(zones_.points, [&](const Point& point) {
+      return (point.kind == PointKind::lost && enclosed(point)) ||
+             (point.kind == PointKind::exists && meets_zone(point));
+    });
     for (Point& point : zones_.points) {
       const ForwardZone* const early = zone_around(point.release_ns);
       const ForwardZone* const late = zone_around(point.deadline_ns);
@@ -197,8 +215,8 @@ class ZoneFinder {
   }
 
   void report_enclosed(const Point& point, const ForwardZone& zone) {
-    const auto why =
-        point.kind == PointKind::put ? Contradiction::within_other_value : Contradiction::absent_in_value;
+    const bool is_write = point.kind == PointKind::put || point.kind == PointKind::insert;
+    const auto why = is_write ? Contradiction::within_other_value : Contradiction::absent_in_value;
     violate(&zones_.judgement, why, point.operation, none, zone.begin_op, zone.end_op);
   }
 

@@ -8,7 +8,8 @@
 //
 // Taking all operations of a backward zone at one point loses no solution: moving each operation's
 // instant to the nearest point of the zone keeps it within its own interval and disturbs no other
-// operation. What remains is to place points (backward zones, DELETEs, GETs that returned not_found)
+// operation, except an INSERT that found the key present before that point (gap_search.h). What remains is to
+// place points (backward zones, DELETEs, GETs that returned not_found, INSERTs that found the key present)
 // outside the forward zones. Their windows are clipped here; gap_search.h orders them. In a history
 // without DELETE and not_found the zones alone decide.
 #pragma once
@@ -25,6 +26,8 @@ struct ForwardZone {
   Nanos end = 0;
   std::uint32_t begin_op = none;  // the operation of the cluster that returned first; none: the preload
   std::uint32_t end_op = none;    // the operation of the cluster that was invoked last
+  Nanos write_ns = beginning;  // the invocation of the PUT or INSERT: the key may hold the value from then on
+  bool needs_absent = false;   // written by an INSERT: the key is absent just before
 };
 
 // The kind of a point, which must (or, if optional, may) be placed in [release_ns, deadline_ns] outside
@@ -34,12 +37,18 @@ enum class PointKind : std::uint8_t {
   remove,  // makes the key absent: a DELETE
   absent,  // needs the key absent: a GET or DELETE that returned not_found
   lost,    // may make the key absent: a lost node, which need not have held the key
+  insert,  // makes the absent key present: a backward zone of a value that an INSERT wrote
+  exists,  // needs the key present: an INSERT that found it so
 };
+inline constexpr std::size_t point_kinds = 6;
 struct Point {
   Nanos release_ns = 0;
   Nanos deadline_ns = forever;
   std::uint32_t operation = none;  // index of the operation that a report names
   PointKind kind = PointKind::put;
+  // put, insert: the invocation of the PUT or INSERT. It may take effect before release_ns, at which the last
+  // GET of its value is invoked, provided that nothing changes the key in between.
+  Nanos write_ns = beginning;
   // the point may be left out: its operation's outcome is unknown (the deadline is forever), or it is a loss
   bool optional = false;
 };

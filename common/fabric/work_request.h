@@ -48,7 +48,7 @@ struct WorkRequest {
   LocalSlice local;
   RemoteRegion remote;  // READ, WRITE, CAS, FAA
   std::uint64_t remote_offset = 0;
-  std::uint64_t compare = 0;       // CAS
+  std::uint64_t compare = 0;       // CAS: the expected word
   std::uint64_t operand = 0;       // CAS: the new word; FAA: the addend
   std::uint64_t result = 0;        // set on completion of CAS and FAA: the old word
   OpStats* stats = nullptr;        // counters of the operation that the request belongs to; may be null

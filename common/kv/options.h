@@ -44,7 +44,7 @@ class Options {
   [[nodiscard]] Result<> set(std::string_view key, std::string_view text);
 
   [[nodiscard]] bool boolean(std::string_view key) const;
-  // of options of type integer, size (bytes) or duration (ns)
+  // The value of an option of type integer, size (bytes) or duration (ns).
   [[nodiscard]] std::int64_t integer(std::string_view key) const;
   [[nodiscard]] double real(std::string_view key) const;
   [[nodiscard]] const std::string& choice(std::string_view key) const;

@@ -66,10 +66,10 @@ class Client {
   [[nodiscard]] virtual coro::Task<OpResult> get(Key key, fabric::OpStats* stats) = 0;
   [[nodiscard]] virtual coro::Task<OpResult> put(Key key, ValueView value, fabric::OpStats* stats) = 0;
   [[nodiscard]] virtual coro::Task<OpResult> remove(Key key, fabric::OpStats* stats) = 0;
-  // INSERT, the field's "put if absent": stores the value where the key has none (ok); where it has one,
-  // changes nothing (exists). Atomic: of several at once that find the key absent, one is told ok. What may
-  // have happened after a failure is said as by put(). Protocols without it (DataSupport::insert_if_absent)
-  // end in error, without effect.
+  // INSERT, also called "put if absent": stores the value if the key has none (ok); if the key has a value,
+  // changes nothing (exists). Atomic: of several concurrent INSERTs of an absent key, one returns ok. After a
+  // failure, OpResult::effect says whether it may have taken effect, as for put(). Protocols without it
+  // (DataSupport::insert_if_absent) return an error, without effect.
   [[nodiscard]] virtual coro::Task<OpResult> insert_if_absent(Key key, ValueView value,
                                                               fabric::OpStats* stats);
   // Whether migrate() is implemented.
@@ -91,8 +91,8 @@ enum class Sizing : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(Sizing sizing);
 
-// Whether a protocol has an atomic INSERT. `how`: who decides it; or why there is none, in words that
-// continue "no insert-if-absent: ".
+// Whether a protocol has an atomic INSERT. `how` says which side decides whether the key is absent; without
+// INSERT it gives the reason, as the end of the sentence "no insert-if-absent: …".
 struct InsertSupport {
   bool is_there = false;
   std::string_view how = "the design decides no PUT by what the key holds";

@@ -31,8 +31,8 @@ struct PointResult {
   nlohmann::ordered_json config;  // every flag and option, defaults included
   fabric::Capabilities capabilities;
   std::string transport;  // the transport of the protocol's requests; empty: the fabric's verbs
-  double duration_s = 0;  // of the measurement window
-  // of a run in real time: when the measurement window began
+  double duration_s = 0;  // length of the measurement window
+  // Start of the measurement window, for runs in real time.
   std::optional<std::int64_t> window_began_unix_ns;
   std::uint32_t value_size = 0;  // bytes; goodput is the number of operations times this
   std::vector<NodePart> nodes;   // by node; a lost node has the counts that it reported before
@@ -52,7 +52,7 @@ struct PointResult {
   nlohmann::ordered_json scrub = nullptr;         // what was repaired that dead clients had left half-done
   nlohmann::ordered_json check = nullptr;         // the verdict on the history, if it was checked in memory
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
-  // of --search: the goal, whether it was met, and the loads that were tried
+  // Result of --search: the goal, whether it was met, and the loads that were tried.
   nlohmann::ordered_json search = nullptr;
   // Reasons why the rates are not those of the design in a steady state, for instance that it waited for free
   // entries.

@@ -15,7 +15,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Of numbers in documents: no sum of them overflows, and each is exact as a double.
+// Upper bounds of numbers in documents from other processes: sums of them do not overflow, and each is exact
+// as a double.
 constexpr std::uint64_t count_max = std::uint64_t{1} << 40;
 constexpr std::int64_t nanos_max = std::int64_t{1} << 56;
 constexpr std::size_t events_max = 10'000, name_max = 32;
@@ -100,7 +101,7 @@ void TimelineRecorder::flush() {
 void TimelineRecorder::move_to(std::int64_t since_ns) {
   flush();
   bin_ = shape_.bin_of(since_ns);
-  // What ends with the window, to the nanosecond, is in its last bin.
+  // An operation that ends exactly at the end of the window belongs to the last bin.
   end_ns_ = bin_ + 1 == shape_.bins() ? INT64_MAX : (bin_ + std::int64_t{1}) * shape_.width_ns;
 }
 
@@ -226,7 +227,8 @@ ordered_json bins_json(const Timeline& timeline) {
 }
 
 ordered_json events_json(const Timeline& timeline) {
-  // By time; those of one instant as they were added.
+  // Indices of the events in order of their times; simultaneous events keep the order in which they were
+  // added.
   std::vector<std::pair<std::int64_t, std::size_t>> order;
   for (std::size_t i = 0; i < timeline.events().size(); ++i)
     order.emplace_back(timeline.events()[i].at_ns, i);

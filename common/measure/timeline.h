@@ -1,6 +1,7 @@
-// Operations over time: a run's measurement window cut into bins of one width, each with what ended in it and
-// how long that had taken. Workers record into rows of plain words, which may lie in memory that outlives
-// their process; processes merge their Timelines, bin by bin, counted from the start of the window.
+// Operations over time. A run's measurement window is cut into bins of equal width; each bin counts the
+// operations that ended in it, with their latencies. Workers record into rows of plain words, which may lie
+// in memory that outlives their process. Processes merge their timelines bin by bin; times count from the
+// start of the window.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +20,15 @@
 namespace loch::measure {
 
 constexpr std::uint32_t timeline_bins_max = 10'000;
-// Latencies are kept in 32 buckets an octave, whose middle is within 1.6 % of every value: below 64 ns one
-// each, and all from 2^36 ns (69 s) on in the last.
+// Latency buckets: 1 ns wide below 64 ns, then 32 for each power of two, so that a bucket's middle is within
+// 1.6 % of its values. The last bucket has every latency from 2^36 ns (69 s) on.
 constexpr std::uint32_t timeline_buckets = 1024;
-// A bin's row: operations that failed, then completed ones by bucket.
+// Words of a bin's row: the number of failed operations, then the number of completed ones in each bucket.
 constexpr std::size_t timeline_row_words = 1 + timeline_buckets;
 
 struct TimelineShape {
-  std::int64_t width_ns = 0;     // of a bin; the last one may be shorter
-  std::int64_t duration_ns = 0;  // of the window
+  std::int64_t width_ns = 0;     // width of a bin; the last bin may be narrower
+  std::int64_t duration_ns = 0;  // length of the measurement window
   [[nodiscard]] std::uint32_t bins() const {
     return static_cast<std::uint32_t>((duration_ns + width_ns - 1) / width_ns);
   }
@@ -39,7 +40,8 @@ struct TimelineShape {
   friend bool operator==(const TimelineShape&, const TimelineShape&) = default;
 };
 
-// Refuses a width that is not above 0, or that cuts the window into too many bins.
+// Makes a shape. The error refuses a width that is not above 0, or that makes more than timeline_bins_max
+// bins.
 [[nodiscard]] Result<TimelineShape> timeline_shape(std::int64_t width_ns, std::int64_t duration_ns);
 
 [[nodiscard]] constexpr std::uint32_t timeline_bucket(std::int64_t ns) {
@@ -49,25 +51,25 @@ struct TimelineShape {
   return 64 + (octave - 1) * 32 + static_cast<std::uint32_t>(value >> octave) - 32;
 }
 static_assert(timeline_bucket((std::int64_t{1} << 36) - 1) == timeline_buckets - 1);
-// The middle of a bucket, in nanoseconds.
+// The middle of a latency bucket, in nanoseconds.
 [[nodiscard]] double timeline_middle(std::uint32_t bucket);
 
-// One worker's counts of the bin that is under way; the bins before are in the rows already. Allocates
-// nothing and locks nothing. Workers of several threads may share the rows.
+// Records one worker's operations: the counts of the current bin are kept here, and those of earlier bins are
+// in the rows. Allocates nothing and takes no lock. Workers of several threads may share the rows.
 class TimelineRecorder {
  public:
-  TimelineRecorder() = default;  // records nothing
-  // The rows hold shape.words() words, zeroed at first, and outlive the recorder's use.
+  TimelineRecorder() = default;  // a recorder that ignores every operation
+  // `rows` has shape.words() words, initially zero, and has to outlive the recorder's use.
   TimelineRecorder(const TimelineShape& shape, std::span<std::uint32_t> rows) : shape_(shape), rows_(rows) {}
 
-  // An operation that ended so long after the start of the window. Calls come in the order of time.
+  // Counts an operation that ended `since_ns` after the start of the window. Calls come in the order of time.
   void record(std::int64_t since_ns, std::int64_t latency_ns, bool is_completed) {
     if (rows_.empty()) return;
     if (since_ns >= end_ns_) [[unlikely]]
       move_to(since_ns);
     ++row_[is_completed ? 1 + timeline_bucket(latency_ns) : 0];
   }
-  // Adds the bin that is under way to its row.
+  // Adds the counts of the current bin to its row.
   void flush();
 
  private:
@@ -80,9 +82,9 @@ class TimelineRecorder {
   std::array<std::uint32_t, timeline_row_words> row_{};
 };
 
-// What happened to the cluster and was done about it.
+// A failure of a node or worker, or a repair of it, during the window.
 struct TimelineEvent {
-  std::int64_t at_ns = 0;  // from the start of the window
+  std::int64_t at_ns = 0;  // ns from the start of the window
   std::string what;        // "kill", "crash", "restart", "fence", "scrub", "declare", "rejoin", …
   std::uint32_t node = 0;
   friend bool operator==(const TimelineEvent&, const TimelineEvent&) = default;
@@ -92,11 +94,12 @@ class Timeline {
  public:
   struct Bin {
     std::uint64_t failed = 0;  // operations that ended in conflict, timeout, table full or error
-    std::vector<std::pair<std::uint32_t, std::uint64_t>> latencies;  // (bucket, operations), ascending
-    std::optional<std::uint32_t> unwritable;                         // keys of the prober's sample
+    // (bucket, number of operations), ascending
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> latencies;
+    std::optional<std::uint32_t> unwritable;  // keys of the prober's sample that could not be written
     [[nodiscard]] std::uint64_t completed() const;
-    // The latency that at least `percent` of the completed operations do not exceed, as the middle of its
-    // bucket, in nanoseconds; nothing where none completed.
+    // The latency in nanoseconds that at least `percent` of the completed operations do not exceed, as the
+    // middle of its bucket; nullopt if no operation completed.
     [[nodiscard]] std::optional<double> percentile(double percent) const;
   };
 
@@ -105,9 +108,10 @@ class Timeline {
   [[nodiscard]] const std::vector<Bin>& bins() const { return bins_; }
   [[nodiscard]] const std::vector<TimelineEvent>& events() const { return events_; }
 
-  // Adds what workers recorded: rows of this shape, which others may still be writing to.
+  // Adds the rows that workers recorded. They have this timeline's shape; workers may still be writing to
+  // them.
   void add(std::span<std::uint32_t> rows);
-  // Adds another process's. Its shape is this one's.
+  // Adds the bins and events of another process's timeline of the same shape.
   void merge(const Timeline& other);
   void set_unwritable(const std::vector<std::uint32_t>& by_bin);
   void add_event(TimelineEvent event) { events_.push_back(std::move(event)); }
@@ -119,10 +123,12 @@ class Timeline {
   std::vector<TimelineEvent> events_;
 };
 
-// For gathering from other processes: strict, and of bounded size whatever the document says.
+// JSON for gathering timelines from other processes. The parser is strict, and needs bounded memory whatever
+// the document says.
 [[nodiscard]] nlohmann::json to_json(const Timeline& timeline);
 [[nodiscard]] Result<Timeline> timeline_from_json(const nlohmann::json& json);
-// For the result: [{t_s, ops_s, p50_us, p99_us, failed_s, unwritable_keys}, …], and [{t_s, event, node}, …].
+// JSON for the result document: [{t_s, ops_s, p50_us, p99_us, failed_s, unwritable_keys}, …] for the bins,
+// and [{t_s, event, node}, …] for the events.
 [[nodiscard]] nlohmann::ordered_json bins_json(const Timeline& timeline);
 [[nodiscard]] nlohmann::ordered_json events_json(const Timeline& timeline);
 

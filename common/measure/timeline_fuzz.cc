@@ -1,5 +1,6 @@
-// Any bytes at all, read as the timeline that one process reports to another: refused, or the same again
-// after it has been written and read; merging it with itself doubles its counts and nothing else.
+// Fuzzer: reads arbitrary bytes as the timeline that one process reports to another. They are refused, or are
+// the same after being written and read again; merging the timeline with itself doubles its counts and
+// changes nothing else.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -13,7 +13,7 @@
 
 namespace loch::measure {
 
-/// The value of `in`. Throws nlohmann::json::type_error where it is no whole number that a T can hold.
+// The value of `in`. Throws nlohmann::json::type_error if it is not an integer that T can hold.
 template <std::integral T>
 [[nodiscard]] T whole(const nlohmann::json& in) {
   const auto is_held = [&] {

@@ -18,7 +18,7 @@ struct Landing {
   Nanos until = 0;  // time after which the request counts as late, and a READ after it determines its status
 };
 
-// Posts the request unsignaled, and returns the wait for its mark, which has to be awaited at once.
+// Posts the request unsignaled, and returns the watch of its landing word, which has to be awaited at once.
 [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
                                                     const Landing& landing);
 // Determines the status of a request whose watch did not end in `ready`, by `flush`, a READ after it on its

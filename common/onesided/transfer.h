@@ -13,7 +13,7 @@ namespace loch::onesided {
 // The result of a transfer: the request's status, or that its watch ended while the status is still unknown.
 struct Ended {
   fabric::WcStatus status = fabric::WcStatus::success;  // valid if the request was settled
-  // of the watch, if the request was awaited by watermark
+  // The watch's outcome, if the request was awaited by watermark.
   fabric::WatchOutcome outcome = fabric::WatchOutcome::ready;
   [[nodiscard]] bool is_settled() const { return outcome == fabric::WatchOutcome::ready; }
   [[nodiscard]] bool ok() const { return is_settled() && status == fabric::WcStatus::success; }

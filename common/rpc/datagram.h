@@ -37,7 +37,7 @@ struct DatagramShape {
   std::uint32_t queue_depth = 128;
 
   [[nodiscard]] std::uint32_t stride() const { return (message_bytes + 63) / 64 * 64; }
-  // The bytes of memory that a sender needs.
+  // The bytes of memory in which a sender keeps its outstanding messages.
   [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{queue_depth} * stride(); }
 };
 
@@ -143,7 +143,7 @@ class ReplyDesk {
   };
   static constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD buffer
 
-  // Buffers take `bytes()` bytes of the region from `at` on. The reader has to outlive the desk.
+  // The receive buffers take `bytes()` bytes of the region from `at` on. `reader` has to outlive this object.
   ReplyDesk(fabric::Worker& worker, const Shape& shape, fabric::Region& region, std::uint64_t at,
             DatagramReader& reader);
   ReplyDesk(const ReplyDesk&) = delete;

@@ -1,18 +1,19 @@
-// When a message that a peer WRITES into a slot is here.
+// The frame of a message that a peer WRITES into a slot, by which the receiver tells that it has arrived.
 //
 //   frame     | body                                   | trailer |
 //   trailer   0          16        20     24           64
 //             | sequence | attempt | code | check      |
 //
-// The trailer is the frame's last word and never 0. Where the fabric places bytes in address order, the
-// trailer alone says that the message is here: Arrival::by_trailer. Where it does not, the trailer may be
-// first (fabric.h, rule 1); then `check` holds the low 40 bits of XXH3 over the body, sequence and code,
-// and a frame whose check fails is not here yet: Arrival::by_check. Elided bytes are nobody's and are left
-// out on both sides. The attempt is not covered: a request that is sent again differs in nothing else.
+// The trailer is the frame's last word and never 0. If the fabric places bytes in address order, a frame has
+// arrived when its trailer has: Arrival::by_trailer. Otherwise the trailer may be placed before the body
+// (fabric.h, rule 1); then `check` has the low 40 bits of XXH3 over the body, sequence and code, and a frame
+// whose check fails has not arrived yet: Arrival::by_check. Both sides leave elided bytes out of the check.
+// The check does not cover the attempt, which is all that differs in a repeated request.
 //
-// A reply is awaited by one who knows its number in full: the bits beyond the sequence, its turns, stand in
-// the place of the check by trailer, and are a part of what is checked otherwise. A reply to an earlier
-// incarnation of the client, whose number has the same low bits, is then not taken for this one's.
+// A client awaits a reply to a request whose full number it knows. The number's bits above the 16-bit
+// sequence, its turns, are stored in `check` with Arrival::by_trailer, and are hashed with the body with
+// Arrival::by_check. So a reply to an earlier incarnation of the client, whose number has the same low bits,
+// is not accepted.
 #pragma once
 
 #include <cstdint>
@@ -57,13 +58,13 @@ constexpr std::uint32_t trailer_bytes = 8;
                                         std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code,
                                         std::uint64_t turns);
 
-// The trailer of the frame of `bytes` bytes at `at`, whose body has been written; the caller stores the
-// trailer last. `turns`: those of a reply's number.
+// Computes the trailer of the frame of `bytes` bytes at `at`, whose body has been written. The caller stores
+// the trailer last. `turns`: turns_of() of a reply's number.
 [[nodiscard]] Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                            std::uint16_t sequence, std::uint8_t code, Arrival arrival,
                            std::uint64_t turns = 0);
 
-// Whether the frame of `bytes` bytes at `at`, whose last word was just loaded, has arrived whole and belongs
+// Whether the frame of `bytes` bytes at `at`, whose trailer `word` was just loaded, is complete and belongs
 // to the number with these turns.
 [[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                             std::uint64_t word, Arrival arrival, std::uint64_t turns = 0);

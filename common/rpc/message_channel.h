@@ -223,10 +223,10 @@ class MessageServer {
   [[nodiscard]] coro::Task<std::byte*> reply_buffer();
   // Sends the first `length` bytes of the reply buffer. The request's buffer is posted again.
   void reply(const Incoming& to, std::uint32_t length);
-  // Gives no reply, as if the connection had broken before.
+  // Drops the request without a reply, as if the connection had broken.
   void drop(const Incoming& request);
-  // Waits for the coroutines that the server started and for the completions of its replies, which are written
-  // into this object; to be called before the worker's main coroutine ends.
+  // Waits for the coroutines that the server started and for the completions of its replies, which are
+  // written into this object; to be called before the worker's main coroutine ends.
   [[nodiscard]] coro::Task<void> close();
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 

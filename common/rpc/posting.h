@@ -1,15 +1,14 @@
 // Posting lists: the window slots of one worker share doorbells and completions.
 //
-// What the slots of a worker have to post at one turn of it goes out as lists, one doorbell each
-// (guidelines 2016, 3.1: "Doorbell batching"); of the requests on a queue pair one in `signal_every`
-// asks for a completion, and the last of each list that somebody waits for ("selective signaling").
-// With several lanes the lists alternate between as many queue pairs to the same peer ("multi-queue",
-// 3.3).
+// The requests that a worker's slots add in one turn of the worker are posted as lists, with one doorbell for
+// each list (guidelines 2016, 3.1: "Doorbell batching"). One request in `signal_every` on a queue pair is
+// signaled, and so is the last request of each list that a coroutine waits for ("selective signaling"). With
+// several lanes the lists take as many queue pairs to the same peer in turn ("multi-queue", 3.3).
 //
 //   const fabric::Completion done = co_await lists.execute(request);   // waits until it is retired
 //   co_await lists.send(request);                                      // unreliable and inline: only posts
 //
-// Used by its worker's thread alone; outlives every coroutine that waits in it.
+// For the worker's thread alone. The object has to outlive every coroutine that waits in it.
 #pragma once
 
 #include <coroutine>
@@ -38,12 +37,12 @@ class PostingLists {
   PostingLists(const PostingLists&) = delete;
   PostingLists& operator=(const PostingLists&) = delete;
 
-  // Posts the request (its `lane`, `is_signaled`, `next` and `sink` are this class's) at the end of this
-  // turn and waits until it has completed: by its own completion or, as an unsignaled request does, by a
-  // later one on its queue pair. An atomic's old word is in the result.
+  // Posts the request at the end of this turn and waits until it has completed: by its own completion or, if
+  // it is unsignaled, by a later one on its queue pair. This class sets the request's `lane`, `is_signaled`,
+  // `next` and `sink`. The result has an atomic's old word.
   [[nodiscard]] coro::Task<fabric::Completion> execute(fabric::WorkRequest request);
-  // Posts the request at the end of this turn without waiting for it: for UC and UD, with inlined data or
-  // none. Nothing tells whether it was executed.
+  // Posts the request at the end of this turn without waiting for its end. For UC and UD, with inlined data
+  // or no data; the caller does not learn whether it was executed.
   [[nodiscard]] coro::Task<void> send(fabric::WorkRequest request);
 
   [[nodiscard]] const PostingCounts& counts() const { return counts_; }

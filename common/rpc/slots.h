@@ -1,20 +1,20 @@
-// Where messages that are WRITTEN into a peer's memory lie: slots of equal size, in rows and columns.
+// The layout of memory into which peers WRITE messages: slots of equal size, in rows and columns.
 //
 //   slot      0          start(n)                            slot_bytes - 8   slot_bytes
 //             | unused   | message of n bytes                | trailer        |
 //
-// A message is right-aligned, so that its last word, which the receiver polls, lies at one place
-// whatever its size. The largest message begins with its value, if it has one: in simulation a slot
-// keeps the value's stamp and everything behind the value (region.h, Elision), so that a message is
-// elided where a table's entry is.
+// A message is right-aligned, so that its last word, which the receiver polls, is at the same place for every
+// size. The largest message begins with its value, if it has one: in simulation a slot stores the value's
+// stamp and every byte behind the value (region.h, Elision), as an entry of a table does.
 //
-// One writer a slot: a row is a receiver's (it polls the slots of its row), a column a sender's.
+// A slot has one writer: each row belongs to a receiver, which polls the slots of the row; each column
+// belongs to a sender.
 //
 //   request region of a server node   [server worker][client lane of the cluster]
 //   reply region of a client node     [server worker of the cluster][client lane of the node]
 //
 // A client lane is one window slot of one client worker. Senders stage messages in slots of the
-// same shape, so that both sides keep the same bytes.
+// same shape, so that both sides store the same bytes in simulation.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,7 @@ class SlotGrid {
   [[nodiscard]] std::uint64_t slot(std::uint32_t row, std::uint32_t column) const {
     return (std::uint64_t{row} * columns_ + column) * shape_.slot_bytes();
   }
-  // The offset of the first byte of a message of `bytes` bytes, and that of the polled word.
+  // The offset of the first byte of a message of `bytes` bytes, and of its polled word.
   [[nodiscard]] std::uint64_t message(std::uint32_t row, std::uint32_t column, std::uint32_t bytes) const {
     return slot(row, column) + shape_.start(bytes);
   }
@@ -121,7 +121,7 @@ struct Parties {
   [[nodiscard]] std::uint32_t lane(std::uint32_t client, std::uint32_t window_slot) const {
     return client * window + window_slot;
   }
-  // Columns of a request region: one for each lane of the whole cluster.
+  // Columns of a request region: one for each client lane of the whole cluster.
   [[nodiscard]] std::uint32_t columns() const { return (nodes - server_nodes) * lanes(); }
   [[nodiscard]] std::uint32_t column(fabric::NodeId node, std::uint32_t lane) const {
     return (node - server_nodes) * lanes() + lane;

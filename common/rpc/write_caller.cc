@@ -12,7 +12,7 @@ namespace {
 // ns between two checks of a frame whose trailer arrived before its body
 constexpr Nanos look_again_after = 100;
 
-// a clock may show less than 0, by less than this
+// A worker's clock may be negative, but not below minus this (ns).
 constexpr Nanos behind_zero = Nanos{1} << 40;
 
 }  // namespace
@@ -46,7 +46,8 @@ std::uint32_t WriteCaller::row_number(ServerId server) const {
   return config_.parties.row(server.node, server.index);
 }
 
-// Where the frame of a request is written: staged, or the server's own slot.
+// Where a request's frame is written: in the server's slot if the server is on this node, else in a staging
+// slot.
 fabric::LocalSlice WriteCaller::frame(ServerId server, std::uint8_t code) const {
   const std::uint32_t bytes = config_.request_bytes[code];
   if (is_local(server)) {
@@ -83,7 +84,7 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
 
 void WriteCaller::number(ServerId server, Row* row, std::uint8_t code) {
   ++row->sequence;
-  if (static_cast<std::uint16_t>(row->sequence) == 0) {  // 0 is what an unused slot says
+  if (static_cast<std::uint16_t>(row->sequence) == 0) {  // 0 is the sequence of an unused slot
     LOCH_PROBE("rpc.write.number-wrapped");
     ++row->sequence;
   }
@@ -110,7 +111,7 @@ coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fab
   co_return reply;
 }
 
-// Sends the request of the row until its reply is here, or time is up.
+// Sends the row's request, again if there is no reply in time, until the reply arrives or the time is up.
 coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
   const Nanos give_up = worker_.now() + config_.give_up_after;
   const std::uint32_t attempt_before = row->attempt;
@@ -134,7 +135,7 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
       if (seen == fabric::WatchOutcome::stopping) outcome = WriteReply::Outcome::stopping;
     }
     const bool is_over = worker_.now() >= give_up || outcome == WriteReply::Outcome::stopping;
-    // A node that could not be reached within its time: the operation has had its try.
+    // The server's node could not be reached within the time of one attempt to reconnect: the operation ends.
     if (is_over || !sent) break;
   }
   WriteReply reply;
@@ -144,7 +145,7 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
   co_return reply;
 }
 
-// False: the server's node cannot be reached.
+// Sends the row's request once. Returns false if the server's node cannot be reached.
 coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* stats) {
   const fabric::LocalSlice request = frame(server, row->code);
   const std::uint32_t bytes = config_.request_bytes[row->code];
@@ -177,11 +178,12 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   row->was_sent = true;
   row->incarnation = incarnations_[server.node];
   if (!is_again) {
-    // The reply says that the server has read all of it; until then the buffer is not touched.
+    // The reply says that the server has read the whole request; until then this buffer is not changed.
     worker_.post_detached(write);
     co_return true;
   }
-  // Of a repeated one the reply says nothing: the one before may be answered first.
+  // A repeated WRITE is awaited: the reply may be to the first one, and then says nothing about this one's
+  // buffer.
   const fabric::Completion done = co_await worker_.execute(write);
   if (done.ok() || !is_rc) co_return true;
   const bool is_back = co_await reconnect(server.node);
@@ -243,8 +245,8 @@ WriteReply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats
   return reply;
 }
 
-// A request that was repeated may be answered once more, with the same bytes, while the caller reads them.
-// And where only the check says that a frame is here, nothing orders its bytes before its trailer.
+// Returns the reply's frame, copied if it may change while the caller reads it: a repeated request may be
+// answered again with the same bytes; and with arrival by check, bytes may be placed after the trailer.
 const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes, bool is_copied) {
   if (!is_copied || slot.region->elision().on()) return slot.data();
   copied_.resize(bytes);

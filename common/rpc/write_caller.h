@@ -1,4 +1,4 @@
-// The client's end of a write channel: one outstanding request of one lane.
+// The client's end of a write channel, for one lane: one outstanding request at a time.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,26 @@ namespace loch::rpc {
 // A server worker of the cluster.
 struct ServerId {
   fabric::NodeId node = 0;
-  std::uint32_t index = 0;  // among its node's server workers
+  std::uint32_t index = 0;  // number of the server worker among those of its node
 };
 
 struct WriteReply {
   enum class Outcome : std::uint8_t {
     answered,
-    unsent,     // the server cannot be reached, or has not answered an earlier request yet: no effect
-    timed_out,  // no reply came; the request may have been executed, or may be yet
-    stopping,   // the run is over; as timed_out
+    unsent,     // no effect: the server cannot be reached, or has not answered an earlier request
+    timed_out,  // no reply came; the request may have been executed, or may still be
+    stopping,   // the run ended without a reply; the request may have been executed
   };
   Outcome outcome = Outcome::answered;
   std::uint8_t code = 0;
   std::uint32_t attempts = 0;  // attempts beyond the first
-  // The whole reply frame, the caller's until its next request.
+  // The whole reply frame, valid until the caller's next request.
   const std::byte* frame = nullptr;
 };
 
-// The number of the first request of a client that begins, or comes back, at `now` of its clock, in
-// nanoseconds: beyond all that it can have used in an incarnation that began a microsecond or more before.
-// `within_turn` says where in the low 16 bits, which a request's trailer has of it, the numbers shall begin;
-// 0: anywhere.
+// The number of a client's first request, if the client starts or restarts when its clock says `now` ns. It
+// is above every number of an earlier incarnation that began at least a microsecond before. `within_turn`:
+// the low 16 bits of the first number, for tests of wrap-around; 0: given by the clock.
 std::uint64_t first_number_of_an_incarnation(Nanos now, std::uint64_t within_turn);
 
 class WriteCaller {
@@ -41,16 +40,18 @@ class WriteCaller {
     std::uint64_t retries = 0, reconnects = 0, unsent = 0, timeouts = 0, late_frames = 0;
   };
 
-  // `lane` of the worker's node; the channel outlives it. Made on the worker's thread.
+  // Makes the caller for lane `lane` of the worker's node, on the worker's thread. The channel has to outlive
+  // it.
   WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane);
 
-  // First: is the slot at that server free? If an earlier request is unanswered, asks for its reply again; if
-  // an earlier incarnation of this client may have left one there, takes the slot over.
+  // First step of a request: returns whether the lane's slot at the server is free. If an earlier request is
+  // unanswered, asks for its reply again; if an earlier incarnation of this client may have left a request in
+  // the slot, takes the slot over.
   [[nodiscard]] coro::Task<bool> prepare(ServerId server);
-  // Then: where to write a request with this code, up to its sequence number (request_tail_bytes from its
-  // end). Whoever is on the server's node writes into the server's slot itself.
+  // Second step: returns where the caller writes the request's body, which ends request_tail_bytes before the
+  // frame's end. It is the server's slot itself if the server is on this node.
   [[nodiscard]] fabric::LocalSlice body(ServerId server, std::uint8_t code);
-  // Sends the request that was laid out and waits for the reply.
+  // Third step: sends the request and waits for the reply.
   [[nodiscard]] coro::Task<WriteReply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
 
   [[nodiscard]] bool is_local(ServerId server) const { return server.node == worker_.node(); }
@@ -63,20 +64,20 @@ class WriteCaller {
     std::uint8_t code = 0;
     bool is_unanswered = false;
     bool was_sent = false;
-    bool is_former = false;         // what the slot holds may be of an earlier incarnation of this client
-    std::uint32_t incarnation = 0;  // of the server's node, to which the request was sent first
+    bool is_former = false;         // the slot may hold a request of an earlier incarnation of this client
+    std::uint32_t incarnation = 0;  // incarnation of the server's node when the request was first sent
   };
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
   [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
-  // Gives the row its next request, of which no more is written yet than its number.
+  // Gives the row's next request its number and code, and writes the number into the frame.
   void number(ServerId server, Row* row, std::uint8_t code);
   [[nodiscard]] coro::Task<bool> send(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);
   [[nodiscard]] coro::Task<WriteReply> exchange(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
-  // Whether the request was sent to a server that has crashed since. The one that came in its place does not
-  // know whether it was executed, and must not execute it again.
+  // Whether the server's node has restarted since the request was sent. The new server does not know whether
+  // the request was executed, and must not execute it again.
   [[nodiscard]] bool is_orphaned(ServerId server, const Row& row) const {
     return row.was_sent && row.incarnation != incarnations_[server.node] &&
            !config_.flaws.ignores_incarnations;
@@ -93,8 +94,9 @@ class WriteCaller {
   Arrival arrival_;
   std::vector<Row> rows_;
   std::vector<WriteChannel::Peer> peers_;
-  std::vector<std::uint32_t> incarnations_;  // by node: grows when it has come back with fresh memory
-  std::vector<std::byte> copied_;            // a reply that is read from a copy
+  // By node: number of restarts with fresh memory that were noticed.
+  std::vector<std::uint32_t> incarnations_;
+  std::vector<std::byte> copied_;  // buffer for a reply that is copied before it is read
   Counts counts_;
 };
 

@@ -69,7 +69,7 @@ bool WriteChannel::refresh(fabric::NodeId node, std::uint32_t epoch, Peer* peer)
     peer->epoch = epoch;
     return true;
   }
-  // A node that restarted has new keys for its regions; one that did not gives the same again.
+  // A node that has restarted has new rkeys; for another node, the look-up returns the same ones.
   const Result<Peer> fresh = look_up(node);
   if (!fresh.has_value()) return false;
   *peer = *fresh;

@@ -1,5 +1,5 @@
-// Requests and replies that are both WRITTEN into polled memory of the peer (HERD's kind of request,
-// and of reply too): the regions of the local nodes, and what every party knows.
+// Requests and replies by WRITE into memory that the peer polls (HERD's kind of request, for replies too).
+// This header has the regions of the local nodes and the configuration that clients and servers share.
 //
 //   client                                              server worker
 //   stages the request in its slot for that worker
@@ -8,14 +8,14 @@
 //                                                       client
 //   polls the reply slot of that worker  <------ WRITE
 //
-// A client lane has one request at each server worker at most, in a slot that is its alone, and the reply
-// has a slot with one writer. A request that gets no reply is sent again with its sequence number, over a
-// new connection if need be; its slot is not used for another request until its reply has come (S2), so
-// that nobody overwrites what is being read. Parties of one node store into each other's slots directly.
-// A client whose node was restarted does not know what its former incarnation had asked: a server may be
-// reading such a request at this moment. It takes its slot over first, by a request that is no longer than
-// what a server that executes one reads no more; a server that answers it executes nothing else from that
-// slot.
+// A client lane has at most one request at each server worker, in a slot of its own; the reply has a slot
+// with one writer. A request that gets no reply is sent again with the same sequence number, over a new
+// connection if necessary. Its slot is not used for another request until its reply has come, so that a
+// request is not overwritten while the server reads it. A client and a server on the same node store into
+// each other's slots directly. A restarted client does not know which requests its earlier incarnation has
+// sent: a server may be reading one at this moment. So the client first takes its slot over with a request so
+// short that it does not overwrite bytes that a server still reads; a server that answers it executes no
+// earlier request of that slot.
 //
 //   request   | value   | length   | key   | sequence | trailer |      GET, DELETE: key + 16
 //             | V (PUT) | u64 (PUT)| K     | u64      | u64     |      PUT: V + K + 24
@@ -36,89 +36,95 @@
 
 namespace loch::rpc {
 
-// Bytes of a frame by its code; 0: no such code.
+// The size in bytes of each frame, by the code in its trailer; 0: no such code.
 using FrameSizes = std::array<std::uint32_t, 16>;
 
-// What a client sends in front of the trailer, in every request: the sequence number in full.
+// Bytes at the end of every request that the client adds: the full sequence number and the trailer.
 constexpr std::uint32_t request_tail_bytes = 16;
 
-// The code of the request, and of its reply, by which a client takes its slot over from its former
+// The code of a request, and of its reply, by which a restarted client takes over a slot from its earlier
 // incarnation.
 constexpr std::uint8_t take_over_code = 15;
 
-// Ways to break it, for mutants: each must be found.
+// Known-bad variants of the channel, for mutants that the tests have to find.
 struct ChannelFlaws {
-  bool executes_repeated = false;  // no duplicate detection (Q1)
+  bool executes_repeated = false;  // a repeated request is executed again (Q1)
   bool rereads_slot = false;    // the polled request is read again later, when the slot may hold another one
-  bool trusts_trailer = false;  // arrival by trailer whatever the fabric says
-  bool rewrites_unanswered = false;   // a slot is used again before its reply came (S2)
-  bool shares_reply_buffer = false;   // one reply buffer a server worker, reused at once (rule 5)
-  bool repeats_word = false;          // a request that is sent again has the word that it had before
-  bool ignores_incarnations = false;  // a request is sent again to a server that has crashed since
-  bool numbers_from_zero = false;     // a client that comes back numbers its requests from the start
-  bool keeps_old_keys = false;        // a node that restarted is addressed with the keys of its lost regions
-  bool never_repairs = false;         // a server worker leaves a connection that is down as it is
-  bool takes_nothing_over =
-      false;  // a client that comes back uses the slots of its former incarnation at once
-  bool replies_name_low_bits = false;  // of the number that they answer, so that lives may have the same
+  bool trusts_trailer = false;  // a trailer counts as arrival even if bytes may be placed out of order
+  bool rewrites_unanswered = false;  // a slot is used again before the reply to its request has come
+  // All replies of a server worker share one buffer, which is reused at once (rule 5).
+  bool shares_reply_buffer = false;
+  // A repeated request has the same trailer word, so that the server does not notice it.
+  bool repeats_word = false;
+  bool ignores_incarnations = false;   // a request is sent again to a server that has restarted since
+  bool numbers_from_zero = false;      // a restarted client numbers its requests from the start
+  bool keeps_old_keys = false;         // a restarted node is addressed with the rkeys of its lost regions
+  bool never_repairs = false;          // a server worker never reconnects a broken connection
+  bool takes_nothing_over = false;     // a restarted client uses its slots without taking them over
+  bool replies_name_low_bits = false;  // replies carry only the low 16 bits of the request's number
 };
 
 struct ChannelConfig {
-  std::string name;  // of the protocol: its regions are name.requests …
+  std::string name;  // the protocol's name: the regions are called NAME.requests and so on
   Parties parties;
   SlotShape request{8, 0, 0}, reply{8, 0, 0};
   FrameSizes request_bytes{}, reply_bytes{};
-  fabric::Transport transport = fabric::Transport::rc;  // rc or uc, both ways
-  std::uint32_t inline_up_to = 0;                       // bytes; larger messages are fetched by the NIC
+  fabric::Transport transport = fabric::Transport::rc;  // transport of requests and replies: rc or uc
+  // Largest message in bytes that is inlined; larger ones are fetched by the NIC.
+  std::uint32_t inline_up_to = 0;
   Nanos retry_after = 0;           // time without a reply after which the same request is sent again
   Nanos give_up_after = 0;         // no further attempt after this time
-  Nanos reconnect_timeout = 0;     // time of one attempt to reconnect (rc)
-  std::uint64_t first_number = 0;  // requests are numbered from here on
+  Nanos reconnect_timeout = 0;     // longest time of one attempt to reconnect, with rc
+  std::uint64_t first_number = 0;  // low 16 bits of the first request's number; 0: given by the clock
   ChannelFlaws flaws;
 };
 
 class WriteChannel {
  public:
-  // The parts of one node of this process; null where it does not serve, or has no clients.
+  // The slots of one node of this process. A region is null if the node has no servers or no clients to use
+  // it.
   struct Node {
     fabric::Region* requests = nullptr;         // [server worker][column]; peers WRITE
     fabric::Region* staged_requests = nullptr;  // [row][lane]
     fabric::Region* replies = nullptr;          // [row][lane]; peers WRITE
     fabric::Region* staged_replies = nullptr;   // [server worker][column]
-    bool is_restarted = false;                  // its clients had a former incarnation
+    bool is_restarted = false;  // the node was restarted: its clients had an earlier incarnation
   };
-  // How a worker reaches another node.
+  // The regions of another node, as one worker addresses them.
   struct Peer {
     fabric::RemoteRegion requests, replies;
-    std::uint32_t epoch = 0;  // of the connection under which the regions were looked up
+    // Number of the connection (Worker::epoch) under which the regions were looked up.
+    std::uint32_t epoch = 0;
   };
 
   explicit WriteChannel(ChannelConfig config);
 
-  // As kv::Store: before and after Fabric::exchange.
+  // Steps of a deployment, as in kv::Store: setup_node() runs before Fabric::exchange, connect() after it.
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node);
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric);
-  // As kv::Store: the node is back with fresh memory; its callers are made after this.
+  // Prepares a node that was restarted with fresh memory, as in kv::Store. Its callers are made after this
+  // call.
   void restart_node(fabric::NodeId node);
 
   [[nodiscard]] const ChannelConfig& config() const { return config_; }
   [[nodiscard]] const SlotGrid& request_grid() const { return requests_; }
   [[nodiscard]] const SlotGrid& reply_grid() const { return replies_; }
-  // The senders' copies: the geometry of the other direction, the shape of this one.
+  // The slots in which senders stage messages: each has the message layout of its direction.
   [[nodiscard]] const SlotGrid& staged_request_grid() const { return staged_requests_; }
   [[nodiscard]] const SlotGrid& staged_reply_grid() const { return staged_replies_; }
   [[nodiscard]] const Node& local(fabric::NodeId node) const;
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
-  // How frames arrive on this worker's fabric. Over UC they are always checked: a WRITE that was given up
-  // for lost and sent again may still be on its way, and be placed over the next request.
+  // How this worker tells that a frame has arrived. Over UC, always by its check: a WRITE that was believed
+  // lost and sent again may still be in the network, and be placed over the next request.
   [[nodiscard]] Arrival arrival(const fabric::Worker& worker) const {
     if (config_.flaws.trusts_trailer) return Arrival::by_trailer;
     return config_.transport == fabric::Transport::uc ? Arrival::by_check : arrival_on(worker.capabilities());
   }
 
-  // Looks up the regions of a peer that was connected anew. False: it is not there.
+  // Looks up the regions of a peer again if its connection is a new one. Returns false if they cannot be
+  // found.
   [[nodiscard]] bool refresh(fabric::NodeId node, std::uint32_t epoch, Peer* peer) const;
-  // The largest memory that a node needs for it, as far as it is kept.
+  // The registered memory in bytes that the channel needs on a node, at most; elided bytes are not counted.
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
  private:
@@ -132,7 +138,8 @@ class WriteChannel {
   std::vector<Peer> peers_;
 };
 
-// Detached, or, where the buffer may be written again before the reply says that it was read, awaited.
+// Makes the WRITE of a frame. The caller posts it detached, or awaits it if the buffer may be changed before
+// a reply says that it was read.
 [[nodiscard]] fabric::WorkRequest write_request(const ChannelConfig& config, const fabric::Worker& worker,
                                                 const fabric::RemoteRegion& remote,
                                                 std::uint64_t remote_offset, fabric::LocalSlice local,

@@ -1,5 +1,5 @@
-// A service that adds numbers, one sum a client and server worker: every request is executed once and
-// answered, whatever is lost, late or repeated on the way.
+// Tests the write channel with a service that adds numbers, one sum for each client and server worker: every
+// request is executed once and answered, in spite of losses, delays and repetitions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -26,8 +26,9 @@ std::unique_ptr<fabric::Fabric> make(const std::string& name, const fabric::sim:
       name, {.nodes = nodes, .seed = 3, .faults = faults, .deadline = 60'000'000'000, .losses = losses});
 }
 
-// Adds the request's number to its client's sum, slowly if asked to: every one, or where that is 1, which
-// is then read once more at the end, as a value is that is copied meanwhile.
+// Adds a request's operand to its client's sum, and takes `takes` ns for it. If `is_one_slow`, only an
+// operand of 1 takes so long, and the operand is read again at the end, like a value that is being copied
+// from the slot meanwhile.
 class Adder final : public Handler {
  public:
   Adder(fabric::Worker& worker, Nanos takes, bool is_one_slow)
@@ -37,7 +38,7 @@ class Adder final : public Handler {
     const bool is_slow = takes_ > 0 && (!is_one_slow_ || (operand & 0xFFFF'FFFF) == 1);
     if (is_slow) co_await worker_.spin_until(worker_.now() + takes_);
     if (is_one_slow_) operand = fabric::load_word(request.frame.data());
-    // The number's upper half says which client sent the request.
+    // The operand's upper half says which client sent the request.
     std::uint64_t& sum = sums_[operand >> 32];
     sum += operand & 0xFFFF'FFFF;
     fabric::store_word_release(reply.region->at(reply.start(reply_bytes)), sum);
@@ -59,11 +60,12 @@ struct Options {
   Nanos retry_after = 200'000, give_up_after = 10'000'000'000, service = 0;
   ChannelFlaws flaws;
   std::uint32_t calls = 300;
-  bool has_old_replies = false;       // of an earlier incarnation of every lane, come late
-  bool has_two_incarnations = false;  // each client ends in the middle of a request, and comes back
+  bool has_old_replies = false;       // every reply slot holds a late reply to an earlier incarnation
+  bool has_two_incarnations = false;  // each client ends in the middle of a request and restarts
 };
 
-// Each reply slot says the low bits of the first number that its lane will use, of another turn.
+// Puts an old reply into each reply slot: its number has the same low 16 bits as the first number that the
+// slot's lane will use, and other high bits.
 void leave_old_replies(const WriteChannel& channel, const fabric::Worker& worker,
                        std::uint64_t first_number) {
   const Arrival arrival = channel.arrival(worker);
@@ -87,7 +89,8 @@ struct Seen {
   std::vector<fabric::OpStats> stats;
 };
 
-// A client's own sums, by row; the number of a lane of the cluster goes with every operand.
+// Sends `calls` requests to random servers, and compares each reply with this client's own sums. The upper
+// half of an operand is the lane's number in the cluster.
 coro::Task<void> ask(const WriteChannel* channel, fabric::Worker* worker, std::uint32_t calls, Seen* out) {
   const Parties& parties = channel->config().parties;
   WriteCaller caller(*channel, *worker, parties.lane(worker->index(), 0));
@@ -121,8 +124,8 @@ coro::Task<void> ask(const WriteChannel* channel, fabric::Worker* worker, std::u
   }
 }
 
-// Asks the next node's first server for its sum, adds 1 to it, which is slow, and is gone before the reply
-// comes; adds 10 as the next incarnation of the same client; then asks for the sum.
+// First incarnation: asks the next node's first server for the sum, adds 1, which is slow, and ends before
+// the reply comes. Second incarnation of the same client: adds 10, and asks for the sum.
 coro::Task<void> ask_in_two_incarnations(const WriteChannel* channel, fabric::Worker* worker, Seen* out) {
   const Parties& parties = channel->config().parties;
   const std::uint32_t lane = parties.lane(worker->index(), 0);
@@ -147,7 +150,7 @@ coro::Task<void> ask_in_two_incarnations(const WriteChannel* channel, fabric::Wo
     const WriteReply reply = co_await after.call(server, add_code, nullptr);
     if (operand == 0 && reply.outcome == WriteReply::Outcome::answered) {
       ++out->answered;
-      // A request that was not begun when its slot was taken over is not executed.
+      // The addition of 1 is missing if it had not begun when the slot was taken over.
       const std::uint64_t sum = fabric::load_word(reply.frame);
       if (sum != 11 && sum != 10) ++out->wrong;
       co_return;
@@ -237,8 +240,8 @@ TEST_P(OnFabric, EveryCallIsAnsweredByTwoWrites) {
   }
 }
 
-// A client that comes back numbers its requests from where its clock is: one time in 65,536 the low bits are
-// those of a number that it used before, whose reply may come only now (seed 10023564 of nessie-sd).
+// A restarted client numbers its requests from its clock. In one of 65,536 cases the low 16 bits are those of
+// an earlier number, to which the reply may still come (seed 10023564 of nessie-sd).
 TEST_P(OnFabric, AReplyToAnEarlierIncarnationAnswersNothing) {
   for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
     const Seen all = run({.fabric = GetParam(),
@@ -250,8 +253,9 @@ TEST_P(OnFabric, AReplyToAnEarlierIncarnationAnswersNothing) {
   }
 }
 
-// Two incarnations that began within 65 us had their first number in common (seed 2749 of nessie-sd), so that
-// a server took the second's requests for the first's. A request takes longer than a nanosecond.
+// Two incarnations that began within 65 us had the same first number, so that a server took the second one's
+// requests for repetitions of the first one's (seed 2749 of nessie-sd). A request takes longer than a
+// nanosecond.
 TEST(WriteChannel, AnIncarnationBeginsBeyondTheNumbersOfTheIncarnationBeforeIt) {
   for (const std::uint64_t within_turn : {0u, 1u, 7u, 65'515u, 65'535u}) {
     for (const Nanos began :
@@ -266,8 +270,8 @@ TEST(WriteChannel, AnIncarnationBeginsBeyondTheNumbersOfTheIncarnationBeforeIt) 
   }
 }
 
-// A server was copying a value out of its slot while the client's next incarnation wrote another there: a
-// mixture of both was stored (seed 30021335 of nessie-hy).
+// A server was copying a value out of a slot while the client's next incarnation wrote another value there,
+// so that a mixture of both was stored (seed 30021335 of nessie-hy).
 TEST_P(OnFabric, AnIncarnationWaitsForWhatTheOneBeforeItHasAsked) {
   for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
     Options options{.fabric = GetParam(), .transport = transport, .has_two_incarnations = true};
@@ -276,7 +280,7 @@ TEST_P(OnFabric, AnIncarnationWaitsForWhatTheOneBeforeItHasAsked) {
     options.give_up_after = 3'000'000;
     const Seen all = run(options);
     const bool is_timed =
-        options.fabric == "sim";  // on a busy machine a client may sleep until its reply is here
+        options.fabric == "sim";  // in real time a client may be descheduled until its reply has come
     EXPECT_GE(all.timed_out, is_timed ? nodes * clients : 1) << "a request that was under way";
     EXPECT_EQ(all.answered, nodes * clients);
     EXPECT_EQ(all.wrong, 0u);
@@ -314,7 +318,7 @@ TEST_P(OnFabric, ARequestWhoseConnectionFailsIsSentAgain) {
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::Values("sim", "shm"),
                          [](const auto& info) { return std::string(info.param); });
 
-// A slow server is asked again and again; it executes once.
+// A slow server gets the request many times, and executes it once.
 TEST(WriteChannel, PatienceShorterThanTheServiceChangesNothing) {
   Options options;
   options.service = 30'000;
@@ -328,7 +332,7 @@ TEST(WriteChannel, PatienceShorterThanTheServiceChangesNothing) {
   EXPECT_GT(run(options).wrong, 0u) << "without duplicate detection it shows";
 }
 
-// Frames whose lines are placed in any order are not taken before they are whole.
+// A frame whose cache lines are placed in any order is not accepted before it is complete.
 TEST(WriteChannel, TornFramesAreAwaited) {
   Options options;
   options.faults.torn_write = 0.7;
@@ -339,7 +343,8 @@ TEST(WriteChannel, TornFramesAreAwaited) {
   EXPECT_EQ(all.wrong, 0u);
 }
 
-// A request that was given up keeps its slot: the next one waits for its reply, and nothing is lost.
+// A request that was given up keeps its slot: the lane's next request waits for the reply to it, and no
+// operand is lost.
 TEST(WriteChannel, AGivenUpRequestIsSettledBeforeTheNext) {
   Options options;
   options.service = 50'000;
@@ -354,7 +359,7 @@ TEST(WriteChannel, AGivenUpRequestIsSettledBeforeTheNext) {
   EXPECT_GT(run(options).wrong, 0u) << "a slot that is used again loses what was in it";
 }
 
-// A node that dies is an error for those who ask it, and no more: the others go on.
+// Requests to a node that has died end in an error; requests to other nodes continue.
 TEST(WriteChannel, ADeadNodeIsGivenUp) {
   Options options;
   options.faults.schedule.push_back(
@@ -368,7 +373,7 @@ TEST(WriteChannel, ADeadNodeIsGivenUp) {
   EXPECT_EQ(all.wrong, 0u);
 }
 
-// The link of a node is down for a while: connections break, are made anew, and nothing is executed twice.
+// While a node's link is down, connections break. They are made anew, and no request is executed twice.
 TEST(WriteChannel, ACutLinkHeals) {
   Options options;
   options.faults.schedule.push_back({.kind = fabric::sim::ScheduledFault::Kind::cut,

@@ -45,8 +45,9 @@ bool WriteServer::has_request(void* self, std::uint32_t column, std::uint64_t wo
   return true;
 }
 
-// A request that is new is left alone until its reply; one that comes again may have been answered, and be
-// overwritten by the next this very moment, so that of its frame nothing counts but the word that was polled.
+// The full sequence number of the request in a column. A new request stays in its slot until its reply, so
+// its frame holds the number. A repeated request may have been answered already, and the client may be
+// writing the next one into the slot; then only the polled trailer word is reliable.
 std::uint64_t WriteServer::sequence_of(std::uint32_t column, Trailer trailer) const {
   const std::uint64_t at = channel_.request_grid().word(index_, column) + trailer_bytes - request_tail_bytes;
   const std::uint64_t in_full = fabric::load_word(node_.requests->at(at));
@@ -79,7 +80,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
     co_return;
   }
   if (request.code == take_over_code) {
-    // One request at a time: none of the client's former incarnation is under way any more.
+    // A client has one request at a time, so that no request of its earlier incarnation is being executed any
+    // more.
     known_.executed(column, sequence, config_.reply_bytes[take_over_code]);
     answer(column, sequence, take_over_code);
     co_return;
@@ -92,7 +94,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   answer(column, sequence, code);
 }
 
-// Where the reply to a column's client is made: in the client's own slot where it is of this node.
+// Where the reply to a column's client is written: in the client's slot if the client is on this node, else
+// in a staging slot.
 Handler::ReplyPlace WriteServer::place(std::uint32_t column) const {
   const Parties& parties = config_.parties;
   const std::uint32_t slot = config_.reply.slot_bytes();
@@ -124,15 +127,16 @@ void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint
   fabric::store_word_release(made.region->at(word_at), trailer.pack());
   if (!is_reachable(config_.parties.node_of(column))) {
     LOCH_PROBE("rpc.write.reply-unsent");
-    ++counts_.unanswered;  // the client repeats its request when no reply comes
+    ++counts_.unanswered;  // no reply is sent; the client will repeat its request
     return;
   }
-  // The buffer is written again for this client's next request, which says that it has the reply: a watch
-  // has seen its last byte (rule 5).
+  // The buffer is reused only for the reply to this client's next request. By then the client has the whole
+  // reply, so the NIC has read the buffer (rule 5).
   worker_.post_detached(reply_write(column, bytes));
 }
 
-// The reply that is kept. Awaited: the client may have the first one by now, and ask for something else.
+// Sends the kept reply again, and waits for the WRITE to complete: the client may have received the first
+// copy and send its next request, whose reply needs the same buffer.
 coro::Task<void> WriteServer::answer_again(std::uint32_t column) {
   const std::uint64_t word_at = place(column).start(trailer_bytes);
   if (is_local(column)) {
@@ -150,7 +154,8 @@ coro::Task<void> WriteServer::answer_again(std::uint32_t column) {
   }
 }
 
-// A connection that is down is made anew alongside the serving: one lost client does not stop the others.
+// Returns whether the node is connected. If not, starts to reconnect in the background, so that one lost
+// client does not delay the others.
 bool WriteServer::is_reachable(fabric::NodeId node) {
   if (config_.transport != fabric::Transport::rc) return true;
   if (worker_.connected(node) && channel_.refresh(node, worker_.epoch(node), &peers_[node])) return true;
@@ -166,7 +171,7 @@ coro::Task<void> WriteServer::repair(WriteServer* self, fabric::NodeId node) {
   ++self->counts_.reconnects;
   const Nanos deadline = self->worker_.now() + self->config_.reconnect_timeout;
   const bool is_back = co_await self->worker_.reconnect(node, deadline);
-  static_cast<void>(is_back);  // the next reply to this client checks the connection again
+  static_cast<void>(is_back);  // is_reachable() checks the connection before the next reply
   self->is_repairing_[node] = false;
 }
 

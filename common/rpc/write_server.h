@@ -12,7 +12,7 @@
 
 namespace loch::rpc {
 
-// A request as it lies in its slot, whole; the client leaves it alone until it has the reply.
+// A complete request in its slot. The client does not change it before it has the reply.
 struct Request {
   std::uint8_t code = 0;
   fabric::LocalSlice frame;
@@ -23,15 +23,14 @@ struct Request {
 class Handler {
  public:
   virtual ~Handler() = default;
-  // Executes the request, lays out the reply's body so that its frame ends where `reply` does (body_of
-  // gives the start), and returns the reply's code.
+  // Where handle() writes the reply's frame, which is right-aligned: it ends at `end`.
   struct ReplyPlace {
     fabric::Region* region = nullptr;
-    std::uint64_t end = 0;  // one past the frame's last byte
+    std::uint64_t end = 0;  // offset one past the frame's last byte
     [[nodiscard]] std::uint64_t start(std::uint32_t bytes) const { return end - bytes; }
   };
   [[nodiscard]] virtual coro::Task<std::uint8_t> handle(Request request, ReplyPlace reply) = 0;
-  // After the reply has been posted: what need not come before it.
+  // Work that handle() leaves until the reply has been posted; called if has_more().
   [[nodiscard]] virtual coro::Task<void> finish() { co_return; }
   [[nodiscard]] virtual bool has_more() const { return false; }
 };
@@ -42,10 +41,10 @@ class WriteServer {
     std::uint64_t executed = 0, repeated = 0, stale = 0, unanswered = 0, reconnects = 0;
   };
 
-  // Server worker `index` of the worker's node.
+  // Makes the server for server worker `index` of the worker's node.
   WriteServer(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t index);
 
-  // Serves until worker.stopping().
+  // Serves requests until worker.stopping().
   [[nodiscard]] coro::Task<void> run(Handler* handler);
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
@@ -70,7 +69,8 @@ class WriteServer {
   std::uint32_t index_;
   Arrival arrival_;
   Duplicates known_;
-  std::vector<std::uint64_t> accepted_;  // the trailer word by which a column's request was found whole
+  // By column: the trailer word with which the request was found complete.
+  std::vector<std::uint64_t> accepted_;
   std::vector<WriteChannel::Peer> peers_;
   std::vector<bool> is_repairing_;
   coro::Scope* repairs_ = nullptr;

@@ -1,4 +1,4 @@
-"""Tests of ./loch new: each kind of protocol, outside and inside a clone of the tree, is built, run, fuzzed and
+"""Tests of ./loch new: each kind of protocol, outside and inside a copy of the tree, is built, run, fuzzed and
 explored."""
 
 from __future__ import annotations
@@ -23,6 +23,21 @@ KINDS = {
 POINT = ["--nodes", "3", "--clients", "2", "--keys", "500", "--value-size", "256", "--operations", "3000", "--verify"]
 
 
+def source_files() -> list[Path]:
+    """The working tree's files that git does not ignore; without a repository, all that are not build output."""
+    if not (ROOT / ".git").exists():
+        outputs = re.compile(r"(build[^/]*|results|\.git)(/|$)")
+        return [path for path in ROOT.rglob("*") if path.is_file() and not outputs.match(str(path.relative_to(ROOT)))]
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z", "-c", "-o", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+    ).stdout
+    return [
+        ROOT / os.fsdecode(name) for name in filter(None, listing.split(b"\0")) if (ROOT / os.fsdecode(name)).is_file()
+    ]
+
+
 class Built(unittest.TestCase):
     folder: Path
     tree: Path
@@ -36,19 +51,15 @@ class Built(unittest.TestCase):
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
         cls.tree = cls.folder / "tree"
-        # The clone gets the uncommitted files of the working tree. Its build folder is inside it, as usual, because
-        # ccache treats only paths below the source folder as relative.
-        subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(cls.tree)], check=True)
-        listed = subprocess.run(
-            ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file():
-                (cls.tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, cls.tree / name)
+        # A repository of its own with the files of the working tree, uncommitted ones among them. Its build folder is
+        # inside it, as usual, because ccache treats only paths below the source folder as relative.
+        for file in source_files():
+            copy = cls.tree / file.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, copy)
+        git = ["git", "-C", str(cls.tree), "-c", "user.name=test", "-c", "user.email=test@localhost"]
+        for command in ("init --quiet", "add --all", "commit --quiet --message=copy"):
+            subprocess.run([*git, *command.split()], check=True)
         cls.before = cls.status()
         cls.work = cls.folder / "work"
         cls.work.mkdir()

@@ -158,7 +158,8 @@ TEST_P(EveryProtocol, InsertsIfAbsent) {
     const auto result = run(with({"--fabric", on, "--operations", on == "sim" ? "1500" : "600"}));
     if (!result) continue;
     expect_sound(*result, 1);
-    const measure::KindTally& inserts = result->tally().of(OpKind::insert_if_absent);
+    const auto tally = result->tally();
+    const measure::KindTally& inserts = tally.of(OpKind::insert_if_absent);
     EXPECT_GT(inserts.by_status[static_cast<std::size_t>(OpStatus::ok)], 20U) << on;
     EXPECT_GT(inserts.by_status[static_cast<std::size_t>(OpStatus::exists)], 20U) << on;
   }

@@ -188,8 +188,7 @@ TEST(ShmProcesses, TheLowestRankAliveGathers) {
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
-// A job name can be used again: repeats of a measurement use the same processes and name, and one fabric
-// after another.
+// A job's name can be used again by later fabrics of the same processes, as when a measurement is repeated.
 TEST(ShmProcesses, AJobsNameIsUsedAgain) {
   const std::string job = job_name();
   const auto rank_main = [&](std::uint32_t rank) {

@@ -38,7 +38,8 @@ using CalibrationTable = std::vector<CalibrationRow>;
 [[nodiscard]] std::string to_text(const CalibrationTable& table);
 [[nodiscard]] std::string to_json(const CalibrationTable& table);
 
-// The PCIe byte model (common/fabric/pcie.h) as a table: N, D, by MMIO and by doorbell.
+// A text table of the bytes that work requests take on the PCIe bus by MMIO and by doorbell
+// (common/fabric/pcie.h).
 [[nodiscard]] std::string pcie_table();
 
 struct CalibrateFlags {

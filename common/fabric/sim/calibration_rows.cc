@@ -12,7 +12,7 @@ namespace loch::fabric::sim {
 namespace {
 
 constexpr auto rc = Transport::rc, uc = Transport::uc, ud = Transport::ud;
-constexpr std::uint32_t batch = 16;  // requests with one doorbell; guidelines 2016, 5.2.1
+constexpr std::uint32_t batch = 16;  // work requests posted with one doorbell; guidelines 2016, 5.2.1
 
 // ---- Shapes ------------------------------------------------------------------------------------
 Microbenchmark inbound(Verb verb, std::uint32_t bytes, Transport transport = rc) {

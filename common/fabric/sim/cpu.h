@@ -3,7 +3,7 @@
 // A thread is blocked, runnable (it waits for a core) or on_core. A thread that polls or computes is
 // simply on_core: it burns its slice, and a thread that is not on a core polls nothing. While no core
 // of the node has two runnable threads there is no scheduling event at all; as soon as one has, ticks
-// are armed, and they stop when it is over.
+// are armed, and they stop when no core has two.
 //
 // How a simulated worker uses it:
 //   thread = cpu.add_thread({.name = "client 3", .allowed = one_core(3), .role = ThreadRole::client}, hooks);
@@ -77,7 +77,7 @@ class SimThread : SchedEntity {
   ThreadState state_ = ThreadState::blocked;
   bool is_paused_ = false;
   bool wakes_when_resumed_ = false;
-  Nanos on_core_since_ = 0;  // since when it is on its core
+  Nanos on_core_since_ = 0;  // time at which the thread last got its core
   Nanos cpu_ns_ = 0;         // CPU time since the last reset of the accounting
   Nanos ended_at_ = 0;       // time of its end, if it has ended
 };

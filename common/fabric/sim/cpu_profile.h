@@ -49,9 +49,9 @@ struct SchedulerProfile {
   double balance_idle_ms = 1, balance_idle_most_ms = 4;
   // first interval between the balancings of a busy core, which grows by the same factor
   double balance_busy_ms = 64;
-  double max_pull = 32;            // most threads that one balancing examines
-  double wakeup_us = 0;            // from the wake-up to the first instruction on an idle core, beyond
-                                   // leaving its idle state (PowerProfile)
+  double max_pull = 32;  // most threads that one balancing examines
+  // From a thread's wake-up to its first instruction on an idle core, without the exit from the idle state.
+  double wakeup_us = 0;
   double context_switch_us = 1.5;  // from one thread to another on a core
 };
 

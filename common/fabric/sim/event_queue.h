@@ -1,4 +1,4 @@
-// EventQueue: the simulation's future, in exact (time, order of pushing) order.
+// EventQueue: the pending events of a simulation. They are popped in the order of (time, order of pushing).
 //
 // A hierarchical radix-256 timing wheel over intrusive events. An event is filed under the highest
 // byte in which its time differs from the wheel's base (the time of the last event popped): level 0

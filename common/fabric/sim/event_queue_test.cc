@@ -98,7 +98,7 @@ TEST(EventQueue, PopUntilStopsAtItsLimit) {
   EXPECT_EQ(queue.now(), 69'999);
   EXPECT_EQ(queue.pop_until(70'000), &near);
   EXPECT_EQ(queue.pop_until(70'299), nullptr);
-  queue.push(&near, 70'299);  // now() itself, although the queue has looked into a later slot
+  queue.push(&near, 70'299);  // now() is 70,299, although the queue has looked into a later slot
   EXPECT_EQ(queue.pop_until(70'299), &near);
   EXPECT_EQ(queue.pop_until(last_instant), &far);
 }

@@ -84,7 +84,7 @@ class SimFabric final : public Fabric {
 
   Result<> exchange(Nanos) override {
     for (auto& worker : sim_.workers) worker->connect_all();
-    // Queue pairs are made at the first request of a connection, from this many preallocated ones. If each
+    // Number of preallocated queue pairs, at most; a connection takes one at its first request. If each
     // worker talks to each node, nothing is allocated during the run.
     constexpr std::size_t most_ahead = 1 << 16;
     sim_.queue_pairs.reserve(std::min(sim_.workers.size() * sim_.nodes.size(), most_ahead));

@@ -30,11 +30,11 @@ struct ScheduledFault {
   };
   Kind kind = Kind::pause;
   NodeId node = 0;
-  std::uint16_t worker = 0;  // of a kill
+  std::uint16_t worker = 0;  // index of the worker that a kill strikes
   Nanos at = 0, span = 0;
-  NodeId peer = 0;    // of a one_way failure
-  double chance = 0;  // of a lossy link
-  Nanos step = 0;     // of a clock_step
+  NodeId peer = 0;    // for one_way: the node that messages do not reach
+  double chance = 0;  // for lossy: probability that a message is lost
+  Nanos step = 0;     // for clock_step: change of the clock in ns
   friend bool operator==(const ScheduledFault&, const ScheduledFault&) = default;
 };
 [[nodiscard]] std::string_view name(ScheduledFault::Kind kind);
@@ -42,10 +42,10 @@ struct ScheduledFault {
 // Probabilities are per message (per poll for jitter); a span is the longest that is drawn.
 struct SimFaults {
   // Rule 1: the lines of a transfer are fetched or placed at different instants, in random order.
-  double torn_read = 0;           // the responder's fetch of a READ
-  double torn_write = 0;          // the responder's placement of a WRITE or SEND
-  double torn_landing = 0;        // the requester's placement of READ data
-  Nanos torn_span = 2'000;        // span over which the pieces of a torn transfer are spread, at most
+  double torn_read = 0;           // probability that the responder's fetch of a READ is torn
+  double torn_write = 0;          // probability that the placement of a WRITE or SEND is torn
+  double torn_landing = 0;        // probability that the placement of READ data is torn
+  Nanos torn_span = 2'000;        // longest span over which the pieces are spread
   std::uint32_t torn_chunks = 8;  // most pieces into which a transfer is torn
   // Rule 2: CAS and FAA read and write memory at two instants: CPU stores and WRITEs fall between.
   bool split_atomics = false;
@@ -56,7 +56,7 @@ struct SimFaults {
   // Rule 4: a WRITE posted after a READ or atomic overtakes it, unless fenced.
   double overtaking_write = 0;
   Nanos overtaking_span = 3'000;
-  // Rule 6: losses of UC and UD.
+  // Rule 6: probability that a message on UC or UD is lost.
   double uc_loss = 0, ud_loss = 0;  // a lost UC WRITE is placed in part half of the time
   double ud_reorder = 0;
   Nanos ud_reorder_span = 20'000;

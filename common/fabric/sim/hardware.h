@@ -47,7 +47,7 @@ struct NicProfile {
   std::uint32_t work_request_entries = 0;  // work requests that the NIC caches until their response
   std::uint64_t page_bytes = 4096;         // page size of registered memory
   std::uint32_t outstanding_fetches = 8;   // PCIe reads for cache misses that can be outstanding
-  std::uint32_t max_rd_atomic = 16;        // READs and atomics that can be outstanding on a queue pair
+  std::uint32_t max_rd_atomic = 16;        // READs and atomics that one queue pair can have outstanding
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
   bool is_post_by_mmio = false;       // a single work request is written by MMIO rather than fetched by DMA

@@ -19,7 +19,7 @@ struct Microbenchmark {
   std::uint32_t peers = 12;     // number of nodes beside the measured one
   std::uint32_t workers = 4;    // posting workers per node
   std::uint32_t receivers = 4;  // SENDs: receiving workers per node
-  std::uint32_t window = 16;    // outstanding turns of a worker
+  std::uint32_t window = 16;    // outstanding requests (or echoes) of a worker
   // Inbound SENDs: how many may be in flight at once. The model does not include the credits by which a
   // lossless link limits them.
   std::uint32_t in_flight = 256;
@@ -28,7 +28,7 @@ struct Microbenchmark {
 
 struct Measured {
   double mops = 0;       // million work requests (echoes) per second
-  double mean_us = 0;    // mean latency of a turn
+  double mean_us = 0;    // mean latency of a request (or an echo)
   double gbits_s = 0;    // payload rate
   double link_busy = 0;  // share of time for which the measured node's link was busy, in its busier direction
   double work_request_misses = 0;  // misses of the work-request cache per work request

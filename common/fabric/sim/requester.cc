@@ -297,7 +297,8 @@ void Stages::answered(Event* event) {
     if (r->status == WcStatus::success && r->wr->local.region != nullptr && r->wr->length > 0) {
       if (r->data != nullptr) prefetch_landing(*r);
       way.delay += translation(sim, node, *r->wr->local.region, r->wr->local.offset, r->wr->length);
-      // The data crossed the PCIe bus while they arrived from the link; the last packet is left.
+      // The earlier packets of the data have crossed the PCIe bus while the later ones came from the link;
+      // only the last packet still has to cross it.
       way.visit(node.pcie_write, data_landing(timing, r->wr->length));
     }
   }

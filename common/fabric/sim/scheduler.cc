@@ -36,7 +36,7 @@ Scheduler::Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile)
   for (std::uint32_t i = 0; i < cpu.cores; ++i) {
     cores_[i].average_idle = 2 * migration_cost_;
     for (Balance& balance : cores_[i].balance) {
-      // Spreads the first balancings of the cores over time.
+      // Different first intervals, so that the cores do not balance all at the same instant.
       balance.interval = balance_least_;
       balance.last = -static_cast<Nanos>(static_cast<double>(balance_least_) * busy_factor_ * i / cpu.cores);
     }

@@ -1,13 +1,14 @@
 // What each stage of a request costs: pure functions of a profile's constants (timing.h) and of the
-// request's sizes. requester.cc, switch_port.cc, responder.cc and worker.cc ask them and keep the queues;
-// scheduler_costs.h has the same of the cores. docs/simulator.md has a table of them, which is made of these
-// comments: formulas are the lines that are indented, sources what follows "Source:" (tests/docs/stages.py).
+// request's sizes. requester.cc, switch_port.cc, responder.cc and worker.cc call them and keep the queues;
+// scheduler_costs.h has the functions for the cores. The table of them in docs/simulator.md is generated from
+// these comments: indented lines are formulas, the text after "Source:" is the source (tests/docs/stages.py).
 //
-// Times are picoseconds (Picos) or, of the CPU, nanoseconds (Nanos); sizes are bytes. Divisions by 1000 of
-// femtoseconds cut the fraction off. In the formulas
+// Times are picoseconds (Picos), or nanoseconds (Nanos) for the CPU; sizes are bytes. Femtoseconds are
+// converted to picoseconds by integer division. In the formulas
 //   L, W      bytes of payload; bytes of a message on the wire, headers included (wire.h)
 //   ⌈x⌉, ⌊x⌋  rounded up, rounded down
-//   g         a gap: the least time between two of a kind at one unit, as in LogGP (Alexandrov et al., 1995);
+//   g         a gap: the least time between two requests of a kind at one unit, as in LogGP (Alexandrov et
+//   al., 1995);
 //             the reciprocal of a measured peak rate
 //   B, β      bandwidth of one direction of the link, of PCIe
 //   P_r, P_c  header bytes of a PCIe packet that writes, and of one that answers a read; C_rc data bytes of
@@ -28,8 +29,8 @@
 
 namespace loch::fabric::sim {
 
-// A visit of a request to a first-come-first-served server, in picoseconds: how long the server is busy with
-// it, and how long after its turn the request has passed.
+// A request's visit to a first-come-first-served server, in picoseconds: how long the server is busy with the
+// request, and the latency from the request's turn until it leaves the server.
 struct Visit {
   Picos busy = 0;
   Picos latency = 0;
@@ -40,8 +41,8 @@ struct Visit {
 // + Σ latency. Source: decision 0072.
 struct Passage {
   Picos now = 0;
-  Picos turn = 0;   // from now
-  Picos delay = 0;  // from its turn
+  Picos turn = 0;   // longest wait for a server's turn, from now
+  Picos delay = 0;  // sum of the latencies of the servers
   void wait(Picos span) { turn = std::max(turn, span); }
   void visit(Server& server, const Visit& visit) {
     wait(server.turn(now, visit.busy));
@@ -60,32 +61,32 @@ struct Passage {
   return static_cast<Picos>(bytes) * t.pcie_femtos_byte / 1000 + static_cast<Picos>(packets) * packet;
 }
 
-// What a DMA read of L bytes takes of the direction towards the NIC:
+// PCIe time of a DMA read of L bytes, in the direction towards the NIC:
 //   L/β + ⌈L/C_rc⌉ · (P_c + D)/β
 // Source: guidelines, section 2.1 and Figure 2a; appendix A for C_rc and the link layer.
 [[nodiscard]] constexpr Picos dma_read_span(const Timing& t, std::uint64_t bytes) {
   return pcie_span(t, bytes, t.answer_packet);
 }
 
-// What posted writes of L bytes take of their direction:
+// PCIe time of posted writes of L bytes, in the direction of the writes:
 //   L/β + ⌈L/C_rc⌉ · (P_r + D)/β
-// Source: guidelines, section 2.1 and Figure 2a; that writes are cut at C_rc too is assumed.
+// Source: guidelines, section 2.1 and Figure 2a; assumed: writes are cut into packets of C_rc bytes too.
 [[nodiscard]] constexpr Picos dma_write_span(const Timing& t, std::uint64_t bytes) {
   return pcie_span(t, bytes, t.write_packet);
 }
 
-// Bytes that are left of a message of L bytes when all but its last packet went over the bus while it was on
-// the link:
+// Bytes of a message of L bytes that still have to cross PCIe when the whole message has come over the link:
+// the last packet, since the packets before it crossed meanwhile:
 //   min(L, M)
 // Source: a NIC passes on packet by packet; READs of 16 and 1024 B, alone, in 3 and 4 µs (Pilaf 2013, V124).
 [[nodiscard]] constexpr std::uint64_t last_packet(const Timing& t, std::uint64_t length) {
   return std::min(length, t.mtu.value());
 }
 
-// A message on a link, in n = ⌈L/M⌉ packets, at least one:
+// Time of a message on a link, in n = ⌈L/M⌉ packets, at least one:
 //   (W + n · F)/B
-// Source: IEEE 802.3, preamble 8 B and gap 12 B a frame; on InfiniBand F is what V167 leaves. W is wire_bytes
-// (InfiniBand architecture, volume 1, chapter 9).
+// Source: IEEE 802.3, preamble 8 B and gap 12 B a frame; on InfiniBand F is derived from V167. W is
+// wire_bytes (InfiniBand architecture, volume 1, chapter 9).
 [[nodiscard]] constexpr Picos link_span(const Timing& t, std::uint64_t wire, std::uint64_t payload_bytes) {
   const std::uint64_t mtu = t.mtu.value();
   const std::uint64_t packets = payload_bytes <= mtu ? 1 : t.mtu.quotient(payload_bytes + mtu - 1);
@@ -94,21 +95,22 @@ struct Passage {
 
 // ---- Posting: the CPU hands work requests to its NIC ----------------------------------------------
 
-// 64-byte lines of a work request with i inlined bytes, h = 36 bytes of header, 68 of a datagram:
-//   ⌈(h + i)/64⌉, of a datagram without payload 1
+// Number of 64-byte lines of a work request with i inlined bytes; its header has h = 36 bytes, or 68 for a
+// datagram:
+//   ⌈(h + i)/64⌉; 1 for a datagram without payload
 // Source: guidelines, Table 1 and section 2.2.2; Figure 5 for the datagram without payload.
 [[nodiscard]] constexpr std::uint32_t work_request_lines(Transport transport, std::uint32_t length,
                                                          bool is_inline) {
   return pcie_lines(work_request_bytes(transport, length, is_inline));
 }
 
-// The CPU's part of handing over, in nanoseconds, and the time that it takes of the bus.
+// Cost of handing work requests to the NIC: CPU time in nanoseconds, and PCIe time in picoseconds.
 struct HandOver {
   Nanos cpu = 0;
   Picos bus = 0;
 };
 
-// The CPU writes a lone work request of n lines itself:
+// Handing over a single work request of n lines by MMIO: the CPU writes the lines to the NIC itself:
 //   cpu n · t_write_combine, bus n · (64 + P_r + D)/β
 // Source: guidelines, sections 2.1 (write combining) and 3.1 (WQE-by-MMIO); 5.2.1: β/(64 + P_r) lines a
 // second (V170).
@@ -116,14 +118,15 @@ struct HandOver {
   return {t.write_combine * lines, t.mmio_line * lines};
 }
 
-// One doorbell for any number of work requests:
+// Ringing one doorbell for any number of work requests:
 //   cpu t_doorbell, bus (8 + P_r + D)/β
 // Source: guidelines, section 3.1 (Doorbell) and appendix A.
 [[nodiscard]] constexpr HandOver hand_over_by_doorbell(const Timing& t) {
   return {t.doorbell, t.doorbell_packet};
 }
 
-// When the NIC has the work request or the doorbell, in nanoseconds; the bus is free `turn` from now:
+// Time in nanoseconds at which the NIC has the work request or the doorbell; the PCIe bus is free `turn` from
+// now:
 //   max(end of the CPU's work, now + ⌈turn⌉) + ⌈t_mmio⌉
 // Source: the latency of a posted write, one way: pcie.mmio of the profile.
 [[nodiscard]] constexpr Nanos handed_over_at(const Timing& t, Nanos now, Nanos busy_until, Picos turn) {
@@ -132,7 +135,7 @@ struct HandOver {
 
 // ---- The requester's NIC --------------------------------------------------------------------------
 
-// Gap of the sending side, for n lines of work request, g_ud of datagrams:
+// Gap of the requester's side of the NIC for a work request of n lines; g_ud is the gap of datagrams:
 //   (g_verb or g_ud) + (n − 1) · g_line + (the payload is fetched: g_payload)
 // Source: HERD, 5.3 (V145) and guidelines, Tables 4 and 5 (V167, V168): peak rates of single verbs; g_line
 // and g_payload are differences between the columns of Table 5.
@@ -142,8 +145,8 @@ struct HandOver {
   return gap + (lines - 1) * t.request_line + (fetches_payload ? t.payload : 0);
 }
 
-// How long a queue pair's processing unit is still busy with the fetched work request before, of which it
-// takes one every g_queue_pair:
+// How long a queue pair's processing unit is still busy with the work request that it fetched before this
+// one; the unit takes one every g_queue_pair:
 //   max(busy until − now, 0)
 // Source: guidelines, sections 3.3 (a queue pair is bound to a unit) and 5.2.1, Figure 11b (V171).
 [[nodiscard]] constexpr Picos unit_wait(Picos busy_until, Picos now) {
@@ -165,20 +168,20 @@ struct HandOver {
   return {dma_read_span(t, length), t.pcie_read + dma_read_span(t, last_packet(t, length))};
 }
 
-// A context, a page's translation or a kept work request that is not in the NIC's cache. One fetch begins
-// every t_read/n, where the NIC has n PCIe reads under way (nic.outstanding_fetches); the fetch of this miss
+// Latency of a miss in the NIC's cache of contexts, page translations or work requests. The NIC can have n
+// PCIe reads under way (nic.outstanding_fetches), so it begins a fetch every t_read/n; the fetch of this miss
 // begins `turn` from now:
 //   turn + t_read
 // Source: HERD, 5.5 (contexts) and guidelines, 5.3.2 (work requests, V176); that a miss is one PCIe read, and
 // how many are under way, is assumed.
 [[nodiscard]] constexpr Picos cache_miss(const Timing& t, Picos turn) { return turn + t.pcie_read; }
 
-// First and last page, both included.
+// The first and the last page that a buffer touches, both included.
 struct Pages {
   std::uint64_t first = 0, last = 0;
 };
 
-// The pages, by number, in which L bytes at `offset` of a region lie, 0 bytes as 1:
+// Numbers of the pages in which L bytes at `offset` of a region lie; 0 bytes count as 1 byte:
 //   ⌊offset/page⌋ to ⌊(offset + L − 1)/page⌋
 // Source: a NIC's translations are by page: nic.page of the profile.
 [[nodiscard]] constexpr Pages pages_of(const Timing& t, std::uint64_t offset, std::uint64_t length) {
@@ -188,43 +191,44 @@ struct Pages {
 
 // ---- Wire and switch ------------------------------------------------------------------------------
 
-// When the first bytes of a message are at the other node's link, in nanoseconds, if its last bytes are on
-// its own node's link at `left`, after `span` there:
+// Time in nanoseconds at which the first bytes of a message reach the other node's link, if its last bytes
+// leave its own node's link at `left` after `span` on that link:
 //   ⌈left − span + t_switch + t_cable⌉
 // Source: cut-through switches; their data sheets, 5 ns a metre of cable.
 [[nodiscard]] constexpr Nanos first_bytes_at(const Timing& t, Picos left, Picos span) {
   return nanos_up(left - span + t.network);
 }
 
-// Bytes on the wire of a refusal (NAK), an acknowledgment with its header:
+// Bytes on the wire of a refusal (NAK), which is an acknowledgment with its header:
 //   packet_overhead + 4
 // Source: InfiniBand architecture, volume 1, chapter 9 (AETH).
 [[nodiscard]] constexpr std::uint32_t refusal_bytes(LinkFormat format) { return packet_overhead(format) + 4; }
 
-// The switch's buffers count bytes as the time that they take on the link. Of `amount` that leaves without a
-// break and is gone at `gone`, what is there now:
+// Bytes in a switch's buffer are counted as their time on the link. How much of `amount`, which leaves
+// without a break and has left completely at `gone`, is in the buffer now:
 //   clamp(gone − now, 0, amount)
 // Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
 [[nodiscard]] constexpr Picos still_waiting(Picos now, Picos gone, Picos amount) {
   return std::clamp(gone - now, Picos{0}, amount);
 }
 
-// When `part` of an `amount` that is gone at `gone` will have left:
+// Time at which `part` of an `amount` in a switch's buffer will have left, if all of it has left at `gone`:
 //   min(max(now, gone − amount) + part, max(now, gone))
 // Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
 [[nodiscard]] constexpr Picos part_gone_at(Picos now, Picos gone, Picos amount, Picos part) {
   return std::min(std::max(now, gone - amount) + part, std::max(gone, now));
 }
 
-// How much of a message of `span` waits in the switch for its turn on the way out, where `room` is left:
+// How much of a message of `span` waits in the switch's buffer for its turn at the output port, if the buffer
+// has `room` left:
 //   min(span, turn, room)
 // Source: IEEE 802.1Qbb and 802.3x (decision 0081).
 [[nodiscard]] constexpr Picos taken_by_port(Picos span, Picos turn, Picos room) {
   return std::min({span, turn, room});
 }
 
-// How long the link of the sender is held while a message of `span` waits in the switch, where `room` is
-// left:
+// How long the switch pauses the sender's link while a message of `span` waits for its turn at the output
+// port, if the buffer has `room` left:
 //   turn − room if span > room and turn > room, else 0
 // Source: IEEE 802.1Qbb and 802.3x (pause), credits of InfiniBand (decision 0081).
 [[nodiscard]] constexpr Picos link_held(Picos span, Picos turn, Picos room) {
@@ -233,10 +237,11 @@ struct Pages {
 
 // ---- The responder's NIC --------------------------------------------------------------------------
 
-// What a message does with a posted receive.
+// What a message does with a posted receive buffer: nothing, place its payload there, or carry its payload in
+// the completion queue entry.
 enum class Receives : std::uint8_t { nothing, placed, in_completion };
 
-// Gap of the receiving side:
+// Gap of the responder's side of the NIC for a request, by whether it takes a posted receive buffer:
 //   READ: g_read + L · g_byte
 //   takes no receive: g_verb
 //   takes one: g_recv + (L > 0: g_payload, or g_inline_receive in the completion)
@@ -251,21 +256,22 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
   return t.respond[gap_send] + (receives == Receives::in_completion ? t.inline_receive : t.payload);
 }
 
-// A READ's L bytes out of memory; the response begins with its first packet:
+// The NIC reads the L bytes of a READ from memory; the response leaves with its first packet:
 //   busy dma_read_span(L), latency t_read + dma_read_span(min(L, M))
 // Source: guidelines, section 2.1; t_read: 400 to 900 ns are usual, pcie.read of the profile.
 [[nodiscard]] constexpr Visit memory_read(const Timing& t, std::uint64_t length) {
   return {dma_read_span(t, length), t.pcie_read + dma_read_span(t, last_packet(t, length))};
 }
 
-// L bytes into memory, of a WRITE, or of a SEND beside its completion:
+// The NIC writes L bytes to memory, for a WRITE, or for a SEND whose payload is not in its completion queue
+// entry:
 //   busy dma_write_span(L), latency t_write + dma_write_span(min(L, M))
 // Source: guidelines, section 2.1 and Figure 6; t_write: pcie.write of the profile.
 [[nodiscard]] constexpr Visit memory_write(const Timing& t, std::uint64_t length) {
   return {dma_write_span(t, length), t.pcie_write + dma_write_span(t, last_packet(t, length))};
 }
 
-// A payload of L bytes within the completion queue entry of c bytes:
+// The NIC writes a payload of L bytes within the completion queue entry of c bytes:
 //   busy dma_write_span(c + L), latency t_write + dma_write_span(c + L)
 // Source: guidelines, sections 3.2 (inline RECV) and 5.2.2 (V173).
 [[nodiscard]] constexpr Visit write_in_completion(const Timing& t, std::uint64_t length) {
@@ -278,7 +284,7 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
 // Source: guidelines, sections 3.4 and 5.4 (V178): t_hold is the reciprocal of the rate on one counter.
 [[nodiscard]] constexpr Visit atomic_update(const Timing& t) { return {t.atomic_hold, t.atomic_hold}; }
 
-// The lock of an atomic at `offset`, of `locks` (a power of two):
+// Number of the lock that an atomic at `offset` takes, of `locks` locks (a power of two):
 //   offset mod locks
 // Source: guidelines, 5.4: 4096 buckets by the last 12 bits of the address on Connect-IB, one on ConnectX-3
 // (V178).
@@ -288,15 +294,15 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
 
 // ---- Completion -----------------------------------------------------------------------------------
 
-// A READ's L bytes into the requester's memory; the completion behind them adds t_write:
+// The NIC writes a READ's L bytes to the requester's memory; the completion that follows them adds t_write:
 //   busy dma_write_span(L), latency dma_write_span(min(L, M))
 // Source: guidelines, section 2.1; the bytes go over the bus while they come from the link (last_packet).
 [[nodiscard]] constexpr Visit data_landing(const Timing& t, std::uint64_t length) {
   return {dma_write_span(t, length), dma_write_span(t, last_packet(t, length))};
 }
 
-// When a polling worker has handled a completion or a changed word that comes now, in nanoseconds; it looks
-// at nothing while it is busy:
+// Time in nanoseconds at which a polling worker has handled a completion or a changed word that arrives now;
+// a busy worker does not poll:
 //   max(now + t_poll, end of its work) + t_completion
 // Source: cpu.poll of the profile, half a polling loop and a miss to the line that the NIC wrote;
 // cpu.completion, cycles that read and acknowledge a completion.
@@ -313,7 +319,8 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
   return (offset % 64 + length + 63) / 64;
 }
 
-// Where piece i of n begins in a message of `length` bytes for `offset` that is torn between lines:
+// Offset in a message of `length` bytes at which its piece i of n begins, if the message goes to memory at
+// `offset` and is torn between 64-byte lines:
 //   clamp(64 · ⌊lines_touched · i/n⌋ − offset mod 64, 0, length)
 // Source: a DMA is whole by the cache line, not beyond: rule 1 of common/fabric/fabric.h.
 [[nodiscard]] constexpr std::uint32_t piece_begin(std::uint64_t offset, std::uint32_t length,

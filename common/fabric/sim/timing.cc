@@ -43,7 +43,7 @@ Timing::Timing(const HardwareProfile& profile) {
   answer_packet = std::llround((pcie_bus.data_header_bytes + pcie_bus.link_layer_bytes) * femtos / 1000);
   write_packet = std::llround((pcie_bus.read_header_bytes + pcie_bus.link_layer_bytes) * femtos / 1000);
   pcie_packet = Divisor(pcie_bus.packet_bytes);
-  mmio_line = dma_write_span(*this, pcie_line);  // an MMIO write also takes a PCIe write packet
+  mmio_line = dma_write_span(*this, pcie_line);  // an MMIO write crosses PCIe as a write packet
   doorbell_packet = dma_write_span(*this, doorbell_bytes);
   // The NIC fetches RECV requests ahead of their use, a 64-byte line at a time.
   recv_fetch = dma_read_span(*this, pcie_line) * recv_request_bytes / pcie_line;

@@ -178,7 +178,7 @@ class StepFabric final : public Fabric {
   // torn, or if one half was executed already. `is_at_landing`: at the memory where its data are placed, else
   // at the peer's.
   [[nodiscard]] std::uint32_t pieces(Worker& worker, std::size_t i, bool is_at_landing) const;
-  // The tear before its piece number `piece` (1 to pieces() - 1).
+  // How request `i` would be torn in two before its piece number `piece` (1 to pieces() - 1).
   [[nodiscard]] Tear tear_at(Worker& worker, std::size_t i, bool is_at_landing, bool is_upper_first,
                              std::uint32_t piece) const;
   // Executes one half of a request without a completion. execute() then executes the other half, unless it

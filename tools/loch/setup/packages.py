@@ -21,14 +21,15 @@ TO_BUILD = """
   libibverbs-dev ibverbs-providers
   libmemcached-dev libhiredis-dev redis-tools libevent-2.1-7
   python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich""".split()
-PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "black", "flake8", "mypy"]
+PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "black", "flake8", "mypy", "git"]
 SANITIZER = ["llvm-19"]  # has llvm-symbolizer, for names and lines in sanitizer reports
 ZOO = ["valgrind"]
 COVERAGE = ["llvm-19"]  # has llvm-profdata and llvm-cov
 SOFTROCE = """
   python3 qemu-system-x86 busybox-static cpio kmod rdma-core ibverbs-providers ibverbs-utils
   rdmacm-utils perftest strace iproute2 openssh-client""".split()
-MUTATE = ["python3-clang-19"]  # clang's parser for Python, which gives the positions of operators and statements
+# clang's parser for Python, which gives the positions of operators and statements; git lists the tree's files
+MUTATE = ["python3-clang-19", "git"]
 POWER = ["ipmitool"]
 # For tests of BMC readings: ipmitool and the libraries of OpenIPMI's BMC simulator; bring_ipmi_sim fetches the
 # simulator.
