@@ -51,7 +51,8 @@ Hub& hub() {
 
 Hub::Hub() {
   // Programs that the user of a NIC starts (a sanitizer's symbolizer, a shell) need none, and may not even be
-  // able to load the library of a sanitizer's build. Those that start the user (nice, env, valgrind) hand it on.
+  // able to load the library of a sanitizer's build. Those that start the user (nice, env, valgrind) hand it
+  // on.
   unsetenv("LD_PRELOAD");
   const auto write_calls = [] {
     Hub& all = hub();
