@@ -1,0 +1,86 @@
+"""Several processes on the zoo's wire, under the launcher: what a cluster would run, its queue pairs numbered alike in each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zoo
+
+RANK = os.environ.get("LOCH_REJOIN_RANK", str(zoo.RELEASE / "tests/fabric/fabric_rejoin_rank"))
+MPIRUN = [
+    *("mpirun", "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "--bind-to", "none"),
+    *("--mca", "btl_base_warn_component_unused", "0"),
+]
+
+pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed")
+
+
+@pytest.fixture(name="folder")
+def a_folder() -> Iterator[Path]:
+    """For the file that is the network: of memory where there is some."""
+    of = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="loch-zoo-", dir=of) as name:
+        yield Path(name)
+
+
+def on(settings: str, command: list[str], folder: Path, ranks: int) -> list[str]:
+    """So many processes of a command on a machine, as words for mpirun."""
+    library = f"LD_PRELOAD={zoo.RELEASE}/lib/libloch_zoo.so"
+    return ["-n", str(ranks), "env", library, f"LOCH_ZOO={settings},net={folder}/net", *command]
+
+
+def launch(words: list[str], timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MPIRUN, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def run_in_two(first: str, second: str, protocol: str, folder: Path, *more: str) -> Any:
+    """The result of a run whose two processes have these machines."""
+    path = folder / "result.json"
+    command = [zoo.bench(zoo.RELEASE), *zoo.flags_of(protocol, duration="200ms"), "--json", str(path), *more]
+    done = launch([*on(first, command, folder, 1), ":", *on(second, command, folder, 1)])
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert not zoo.FAULT.search(said), said
+    result = json.loads(path.read_text())
+    assert result["operations"]["total"] + result["operations"]["outside_window"] > 0, said
+    return result
+
+
+@pytest.mark.parametrize("machine", ["mlx5-ib", "mlx5-roce"])
+@pytest.mark.parametrize("protocol", ["nessie", "herd", "pilaf"])
+def test_a_protocol_in_two_processes(protocol: str, machine: str, folder: Path) -> None:
+    result = run_in_two(machine, machine, protocol, folder)
+    assert result["capabilities"]["device"].startswith("zoo_")
+    assert result.get("lost_nodes", []) == []
+    operations = result["operations"]
+    assert (operations["corrupt"], operations["error"]) == (0, 0)
+
+
+def test_late_and_lost_messages_between_processes(folder: Path) -> None:
+    result = run_in_two("mlx5-roce,delay_us=50,drop=0.02", "mlx5-roce,delay_us=50,drop=0.02", "herd", folder)
+    assert (result["operations"]["corrupt"], result["operations"]["error"]) == (0, 0)
+
+
+def test_a_node_that_is_killed_comes_back_and_is_served_again(folder: Path) -> None:
+    """The same program as in a Soft-RoCE machine, in seconds."""
+    done = launch(on("mlx5-ib", [RANK], folder, 3))
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "node 0 incarnation 0: all is well" in said, said
+    for node in (0, 2):
+        keys = re.search(rf"node {node} incarnation 0: connected anew, epoch 1 to 2, rkey (\w+) to (\w+)", said)
+        assert keys and keys[1] != keys[2], said
+        assert f"node {node} incarnation 0: the old rkey is refused" in said, said
+        assert f"node {node} incarnation 0: served and was served" in said, said
+    assert "node 1 incarnation 1: served and was served" in said, said
