@@ -132,12 +132,11 @@ void set_destination(ibv_qp_ex* qp, ibv_ah* handle, std::uint32_t qpn, std::uint
   to.to_qkey = qkey;
 }
 
-// ibv_wr_complete: posts the built requests up to the first that is refused; drops that request and those
-// behind it.
+// ibv_wr_complete: posts the built requests. If one is refused, "the entire posting will be aborted"
+// (ibv_wr_post(3)): unlike ibv_post_send, also those before it.
 int complete_build(ibv_qp_ex* qp) {
   QueuePair& of = pair_of(qp);
-  std::size_t taken = 0;
-  const int reason = post_all(of, of.building, taken);
+  const int reason = post_all(of, of.building);
   of.building.clear();
   return reason;
 }

@@ -12,8 +12,8 @@ void set_data_path(ibv_context& context);
 // Sets the pointers for thread domains, parent domains, and extended completion queues and posting, as far as
 // the device has them.
 void set_extended(Nic& nic);
-// Posts requests that ibv_wr_* calls have built. Returns 0 or an errno, and in `taken` how many requests
-// precede the refused one.
-[[nodiscard]] int post_all(QueuePair& qp, std::span<SendRequest> requests, std::size_t& taken);
+// Posts requests that ibv_wr_* calls have built: all of them, or, if one is refused, none. Returns 0 or an
+// errno.
+[[nodiscard]] int post_all(QueuePair& qp, std::span<SendRequest> requests);
 
 }  // namespace loch::fabric::verbs::zoo

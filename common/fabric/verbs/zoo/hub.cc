@@ -50,6 +50,10 @@ Hub& hub() {
 }
 
 Hub::Hub() {
+  // Programs that the user of a NIC starts (a sanitizer's symbolizer, a shell) need none, and may not even be
+  // able to load the library of a sanitizer's build. Those that start the user (nice, env, valgrind) hand it
+  // on.
+  unsetenv("LD_PRELOAD");
   const auto write_calls = [] {
     Hub& all = hub();
     std::FILE* file = all.settings.calls.empty() ? nullptr : std::fopen(all.settings.calls.c_str(), "we");

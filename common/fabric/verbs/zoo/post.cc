@@ -147,14 +147,15 @@ Nic& nic_of(ibv_context* context) {
   return *reinterpret_cast<Nic*>(reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context));
 }
 
-int post_all(QueuePair& qp, std::span<SendRequest> requests, std::size_t& taken) {
+int post_all(QueuePair& qp, std::span<SendRequest> requests) {
   int reason = hub().fault(Call::post_send);
   {
     const std::scoped_lock lock(qp.send_mutex);
-    for (taken = 0; reason == 0 && taken < requests.size(); ++taken) {
-      reason = add(qp, requests[taken]);
-      if (reason != 0) break;
+    const std::uint32_t before = qp.posted;
+    for (SendRequest& request : requests) {
+      if (reason == 0) reason = add(qp, request);
     }
+    if (reason != 0) qp.posted = before;  // nothing has looked at them: they execute in advance()
     advance(qp);
   }
   hub().settle();

@@ -439,6 +439,16 @@ TEST(ZooTest, ExtendedPostingAndDomains) {
   EXPECT_EQ(ibv_wc_read_opcode(cq), IBV_WC_RDMA_WRITE);
   ibv_end_poll(cq);
   EXPECT_EQ(nic.word(2048), 31u);
+  // A refused request takes those before it along.
+  value = 32;
+  ibv_wr_start(extended);
+  ibv_wr_rdma_write(extended, nic.mr->rkey, nic.at(2048));
+  ibv_wr_set_inline_data(extended, &value, 8);
+  ibv_wr_rdma_read(extended, nic.mr->rkey, nic.at(2048));
+  ibv_wr_set_inline_data(extended, &value, 8);
+  EXPECT_EQ(ibv_wr_complete(extended), EINVAL);
+  EXPECT_EQ(ibv_start_poll(cq, &poll), ENOENT);
+  EXPECT_EQ(nic.word(2048), 31u);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
   EXPECT_EQ(ibv_dealloc_pd(parent), 0);
