@@ -37,8 +37,11 @@ bool Server::has_request(std::uint32_t slot, std::uint64_t word) const {
 }
 
 bool Server::is_ready(void* self, std::uint32_t slot, std::uint64_t word) {
-  const auto* server = static_cast<const Server*>(self);
-  return word != 0 && server->is_polled(slot) && server->has_request(slot, word);
+  auto* server = static_cast<Server*>(self);
+  if (!server->has_polled_request(slot, word)) return false;
+  server->whole_slot_ = slot;
+  server->whole_word_ = word;
+  return true;
 }
 
 void Server::advance(std::uint32_t slot) {
@@ -50,7 +53,10 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   const SlotFormat& format = settings_.format;
   const std::uint64_t at = settings_.slot_at(index_, slot);
   const std::uint64_t word = fabric::load_word(slots_.at(at + format.word_at()));
-  if (!is_ready(this, slot, word)) return false;
+  // A request that was whole and whose client changes it now fails the look behind the copy.
+  const bool was_whole = word != 0 && slot == whole_slot_ && word == whole_word_;
+  whole_word_ = 0;
+  if (!was_whole && !has_polled_request(slot, word)) return false;
   into.slot = slot;
   into.what = format.read(slots_, at, word, into.value.data());
   if (format.has_trailer) {
@@ -88,7 +94,8 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
                              .stride = s.format.slot_bytes,
                              .count = s.slots(),
                              .ready = &Server::is_ready,
-                             .context = this};
+                             .context = this,
+                             .known = duplicates_.seen()};
   while (!worker.stopping()) {
     const Nanos deadline = has_bucket_ || has_entry_ ? worker.now() + s.drain : fabric::forever;
     const fabric::WatchAny any = co_await worker.watch_any(set, start_, deadline);

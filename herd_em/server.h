@@ -51,6 +51,9 @@ class Server {
   static bool is_ready(void* self, std::uint32_t slot, std::uint64_t word);
   [[nodiscard]] bool is_polled(std::uint32_t slot) const;
   [[nodiscard]] bool has_request(std::uint32_t slot, std::uint64_t word) const;
+  [[nodiscard]] bool has_polled_request(std::uint32_t slot, std::uint64_t word) const {
+    return word != 0 && is_polled(slot) && has_request(slot, word);
+  }
   // Fetches the request in the slot; false if it has none, or changed during the copy.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
@@ -77,6 +80,9 @@ class Server {
   fabric::Region& replies_;
   Partition partition_;
   rpc::Duplicates duplicates_;
+  // Slot and word of the complete request that polling found and that is not fetched yet; word 0: none.
+  std::uint32_t whole_slot_ = 0;
+  std::uint64_t whole_word_ = 0;
   std::vector<std::uint8_t> last_status_;  // by slot: status of the reply to its last PUT or DELETE
   std::vector<std::uint32_t> next_slot_;   // by client: the slot of its next request (published)
   std::unique_ptr<rpc::DatagramSender> sender_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 
 #include "common/base/probe.h"
 #include "common/fabric/memory.h"
@@ -30,32 +31,10 @@ struct EntryReading : LaneReading {
     const Lane& lane = access.lane;
     const bool by_watermark =
         lane.settings.completion == CompletionBy::watermark &&
-        (lane.worker.capabilities().in_order_placement || lane.settings.rules.polls_tail_unordered);
+        (lane.worker.capabilities().in_order_reads || lane.settings.rules.polls_tail_unordered);
     return landing_at(lane, lane.node.landing, lane.landing_base + length - 8, by_watermark);
   }
 };
-
-coro::Task<Fetched> read_entry(Access access, EntryId id, Extent extent) {
-  const Settings& settings = access.settings();
-  const EntryLayout& entry = settings.entry;
-  Lane& lane = access.lane;
-  Fetched found;
-  found.extent = extent;
-  if (id.node >= lane.own.peers.size() || id.index >= settings.entries_per_node) co_return found;
-  const EntryReading reading{{.access = access, .peer = static_cast<fabric::NodeId>(id.node)},
-                             id.index * entry.stride(),
-                             extent == Extent::header ? entry.header_bytes() : entry.full_bytes()};
-  const onesided::Ended ended =
-      co_await onesided::Transfer(lane.worker, *reading.request(), reading.landing());
-  found.ok = ended.ok();
-  if (!found.ok) [[unlikely]] {
-    const bool has_come = co_await onesided::try_again(reading, ended);
-    found.ok = has_come;
-  }
-  found.region = lane.node.landing;
-  found.offset = lane.landing_base;
-  co_return found;
-}
 
 // Whether the header in memory belongs to the entry that the index word names.
 bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored, const EntryId& id) {
@@ -79,10 +58,11 @@ void refuse_foreign(Access access, Word stored, Fetched* found) {
   ++access.own().counters.lost_values_met;
 }
 
-}  // namespace
-
-coro::Task<Fetched> fetch(Access access, Word word, Extent extent) {
+// Reads the entry that `word` names and, if a key is given, compares the key. One coroutine for what every
+// GET does: each further one between this and the READ would cost a frame and two switches.
+coro::Task<Fetched> fetch_entry(Access access, Word word, Extent extent, std::optional<kv::Key> key) {
   const Settings& settings = access.settings();
+  const EntryLayout& entry = settings.entry;
   Lane& lane = access.lane;
   const EntryId id = settings.format.entry(word);
   Fetched found;
@@ -98,27 +78,43 @@ coro::Task<Fetched> fetch(Access access, Word word, Extent extent) {
     found.offset = lane.own.table.offset(id.index);
     access.count_local();
   } else {
-    const Fetched remote = co_await read_entry(access, id, extent);
-    found = remote;
+    found.extent = extent;
+    if (id.node >= lane.own.peers.size() || id.index >= settings.entries_per_node) co_return found;
+    const EntryReading reading{{.access = access, .peer = static_cast<fabric::NodeId>(id.node)},
+                               id.index * entry.stride(),
+                               extent == Extent::header ? entry.header_bytes() : entry.full_bytes()};
+    const onesided::Ended ended =
+        co_await onesided::Transfer(lane.worker, *reading.request(), reading.landing());
+    found.ok = ended.ok();
+    if (!found.ok) [[unlikely]] {
+      const bool has_come = co_await onesided::try_again(reading, ended);
+      found.ok = has_come;
+    }
+    found.region = lane.node.landing;
+    found.offset = lane.landing_base;
+    if (!found.ok) co_return found;
   }
-  if (!found.ok) co_return found;
-  const EntryLayout& entry = settings.entry;
   const Word stored = fabric::load_word(found.region->at(found.offset + entry.meta_at()));
   found.meta = EntryMeta::unpack(stored);
   found.prev = fabric::load_word(found.region->at(found.offset + entry.prev_at()));
   if (!is_of(settings.format, found.meta, stored, id) && !settings.rules.misses_lost_memory) [[unlikely]] {
     refuse_foreign(access, stored, &found);
   }
+  if (!found.ok || !key) co_return found;
+  co_await access.worker().compute(access.worker().costs().compare(key->size));
+  found.is_key = onesided::is_key(found.region->at(found.offset), *key);
+  if (!found.is_key) ++access.own().counters.false_filter_hits;
   co_return found;
 }
 
+}  // namespace
+
+coro::Task<Fetched> fetch(Access access, Word word, Extent extent) {
+  return fetch_entry(access, word, extent, std::nullopt);
+}
+
 coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key key) {
-  Fetched found = co_await fetch(access, word, extent);
-  if (!found.ok) co_return found;
-  co_await access.worker().compute(access.worker().costs().compare(key.size));
-  found.is_key = onesided::is_key(found.region->at(found.offset), key);
-  if (!found.is_key) ++access.own().counters.false_filter_hits;
-  co_return found;
+  return fetch_entry(access, word, extent, key);
 }
 
 void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value) {

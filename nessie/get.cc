@@ -11,11 +11,39 @@
 namespace loch::nessie {
 namespace {
 
-// Brings the value of a committed entry of the key into this lane's landing buffer.
-coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos read_at, kv::Key key) {
+// Copies the value of an entry of this node into the lane's landing buffer.
+void copy_local_value(Access access, const Fetched& found) {
   const EntryLayout& entry = access.settings().entry;
+  const Lane& lane = access.lane;
+  const auto kept =
+      static_cast<std::uint32_t>(found.region->kept(found.offset + entry.value_at(), entry.value_size()));
+  if (kept == 0) return;
+  fabric::copy_shared(lane.node.landing->at(lane.landing_base + entry.value_at()),
+                      found.region->at(found.offset + entry.value_at()), kept);
+}
+
+// Compares the key of the entry that `word` names, and brings the value of a committed entry of the key into
+// the lane's landing buffer. A pending entry leads to its previous version, which is committed or gone, so
+// that the recursion has depth 1.
+coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key key, bool is_previous) {
+  const Settings& settings = access.settings();
   Lane& lane = access.lane;
   fabric::Worker& worker = lane.worker;
+  if (const std::optional<Looked> cached = look_in_cache(access, word, read_at, key)) {
+    co_await worker.compute(worker.costs().compare(key.size));
+    co_return *cached;
+  }
+  const Extent extent = settings.reads_header_first ? Extent::header : Extent::full;
+  Fetched found = co_await fetch_for(access, word, extent, key);
+  if (!found.ok) co_return Looked{found.why == Attempt::expired ? Look::expired : Look::failed, {}};
+  if (!found.is_key) co_return Looked{is_previous ? Look::conflict : Look::other_key, {}};
+  if (!is_committed(settings, word, found.meta)) {
+    if (is_previous) co_return Looked{Look::conflict, {}};
+    const bool is_copy = found.meta.kind == EntryKind::copy && !settings.rules.migrate_keeps_previous;
+    if (!settings.rules.use_previous || found.prev == 0 || is_copy) co_return Looked{Look::pending, {}};
+    ++access.own().counters.previous_reads;
+    co_return co_await look_up_word(access, found.prev, read_at, key, true);
+  }
   if (found.extent == Extent::header) {
     const Fetched whole = co_await fetch_for(access, word, Extent::full, key);
     if (!whole.ok) co_return Looked{whole.why == Attempt::expired ? Look::expired : Look::failed, {}};
@@ -23,49 +51,23 @@ coro::Task<Looked> take_value(Access access, Fetched found, Word word, Nanos rea
     if (!whole.is_key) co_return Looked{Look::conflict, {}};
     found = whole;
   }
+  const EntryLayout& entry = settings.entry;
   if (found.is_local) {
     // A local value is copied, because the entry may be reused E after it left the index.
     co_await worker.compute(worker.costs().copy(entry.value_size()));
-    const auto kept =
-        static_cast<std::uint32_t>(found.region->kept(found.offset + entry.value_at(), entry.value_size()));
-    if (kept != 0) {
-      fabric::copy_shared(lane.node.landing->at(lane.landing_base + entry.value_at()),
-                          found.region->at(found.offset + entry.value_at()), kept);
-    }
+    copy_local_value(access, found);
   }
   // All bytes have been read. If the operation has taken longer than E, they may belong to a reused
   // entry.
   if (access.is_over_age()) co_return Looked{Look::expired, {}};
-  const std::uint32_t kept = std::min(access.settings().config.kept_value_bytes, entry.value_size());
   const kv::ValueView value{lane.node.landing->at(lane.landing_base + entry.value_at()), entry.value_size(),
-                            kept};
+                            std::min(settings.config.kept_value_bytes, entry.value_size())};
   if (!found.is_local && lane.node.cache != nullptr) {
     co_await worker.compute(worker.costs().copy(entry.value_size()));
-    const onesided::CachedEntry place{lane.node.cache.get(), word, read_at + access.settings().expiry};
+    const onesided::CachedEntry place{lane.node.cache.get(), word, read_at + settings.expiry};
     onesided::fill_cache(place, worker.now(), key, value);
   }
   co_return Looked{Look::value, value};
-}
-
-// Compares the key of the entry that `word` names. A pending entry leads to its previous version, which
-// is committed or gone, so that the recursion has depth 1.
-coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key key, bool is_previous) {
-  const Settings& settings = access.settings();
-  if (const std::optional<Looked> cached = look_in_cache(access, word, read_at, key)) {
-    co_await access.worker().compute(access.worker().costs().compare(key.size));
-    co_return *cached;
-  }
-  const Extent extent = settings.reads_header_first ? Extent::header : Extent::full;
-  const Fetched found = co_await fetch_for(access, word, extent, key);
-  if (!found.ok) co_return Looked{found.why == Attempt::expired ? Look::expired : Look::failed, {}};
-  if (!found.is_key) co_return Looked{is_previous ? Look::conflict : Look::other_key, {}};
-  if (is_committed(settings, word, found.meta))
-    co_return co_await take_value(access, found, word, read_at, key);
-  if (is_previous) co_return Looked{Look::conflict, {}};
-  const bool is_copy = found.meta.kind == EntryKind::copy && !settings.rules.migrate_keeps_previous;
-  if (!settings.rules.use_previous || found.prev == 0 || is_copy) co_return Looked{Look::pending, {}};
-  ++access.own().counters.previous_reads;
-  co_return co_await look_up_word(access, found.prev, read_at, key, true);
 }
 
 }  // namespace

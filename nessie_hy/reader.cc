@@ -243,8 +243,8 @@ coro::Task<bool> Reader::read_entry(Where where, std::uint32_t entry, std::uint3
   if (entry >= table_.entries_per_row) co_return false;
   // An entry may span several cache lines; polling its last byte is correct only if bytes arrive in order
   // (H19).
-  const bool by_watermark = settings_.polls_watermarks &&
-                            (worker_.capabilities().in_order_placement || settings_.polls_tail_unordered);
+  const bool by_watermark =
+      settings_.polls_watermarks && (worker_.capabilities().in_order_reads || settings_.polls_tail_unordered);
   const Reading reading{
       *this, where.node,  &Peer::data, table_.entry_at(where.server, entry), {node_.landing, landing_},
       bytes, by_watermark};

@@ -73,6 +73,7 @@ std::vector<kv::OptionSpec> option_specs() {
        {},
        1e3,
        1e12,
+       {},
        "100ms"},
       kv::spare_limit_option("nessie-hy"),
       {"nessie-hy.filter-bits",

@@ -51,6 +51,8 @@ class PilafModule final : public kv::Module {
                                .ud = messages == "ud",
                                .untorn_bytes = 8};
     needs.max_rd_atomic = has_reads() ? 1 : 0;
+    needs.receives_rc = messages == "rc";
+    needs.receives_uc = messages == "uc";
     return needs;
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }

@@ -16,12 +16,6 @@
 
 namespace loch::workloads {
 
-// Open loop: an operation due later than this never begins, so that sums of times do not overflow.
-constexpr Nanos latest_due = Nanos{1} << 60;
-// Open loop: a slot does not wait for an operation that is due this many nanoseconds after the end of the
-// run.
-constexpr Nanos beyond_end = 1'000'000'000;
-
 namespace {
 
 class FileLog final : public OperationLog {
@@ -52,7 +46,14 @@ Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Rec
       records_(records),
       store_(store),
       fabric_(fabric),
-      logs_(std::move(logs)) {}
+      logs_(std::move(logs)),
+      judges_values_(load.values_are_judged && (load.verify || logs_)),
+      is_plain_(load.think == 0 && load.rate == 0 && !load.script && load.multi_get == 1 &&
+                load.mix.insert == 0 && load.mix.read_modify_write == 0) {
+  if (load.computes_keys_ahead) keys_ = KeyTable(records);
+  const bool is_uniform = load.distribution.kind == Distribution::uniform && !load.replay;
+  if (is_uniform && load.mix.insert == 0 && load.readers == 0) draws_below_ = records.count();
+}
 
 Driver::~Driver() = default;
 
@@ -90,12 +91,13 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
   return driver;
 }
 
-Result<> Driver::add_workers(std::uint32_t pin, std::uint32_t ud_lanes) {
-  ud_lanes_ = ud_lanes;
+Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements& needs) {
+  needs_ = needs;
+  std::uint32_t added = 0;  // workers of this process
   LOCH_TRY(make_rows());
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
     fabric::WorkerSpec out = worker_spec(static_cast<fabric::NodeId>(node), role, index);
-    out.core = pin == 0 ? -1 : static_cast<int>(index % pin);
+    out.core = pinning.core_of(added++, index);
     out.name = std::move(name);
     return out;
   };
@@ -136,7 +138,10 @@ fabric::WorkerSpec Driver::worker_spec(fabric::NodeId node, fabric::Role role, s
   spec.role = role;
   spec.index = static_cast<std::uint16_t>(index);
   spec.name = fmt::format("{} {}", role == fabric::Role::client ? "client" : "server", index);
-  spec.ud_lanes = ud_lanes_;
+  spec.ud_lanes = needs_.ud_lanes;
+  spec.uses_rc = needs_.rc;
+  spec.receives_rc = needs_.receives_rc;
+  spec.receives_uc = needs_.receives_uc;
   return spec;
 }
 
@@ -222,140 +227,6 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (const auto& slot : own->slots) slot->client.reset();
 }
 
-coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
-  fabric::Worker& worker = *own->worker;
-  while (true) {
-    const Turn turn = next_turn(*own, *slot);
-    if (turn == Turn::stop) break;
-    slot->is_measured = turn == Turn::measured;
-    co_await worker.compute(load_.think);
-    Nanos due = -1;
-    if (load_.rate > 0) {
-      due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;
-      own->due = std::min(due + next_due(*own), latest_due);
-      const Nanos now = worker.now();
-      const Nanos end = load_.operations > 0 ? latest_due : begin_ns_ + load_.warmup + load_.duration;
-      if (due > end + beyond_end) {
-        co_await worker.sleep_until(end);
-        break;
-      }
-      if (due > now) co_await worker.sleep_until(due);
-      if (worker.stopping()) break;
-    }
-    if (load_.script) {
-      const ScriptedOperation next = slot->script[slot->next++];
-      slot->slept_until = worker.now() < next.at ? next.at : -1;
-      if (slot->slept_until >= 0) co_await worker.sleep_until(next.at);
-      if (worker.stopping()) break;
-      co_await operate(own, slot, next.kind, next.record, due);
-      continue;
-    }
-    const Action action = choose(*own);
-    if (action == Action::insert) {
-      const std::uint64_t record = inserts_->take();
-      if (record == InsertLedger::none) {
-        ++inserts_refused_;
-        const std::uint64_t present = choose_record(*own);
-        co_await operate(own, slot, OpKind::put, present, due);
-        continue;
-      }
-      co_await operate(own, slot, OpKind::put, record, due);
-      inserts_->acknowledge(record);
-      continue;
-    }
-    if (action == Action::get && load_.multi_get > 1) {
-      co_await multi_get(own, slot, due);
-      continue;
-    }
-    const std::uint64_t record = choose_record(*own);
-    if (action == Action::read_modify_write) {
-      co_await operate(own, slot, OpKind::get, record, due);
-      co_await operate(own, slot, OpKind::put, record, -1);
-      continue;
-    }
-    const bool reads = action == Action::get || record < load_.read_only;
-    const OpKind writes = action == Action::put      ? OpKind::put
-                          : action == Action::remove ? OpKind::remove
-                                                     : OpKind::insert_if_absent;
-    const OpKind kind = reads ? OpKind::get : writes;
-    co_await operate(own, slot, kind, record, due);
-  }
-}
-
-coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record,
-                                 Nanos due) {
-  fabric::Worker& worker = *own->worker;
-  if (load_.transcript != nullptr) transcribe(*own, *slot, kind, record);
-  prepare(*slot, kind, record);
-  const kv::Key key{slot->key.data(), slot->key_size};
-  const kv::ValueView value{slot->value.data(), slot->stamp.length,
-                            std::min(slot->stamp.length, deploy_.kept_value_bytes)};
-  const Nanos invoked = worker.now();
-  if (slot->log != nullptr && kind != OpKind::get) {
-    slot->log->invoked(kind, slot->key_text,
-                       brings_value(kind) ? std::optional<std::string_view>(slot->value_text) : std::nullopt,
-                       earliest(invoked));
-  }
-  slot->is_busy = true;
-  kv::OpResult result;
-  if (kind == OpKind::get) {
-    const kv::OpResult got = co_await slot->client->get(key, &slot->stats);
-    result = got;
-  } else if (kind == OpKind::put) {
-    const kv::OpResult put = co_await slot->client->put(key, value, &slot->stats);
-    result = put;
-  } else if (kind == OpKind::insert_if_absent) {
-    const kv::OpResult inserted = co_await slot->client->insert_if_absent(key, value, &slot->stats);
-    result = inserted;
-  } else {
-    const kv::OpResult removed = co_await slot->client->remove(key, &slot->stats);
-    result = removed;
-  }
-  slot->is_busy = false;
-  worker.mark(capital_name(kind), invoked);
-  slot->last = result.status;
-  account(*own, *slot, kind, due < 0 ? invoked : due, invoked, result);
-  const Nanos pause = pause_after(*slot, result);
-  if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(worker.now() + pause);
-}
-
-// A multi-get: GETs of different records at the same time, each on a lane of the slot. The result is no
-// snapshot: each GET takes effect at its own instant.
-coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
-  fabric::Worker& worker = *own->worker;
-  const Nanos invoked = worker.now();
-  choose_distinct(*own, &slot->batch);
-  coro::Scope scope(worker.run_queue());
-  for (std::uint32_t i = 0; i < load_.multi_get; ++i) {
-    Slot* lane = own->slots[slot->index + i].get();
-    lane->is_measured = slot->is_measured;
-    scope.spawn(operate(own, lane, OpKind::get, slot->batch[i], due));
-  }
-  co_await scope.join();
-  const Nanos now = worker.now();
-  if (!is_in_window(*slot, now)) co_return;
-  ++own->tally.batches.total;
-  bool is_whole = true;
-  for (std::uint32_t i = 0; i < load_.multi_get; ++i)
-    is_whole = is_whole && is_completed(own->slots[slot->index + i]->last);
-  if (is_whole) own->tally.batches.latency_ns.record(now - (due < 0 ? invoked : due));
-}
-
-// Fills *records with different record numbers. A record that is drawn a second time is redrawn up to seven
-// times, and then replaced by the next number not yet in the list, since a skewed distribution keeps drawing
-// the same few records.
-void Driver::choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records) {
-  constexpr int draws = 8;
-  const auto begin = records->begin();
-  for (auto at = begin; at != records->end(); ++at) {
-    const auto is_new = [&](std::uint64_t record) { return std::find(begin, at, record) == at; };
-    std::uint64_t record = choose_record(own);
-    for (int i = 1; i < draws && !is_new(record); ++i) record = choose_record(own);
-    while (!is_new(record)) record = (record + 1) % records_.count();
-    *at = record;
-  }
-}
-
 // When all clients have ended, one of them runs the final sweep: the keeper, or without planned failures the
 // client worker that ends last. The others wait for its end, so that their background coroutines keep
 // running.
@@ -429,153 +300,6 @@ void Driver::begin(fabric::Worker& worker) {
   const Nanos now = worker.now();
   begin_ns_.compare_exchange_strong(unset, now);
   if (load_.warmup == 0 && !is_measuring_.exchange(true)) fabric_.reset_counters();
-}
-
-Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot) {
-  if (own.worker->stopping() || is_swept_) return Turn::stop;
-  if (load_.script) return slot.next < slot.script.size() ? Turn::measured : Turn::stop;
-  const Nanos elapsed = own.worker->now() - begin_ns_.load(std::memory_order_relaxed);
-  if (load_.operations == 0) {
-    // An operation that begins in the warm-up and ends in the window counts; one that ends after the window
-    // does not.
-    return elapsed < load_.warmup + load_.duration ? Turn::measured : Turn::stop;
-  }
-  if (elapsed < load_.warmup) return Turn::warm_up;
-  if (own.quota == 0) return Turn::stop;
-  --own.quota;
-  return Turn::measured;
-}
-
-Driver::Action Driver::choose(ClientWorker& own) const {
-  if (own.is_reader) return Action::get;
-  const OperationMix& mix = load_.mix;
-  double u = own.rng.uniform();
-  if ((u -= mix.get) < 0) return Action::get;
-  if ((u -= mix.remove) < 0) return Action::remove;
-  if ((u -= mix.insert) < 0) return Action::insert;
-  if ((u -= mix.read_modify_write) < 0) return Action::read_modify_write;
-  if ((u -= mix.insert_if_absent) < 0) return Action::insert_if_absent;
-  return mix.put > 0 ? Action::put : Action::get;
-}
-
-std::uint64_t Driver::choose_record(ClientWorker& own) {
-  if (own.is_reader && load_.read_only > 0) return own.rng.below(load_.read_only);
-  Drawer drawer;
-  drawer.rng = &own.rng;
-  drawer.records = records_.count() + inserts_->acknowledged();
-  drawer.node = own.worker->node() - deploy_.server_nodes;
-  drawer.nodes = deploy_.driving_nodes();
-  drawer.sequence = &own.place;
-  const std::uint64_t record = inserts_->record(chooser_->next(drawer));
-  if (load_.readers == 0 || record >= load_.read_only || drawer.records <= load_.read_only) return record;
-  return inserts_->record(load_.read_only + own.rng.below(drawer.records - load_.read_only));
-}
-
-// Draws the time in ns from one operation of this worker to the next (open loop).
-Nanos Driver::next_due(ClientWorker& own) const {
-  const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
-  const double mean_ns = 1e9 * workers / load_.rate;
-  const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
-  // At a very low rate, the gap would exceed the range of Nanos.
-  constexpr double gap_max = 1e17;
-  return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
-}
-
-void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
-  records_.key(record, slot.key.data());
-  slot.key_size = records_.key_size(record);
-  const kv::Key key{slot.key.data(), slot.key_size};
-  slot.stats = {};
-  slot.stamp.key_digest = kv::key_digest(key);
-  if (brings_value(kind)) {
-    slot.stamp.writer = slot.number;
-    slot.stamp.sequence = ++slot.sequence;
-    slot.stamp.length = slot.value_bytes > 0
-                            ? slot.value_bytes
-                            : records_.version_size(slot.stamp.key_digest, slot.number, slot.sequence);
-    kv::write_value(slot.stamp, slot.value.data(), std::min(slot.stamp.length, deploy_.kept_value_bytes));
-  }
-  if (slot.log == nullptr) return;
-  slot.key_text = key_name(key);
-  if (brings_value(kind)) slot.value_text = kv::value_name(slot.stamp);
-}
-
-bool Driver::is_in_window(const Slot& slot, Nanos at) const {
-  const Nanos measure_from = begin_ns_.load(std::memory_order_relaxed) + load_.warmup;
-  return slot.is_measured && at >= measure_from &&
-         (load_.duration == 0 || at <= measure_from + load_.duration);
-}
-
-void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
-                     const kv::OpResult& result) {
-  const Nanos now = own.worker->now();
-  const bool has_value = kind == OpKind::get && result.status == kv::OpStatus::ok;
-  bool is_corrupt = false, is_verified = false;
-  if (has_value && load_.values_are_judged && (load_.verify || slot.log != nullptr)) {
-    const kv::ValueReading reading = kv::read_value(result.value, slot.stamp.key_digest, true);
-    is_corrupt = reading.verdict == kv::ValueVerdict::corrupt ||
-                 !records_.is_size_right(reading, result.value.size, slot.stamp.key_digest);
-    is_verified = !is_corrupt && reading.verdict != kv::ValueVerdict::unnamed;
-  }
-  if (slot.log != nullptr) {
-    std::string read;
-    if (has_value)
-      read = is_corrupt ? "corrupt:" + kv::value_name(result.value) : kv::value_name(result.value);
-    log(slot, kind, invoked, now, result, has_value ? std::optional<std::string_view>(read) : std::nullopt);
-  }
-  own.completed.store(own.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  own.latest_ns.store(now, std::memory_order_relaxed);
-
-  if (!is_in_window(slot, now)) {
-    ++own.tally.unmeasured;
-    own.tally.corrupt += is_corrupt ? 1 : 0;  // wrong values count outside the measurement window too
-    return;
-  }
-  if (!is_measuring_.load(std::memory_order_relaxed) && !is_measuring_.exchange(true))
-    fabric_.reset_counters();
-  own.next_ended() = {.at = now,
-                      .latency = now - due,
-                      .stats = slot.stats,
-                      .retries = result.retries,
-                      .kind = kind,
-                      .status = result.status,
-                      .is_verified = is_verified,
-                      .is_corrupt = is_corrupt};
-  if (!has_sizes_) return;
-  own.tally.sizes.key_bytes.record(slot.key_size);
-  const bool is_put = brings_value(kind) && result.status == kv::OpStatus::ok;
-  if (has_value || is_put) own.tally.sizes.value_bytes.record(is_put ? slot.stamp.length : result.value.size);
-}
-
-// The earliest time that another process's clock may have shown at `invoked`. Histories use it so that clock
-// error widens an operation's interval and never narrows it.
-Nanos Driver::earliest(Nanos invoked) const { return std::max<Nanos>(0, invoked - fabric_.clock_error()); }
-
-void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
-                 std::optional<std::string_view> read) {
-  check::OperationView view;
-  view.client = static_cast<std::int32_t>(slot.number);
-  view.kind = kind;
-  view.outcome = outcome_of(kind, result.status, result.effect);
-  view.key = slot.key_text;
-  if (brings_value(kind))
-    view.value = slot.value_text;
-  else
-    view.value = read;
-  view.invoke_ns = earliest(invoked);
-  view.return_ns = returned + fabric_.clock_error();
-  slot.log->record(view);
-}
-
-Nanos Driver::pause_after(Slot& slot, const kv::OpResult& result) const {
-  const bool is_trouble = result.status == kv::OpStatus::error || result.status == kv::OpStatus::timeout ||
-                          result.status == kv::OpStatus::table_full;
-  if (!is_trouble) {
-    slot.error_run = 0;
-    return 0;
-  }
-  const std::uint32_t doublings = std::min<std::uint32_t>(slot.error_run++, 10);
-  return load_.error_pause << doublings;
 }
 
 measure::Tally Driver::tally(fabric::NodeId node) const {

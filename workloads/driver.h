@@ -1,9 +1,10 @@
 // The load driver: makes a store's clients issue the operations that a LoadConfig asks for, and counts their
 // outcomes. Runs on any fabric; every process of a run has one Driver for its own nodes.
 //
-// Closed loop: every window slot of every client worker has one operation outstanding. Open loop: operations
-// are due at times that do not depend on how fast the store answers, and latency counts from the time at
-// which an operation was due (no coordinated omission).
+// Closed loop: every window slot of every client worker has one operation outstanding, whose latency counts
+// from the end of the slot's previous operation: in real time it includes the driver's own work. Open loop:
+// operations are due at times that do not depend on how fast the store answers, and latency counts from the
+// time at which an operation was due (no coordinated omission).
 //
 // Only operations that end inside the measurement window count. With a number of operations instead of a
 // duration, the window begins after the warm-up and ends with the last operation.
@@ -25,6 +26,8 @@
 #include "common/measure/tally.h"
 #include "common/measure/timeline.h"
 #include "workloads/distribution.h"
+#include "workloads/key_table.h"
+#include "workloads/pinning.h"
 #include "workloads/records.h"
 #include "workloads/script.h"
 #include "workloads/spec.h"
@@ -113,6 +116,8 @@ struct LoadConfig {
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
   bool verify = false;  // check the value that every GET returns
+  // Compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
+  bool computes_keys_ahead = false;
   // false: GETs return meaningless bytes, as an emulation's do (set by run_load)
   bool values_are_judged = true;
   bool scrub = false;  // scrub what lost nodes left half-done, once the load has ended
@@ -157,8 +162,8 @@ class Driver {
   ~Driver();
 
   // Adds the workers of the local nodes, clients first, then servers. To be called before Fabric::exchange.
-  // `pin`: worker i of a node is pinned to core i % pin; 0: workers are not pinned.
-  [[nodiscard]] Result<> add_workers(std::uint32_t pin, std::uint32_t ud_lanes);
+  // `needs`: what they use of a device.
+  [[nodiscard]] Result<> add_workers(const Pinning& pinning, const fabric::Requirements& needs);
   // Starts the main coroutine of every local worker. To be called after the preload.
   void start();
 
@@ -199,6 +204,7 @@ class Driver {
  private:
   struct Slot;
   struct Ended;
+  struct Alike;
   struct ClientWorker;
   enum class Action : std::uint8_t { get, put, remove, insert, read_modify_write, insert_if_absent };
 
@@ -228,10 +234,18 @@ class Driver {
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
   // Whether a slot stops, or issues an operation of the warm-up, or one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
+  coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
+  coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
+  // What operate() does before, in and behind its only suspension that every operation has.
+  void begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record, Nanos invoked);
+  [[nodiscard]] coro::Task<kv::OpResult> issue(Slot& slot, OpKind kind) const;
+  // Returns the time.
+  Nanos end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
+                      const kv::OpResult& result);
   coro::Task<void> multi_get(ClientWorker* own, Slot* slot, Nanos due);
   void choose_distinct(ClientWorker& own, std::vector<std::uint64_t>* records);
-  [[nodiscard]] bool is_in_window(const Slot& slot, Nanos at) const;
+  [[nodiscard]] bool is_in_window(const ClientWorker& own, const Slot& slot, Nanos at) const;
   coro::Task<void> scrub_lost(fabric::Worker* worker);
   coro::Task<void> tend(ClientWorker* own);
   [[nodiscard]] std::vector<fabric::NodeId> lost_nodes() const;
@@ -247,14 +261,20 @@ class Driver {
   void note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written);
   [[nodiscard]] std::vector<std::uint32_t> unwritable() const;
   coro::Task<void> sweep(ClientWorker* own);
-  [[nodiscard]] Turn next_turn(ClientWorker& own, const Slot& slot);
+  [[nodiscard]] Turn next_turn(ClientWorker& own, const Slot& slot, Nanos now);
   [[nodiscard]] std::vector<ScriptedOperation> scripted(const ScriptedClient& who) const;
   void transcribe(const ClientWorker& own, const Slot& slot, OpKind kind, std::uint64_t record);
   [[nodiscard]] Action choose(ClientWorker& own) const;
+  // A PUT or DELETE of a record that is never written is a GET.
+  [[nodiscard]] OpKind kind_of(Action action, std::uint64_t record) const;
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;
   void prepare(Slot& slot, OpKind kind, std::uint64_t record);
-  void account(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
+  // When an operation was due, or issued where nothing says so, and when it was issued.
+  struct Began {
+    Nanos due = 0, invoked = 0;
+  };
+  void account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Began began,
                const kv::OpResult& result);
   void begin(fabric::Worker& worker);
   [[nodiscard]] Nanos pause_after(Slot& slot, const kv::OpResult& result) const;
@@ -268,6 +288,12 @@ class Driver {
   kv::Store& store_;
   fabric::Fabric& fabric_;
   LogFactory logs_;
+  const bool judges_values_;  // of GETs: of every slot, or of those with a log
+  const bool is_plain_;       // each turn of a slot is one GET, PUT or DELETE, at once behind the one before
+  KeyTable keys_;
+  // Records are drawn uniformly from the first so many, and by every worker alike; 0: choose_record() has
+  // more to look at.
+  std::uint64_t draws_below_ = 0;
   std::unique_ptr<Chooser> chooser_;
   std::unique_ptr<InsertLedger> inserts_;
   std::vector<std::unique_ptr<ClientWorker>> clients_;
@@ -288,7 +314,7 @@ class Driver {
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;
   std::uint32_t next_number_ = 0;  // client number of the next slot that is added during the load
-  std::uint32_t ud_lanes_ = 1;
+  fabric::Requirements needs_;     // the protocol's
   std::atomic<bool> is_swept_{false};
   bool did_scrub_ = false;
   std::atomic<std::size_t> workers_left_{0};

@@ -1,11 +1,14 @@
 // The state that a Driver keeps for each client worker. Included only by the driver's own sources.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/kv/value.h"
@@ -32,8 +35,9 @@ struct Driver::Slot {
   kv::OpStatus last = kv::OpStatus::ok;  // status of the slot's latest operation
   bool is_measured = true;  // whether the current operation counts, if it also ends inside the window
   std::vector<std::byte> key, value;
-  std::vector<std::uint64_t> batch;  // the records of the slot's current multi-get
-  std::uint32_t key_size = 0;        // bytes of the current operation's key
+  const std::byte* key_at = nullptr;  // the current operation's key: in `key`, or in the driver's table
+  std::vector<std::uint64_t> batch;   // the records of the slot's current multi-get
+  std::uint32_t key_size = 0;         // bytes of the current operation's key
   kv::ValueStamp stamp;
   std::string key_text, value_text;
   fabric::OpStats stats;
@@ -44,22 +48,36 @@ struct Driver::Slot {
 struct Driver::Ended {
   Nanos at = 0;
   Nanos latency = 0;
-  fabric::OpStats stats;
   std::uint32_t retries = 0;
   OpKind kind = OpKind::get;
   OpStatus status = OpStatus::ok;
   bool is_verified = false, is_corrupt = false;
 
+  // All but the times of the first and the latest operation.
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
     ++own.by_status[static_cast<std::size_t>(status)];
     if (is_completed(status)) own.latency_ns.record(latency);
-    own.requests.record(stats);
     tally.retries += retries;
     tally.verified += is_verified ? 1 : 0;
     tally.corrupt += is_corrupt ? 1 : 0;
-    tally.first_ns = std::min(tally.first_ns, at);
-    tally.last_ns = std::max(tally.last_ns, at);
+  }
+};
+
+// Operations that used the same requests: most of a worker's are of a few kinds, and are counted before they
+// are added to the tally.
+struct Driver::Alike {
+  fabric::OpStats stats;
+  std::uint64_t times = 0;
+  OpKind kind = OpKind::get;
+
+  [[nodiscard]] bool has(OpKind other_kind, const fabric::OpStats& other) const {
+    static_assert(std::has_unique_object_representations_v<fabric::OpStats>);
+    return kind == other_kind && std::memcmp(&stats, &other, sizeof stats) == 0;
+  }
+  void add_to(measure::Tally& tally) {
+    if (times != 0) tally.of(kind).requests.record(stats, times);
+    times = 0;
   }
 };
 
@@ -83,24 +101,54 @@ struct Driver::ClientWorker {
   // Operations that ended; read by the thread that displays progress.
   std::atomic<std::uint64_t> completed{0};
   std::atomic<Nanos> latest_ns{-1};
-  // Ended operations not yet added to the tally; the first `ended_count` are valid
-  std::array<Ended, 8> ended;
-  std::uint32_t ended_count = 0;
 
   Ended& next_ended() {
-    if (ended_count == ended.size()) settle();
+    if (ended_count == ended.size()) [[unlikely]]
+      add_ended();
     return ended[ended_count++];
   }
+  void count_requests(OpKind kind, const fabric::OpStats& stats) {
+    for (Alike& each : alike) {
+      if (!each.has(kind, stats)) continue;
+      ++each.times;
+      return;
+    }
+    replace_alike(kind, stats);
+  }
+  // All that ended is in the tally.
   const measure::Tally& settle() {
+    add_ended();
+    for (Alike& each : alike) each.add_to(tally);
+    return tally;
+  }
+
+ private:
+  void add_ended() {
+    if (ended_count == 0) return;
     for (std::uint32_t i = 0; i < ended_count; ++i) {
       const Ended& each = ended[i];
       each.add_to(tally);
       tally.first_half += is_completed(each.status) && each.at < middle ? 1 : 0;
       recorder.record(each.at - measured_from, each.latency, is_completed(each.status));
     }
+    // In the order of time.
+    tally.first_ns = std::min(tally.first_ns, ended[0].at);
+    tally.last_ns = std::max(tally.last_ns, ended[ended_count - 1].at);
     ended_count = 0;
-    return tally;
   }
+  // The oldest goes.
+  void replace_alike(OpKind kind, const fabric::OpStats& stats) {
+    Alike& oldest = alike[next_alike];
+    next_alike = (next_alike + 1) % alike.size();
+    oldest.add_to(tally);
+    oldest = {.stats = stats, .times = 1, .kind = kind};
+  }
+
+  // Ended operations not yet added to the tally; the first `ended_count` are valid
+  std::array<Ended, 8> ended;
+  std::uint32_t ended_count = 0;
+  std::array<Alike, 4> alike;
+  std::size_t next_alike = 0;
 };
 
 }  // namespace loch::workloads

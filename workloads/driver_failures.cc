@@ -140,8 +140,8 @@ coro::Task<void> Driver::sweep(ClientWorker* own) {
       const bool has_no_place =
           is_absent && slot->last == kv::OpStatus::table_full && !declared_lost_.empty();
       if (!is_stuck || has_no_place) continue;
-      stuck_.push_back(fmt::format("{}: {} {}", key_name({slot->key.data(), slot->key_size}), name(kind),
-                                   name(slot->last)));
+      stuck_.push_back(
+          fmt::format("{}: {} {}", key_name({slot->key_at, slot->key_size}), name(kind), name(slot->last)));
     }
   }
 }

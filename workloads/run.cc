@@ -137,7 +137,7 @@ Result<fabric::RunEnd> run_store(fabric::Fabric& fabric, const RunPlan& plan, kv
     const auto id = static_cast<fabric::NodeId>(node);
     if (fabric.is_local(id)) LOCH_TRY(store.setup_node(fabric, id));
   }
-  LOCH_TRY(driver.add_workers(plan.pin, plan.module->requirements(plan.options).ud_lanes));
+  LOCH_TRY(driver.add_workers(plan.pinning, plan.module->requirements(plan.options)));
   LOCH_TRY(fabric.exchange(plan.control_timeout));
   LOCH_TRY(store.connect(fabric));
   LOCH_TRY(store.preload(fabric, records));

@@ -24,7 +24,7 @@ struct RunPlan {
   // Allows a layout that relies on in-order placement to run on a fabric without it, so that the fuzzer can
   // show the consequences.
   bool waives_order = false;
-  std::uint32_t pin = 0;  // worker i of a node is pinned to core i % pin; 0: no pinning
+  Pinning pinning;  // which core each worker is pinned to
   // Nanoseconds to wait for the other processes at each meeting of the control plane.
   Nanos control_timeout = 120'000'000'000;
   LogFactory logs;                              // histories of the clients; empty: none are recorded

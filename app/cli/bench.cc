@@ -229,6 +229,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   point.seed = seed;
   point.config = config_json(o, seed);
   point.capabilities = fabric.capabilities();
+  point.devices = fabric.devices();
   point.transport = outcome.transport;
   point.duration_s = outcome.window_s;
   point.value_size = module.useful_bytes(deploy_config(o));
@@ -249,6 +250,12 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   }
   point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
+  if (o.fabric == "verbs" && !o.history.empty() && !o.history_sync && !point.lost_nodes.empty()) {
+    point.notes.push_back(fmt::format(
+        "node {} was lost: if its machine was too, its last operations may not be in the history, "
+        "which can then look violated (--history-sync true)",
+        fmt::join(point.lost_nodes, ", ")));
+  }
   if (!point.declared_lost.empty()) {
     point.notes.push_back(
         fmt::format("node {} was declared lost: what only its memory held is gone, and the rest is served",
@@ -264,7 +271,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
 }
 
 workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std::uint64_t seed,
-                           const Place& place, std::uint32_t cores) {
+                           const Place& place, workloads::Pinning pinning) {
   workloads::RunPlan plan;
   plan.module = &module;
   plan.options = o.protocol_options;
@@ -273,13 +280,14 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.deploy.seed = seed;
   plan.load = o.load;
   plan.load.seed = seed;
+  plan.load.computes_keys_ahead = o.fabric != "sim";
   plan.load.scrub = o.scrub.value_or(place.ranks > 1);
   plan.load.repair_after = o.repair_after;
   // Stores size their spare entries by the length of the load. Repairs scan the whole table, so runs with
   // repairs leave the length unset and use the sizes of the protocol's options.
   if (plan.load.scrub || plan.load.repair_after) plan.deploy.load_time = 0;
   plan.records = record_shape(o);
-  plan.pin = cores;
+  plan.pinning = std::move(pinning);
   return plan;
 }
 
@@ -450,7 +458,7 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
                                       {.durable = place.ranks > 1,
                                        // After a machine crash, unsynchronised data in the kernel's page
                                        // cache is lost.
-                                       .is_synced = place.control != nullptr && place.ranks > 1});
+                                       .is_synced = o.history_sync && place.ranks > 1});
 }
 
 }  // namespace
@@ -530,7 +538,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   const std::uint64_t seed = o.load.seed + repeat;
   LOCH_ASSIGN(OpenFabric open, open_fabric(o, seed, place));
   LOCH_ASSIGN(std::unique_ptr<check::HistoryWriter> history, open_history(o, place));
-  workloads::RunPlan plan = plan_of(o, module, seed, place, open.cores);
+  workloads::RunPlan plan = plan_of(o, module, seed, place, open.pinning);
   LOCH_ASSIGN(plan.load.failures, planned_failures(o, module));
   plan.logs = workloads::file_logs(history.get());
   std::unique_ptr<OwnDeath> death;

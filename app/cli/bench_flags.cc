@@ -269,18 +269,41 @@ std::vector<BenchFlag> machine_flags() {
       {.setting =
            of(Type::boolean, "pin", "", "workers pinned to cores of their own (sim: true, shm: false)"),
        .place = LOCH_PLACE(pin)},
-      {.setting = shown(
-           of(Type::text, "device", "", "verbs: RDMA device (the first with an active port): loch doctor"),
-           "NAME"),
+      {.setting = shown(of(Type::text, "device", "",
+                           "verbs: RDMA devices, NAME, HOST=NAME or SUBNET/BITS, by commas (the fastest in a "
+                           "network of all hosts): loch doctor"),
+                        "NAME"),
        .place = LOCH_PLACE(device),
        .is_recorded = false},
-      {.setting = of(Type::integer, "port", "", "verbs: port of the device (the first active one)", 1, 255),
+      {.setting = of(Type::integer, "port", "", "verbs: port of the device (the fastest)", 1, 255),
        .place = LOCH_PLACE(port),
        .is_recorded = false},
       {.setting = of(Type::integer, "gid-index", "",
                      "verbs: GID of the port (the best: RoCE v2 over IPv4 first)", 0, 255),
        .place = LOCH_PLACE(gid_index),
        .is_recorded = false},
+      {.setting = shown(
+           of(Type::text, "pkey", "",
+              "verbs: P_Key of the partition, such as 0x8001 (the first that all hosts are full members of)"),
+           "P_KEY"),
+       .place = LOCH_PLACE(pkey),
+       .is_recorded = false},
+      {.setting =
+           of(Type::integer, "service-level", "0", "verbs: service level of packets, on InfiniBand", 0, 15),
+       .place = LOCH_PLACE(service_level)},
+      {.setting = of(
+           Type::integer, "traffic-class", "",
+           "verbs: traffic class of packets with a global header (the administrator's, else 106 on RoCE v2)",
+           0, 255),
+       .place = LOCH_PLACE(traffic_class),
+       .is_recorded = false},
+      {.setting = of(Type::integer, "flow-label", "0",
+                     "verbs: flow label of packets with a global header; 0: by queue pair", 0, 1'048'575),
+       .place = LOCH_PLACE(flow_label)},
+      {.setting =
+           of(Type::boolean, "assume-order", "false",
+              "verbs: bytes arrive in order, and 64 aligned ones at once, though the devices do not say so"),
+       .place = LOCH_PLACE(assume_order)},
   };
 }
 
@@ -298,6 +321,11 @@ std::vector<BenchFlag> observation_flags() {
        .place = LOCH_PLACE(history),
        .is_recorded = false,
        .experiment_key = "-"},
+      {.setting =
+           of(Type::boolean, "history-sync", "false",
+              "several processes: each operation of the history is on the disk before the next begins, "
+              "for machines that crash"),
+       .place = LOCH_PLACE(history_sync)},
       {.setting = of(Type::output, "trace", "", "Chrome trace JSON, opens in Perfetto"),
        .place = LOCH_PLACE(trace),
        .is_recorded = false,

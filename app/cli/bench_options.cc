@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <ranges>
@@ -269,6 +270,20 @@ Result<> apply_sizes(const Given& given, const std::string& flag, workloads::Siz
   return {};
 }
 
+}  // namespace
+
+Result<std::uint16_t> parse_pkey(const std::string& text) {
+  const std::string_view digits =
+      std::string_view(text).starts_with("0x") ? std::string_view(text).substr(2) : "";
+  std::uint16_t pkey = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), pkey, 16);
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size())
+    return bad("pkey", text, "0x and up to four hexadecimal digits, such as 0x8001");
+  return pkey;
+}
+
+namespace {
+
 Result<> check_shape(const Given& given, BenchOptions& o) {
   if (o.server_nodes >= o.nodes) {
     return fail(
@@ -290,11 +305,13 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
                        o.notes));
   LOCH_TRY(apply_sizes(given, "value-size", workloads::SizedData::value, o.value_request, o.value_size,
                        o.value_sizes, o.notes));
-  for (const char* key : {"device", "port", "gid-index"}) {
+  for (const char* key : {"device", "port", "gid-index", "pkey", "service-level", "traffic-class",
+                          "flow-label", "assume-order"}) {
     if (given.text(key) && o.fabric != "verbs")
       return fail(ErrorCode::invalid_argument,
                   fmt::format("--{}: for --fabric verbs, not {}", key, o.fabric));
   }
+  if (!o.pkey.empty()) LOCH_TRY(parse_pkey(o.pkey));
   return check_timeline(given, o);
 }
 
@@ -347,13 +364,20 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   return {};
 }
 
+// The default of an option on a fabric.
+const std::string& initial_on(const std::string& fabric, const kv::OptionSpec& spec) {
+  if (fabric == "shm" && !spec.initial_on_one_machine.empty()) return spec.initial_on_one_machine;
+  const bool is_timed = fabric != "sim" && !spec.initial_in_real_time.empty();
+  return is_timed ? spec.initial_in_real_time : spec.initial;
+}
+
 Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   o.protocol_options = kv::Options(module->options());
   o.servers = module->default_servers();
   for (const kv::OptionSpec& spec : module->options()) {
-    if (o.fabric != "shm" || spec.initial_on_one_machine.empty()) continue;
-    LOCH_TRY(o.protocol_options.set(spec.key, spec.initial_on_one_machine));
+    if (const std::string& initial = initial_on(o.fabric, spec); initial != spec.initial)
+      LOCH_TRY(o.protocol_options.set(spec.key, initial));
   }
   for (const auto& [name, other] : registry) {
     for (const kv::OptionSpec& spec : other->options()) {
@@ -474,12 +498,15 @@ Result<std::string> protocol_help(const kv::Registry& registry, const std::strin
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, protocol));
   std::string text = fmt::format("{}: {} ({})\n\n", module->name(), module->summary(), module->paper());
   for (const kv::OptionSpec& spec : module->options()) {
-    const std::string shm =
-        spec.initial_on_one_machine.empty() ? "" : fmt::format("; on shm {}", spec.initial_on_one_machine);
+    std::string others;
+    if (!spec.initial_on_one_machine.empty())
+      others = fmt::format("; on shm {}", spec.initial_on_one_machine);
+    if (!spec.initial_in_real_time.empty())
+      others += fmt::format("; on {}verbs {}", others.empty() ? "shm and " : "", spec.initial_in_real_time);
     std::string names = "--" + spec.key;
     for (const std::string& alias : spec.aliases) names += ", --" + alias;
     text += fmt::format("  {} {}\n      {} (default {}{})\n", names, settings::placeholder(spec), spec.help,
-                        spec.initial, shm);
+                        spec.initial, others);
   }
   if (!module->mutants().empty()) text += "\nMutants (--mutant NAME):\n";
   for (const auto& [name, mutant] : module->mutants())

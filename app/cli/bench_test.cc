@@ -64,6 +64,50 @@ TEST(BenchOptions, ProtocolsMayShareAnOption) {
   EXPECT_EQ(parsed->protocol_options.integer("slots.spare"), 64);
 }
 
+// Slots with options that have another default where time is real, or on one machine.
+class TimedSlots final : public kv::Module {
+ public:
+  std::string_view name() const override { return "timed"; }
+  std::string_view summary() const override { return slots_->summary(); }
+  std::string_view paper() const override { return slots_->paper(); }
+  std::vector<kv::OptionSpec> options() const override {
+    kv::OptionSpec expiry{.key = "timed.expiry", .type = kv::OptionType::duration, .initial = "1s"};
+    expiry.initial_in_real_time = "100ms";
+    kv::OptionSpec margin{.key = "timed.margin", .type = kv::OptionType::duration, .initial = "10ms"};
+    margin.initial_on_one_machine = "1ms";
+    return {expiry, margin};
+  }
+  kv::Consistency consistency(const kv::Options& options) const override {
+    return slots_->consistency(options);
+  }
+  fabric::Requirements requirements(const kv::Options& options) const override {
+    return slots_->requirements(options);
+  }
+  Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config, const kv::Options& options,
+                                            std::string_view mutant) const override {
+    return slots_->deploy(config, options, mutant);
+  }
+
+ private:
+  std::unique_ptr<kv::Module> slots_ = support::make_slot_store();
+};
+
+TEST(BenchOptions, WhereTimeIsRealDefaultsAreOfRealTime) {
+  kv::Registry registry;
+  registry.emplace("timed", std::make_unique<TimedSlots>());
+  const auto chosen = [&registry](const std::string& fabric, const std::string& key) {
+    const auto parsed = parse_bench({"--protocol", "timed", "--fabric", fabric}, registry);
+    EXPECT_TRUE(parsed) << parsed.error().message;
+    return parsed ? parsed->protocol_options.integer(key) : 0;
+  };
+  EXPECT_EQ(chosen("sim", "timed.expiry"), 1'000'000'000);
+  EXPECT_EQ(chosen("sim", "timed.margin"), 10'000'000);
+  EXPECT_EQ(chosen("shm", "timed.expiry"), 100'000'000);
+  EXPECT_EQ(chosen("shm", "timed.margin"), 1'000'000);
+  EXPECT_EQ(chosen("verbs", "timed.expiry"), 100'000'000);
+  EXPECT_EQ(chosen("verbs", "timed.margin"), 10'000'000);
+}
+
 TEST(BenchOptions, EveryFlagOfTheManual) {
   const BenchOptions o = accepted({"--nodes",
                                    "15",

@@ -164,6 +164,7 @@ ordered_json to_json(const Setting& setting) {
   out["help"] = setting.help;
   if (!setting.initial.empty()) out["default"] = setting.initial;
   if (!setting.initial_on_one_machine.empty()) out["default_on_shm"] = setting.initial_on_one_machine;
+  if (!setting.initial_in_real_time.empty()) out["default_in_real_time"] = setting.initial_in_real_time;
   if (has_range(setting)) {
     out["minimum"] = setting.minimum;
     if (setting.maximum < 1e18) out["maximum"] = setting.maximum;

@@ -7,12 +7,13 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
+#include <numeric>
 #include <variant>
 
 #include "common/background_load/cores.h"
 
 #include "common/base/file.h"
+#include "common/cluster/launch_env.h"
 #include "common/fabric/count/count.h"
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/fault/fault_file.h"
@@ -48,7 +49,11 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
   LOCH_ASSIGN(config.hardware, load_hardware(o.hardware));
   LOCH_TRY(use_cores(o.cores, config.hardware.cpu));
   open.hardware = config.hardware.name;
-  open.cores = o.pin ? config.hardware.cpu.cores : 0;
+  if (o.pin) {
+    open.pinning.cores.resize(config.hardware.cpu.cores);
+    std::iota(open.pinning.cores.begin(), open.pinning.cores.end(), 0U);
+    open.pinning.is_of_each_node = true;
+  }
   if (!o.faults.empty()) {
     LOCH_ASSIGN(config.faults, load_faults(o.faults));
   }
@@ -144,6 +149,15 @@ Result<RealFaults> load_fault_config(const std::string& path) {
   return fabric::inject_faults(std::move(fabric), faults);
 }
 
+// This machine's cores, for the workers of the `rank_here`-th of its processes: those before it have as many
+// workers as a process may have.
+workloads::Pinning real_pinning(const BenchOptions& o, std::uint32_t rank_here) {
+  const kv::DeployConfig deploy = deploy_config(o);
+  return {.cores = background::usable_cores(),
+          .is_of_each_node = false,
+          .first = rank_here * (deploy.client_workers + deploy.server_workers)};
+}
+
 Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uint64_t seed,
                                                  const Place& place, OpenFabric& open) {
   fabric::shm::ShmConfig config;
@@ -152,8 +166,9 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.rank = place.rank;
   config.ranks = place.ranks;
   config.job = place.job;
+  config.exact_clock = !o.history.empty();
   config.pin_threads = o.pin;
-  open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
+  if (o.pin) open.pinning = real_pinning(o, place.rank_here);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
   return with_faults(std::move(fabric), o, seed, place, open);
 }
@@ -167,9 +182,20 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.device = o.device;
   config.port = o.port;
   config.gid_index = o.gid_index;
+  if (!o.pkey.empty()) {
+    LOCH_ASSIGN(config.pkey, parse_pkey(o.pkey));
+  }
+  config.service_level = static_cast<std::uint8_t>(o.service_level);
+  if (o.traffic_class >= 0) config.traffic_class = static_cast<std::uint8_t>(o.traffic_class);
+  config.flow_label = o.flow_label;
+  config.assumes_order = o.assume_order;
+  config.exact_clock = !o.history.empty();
   config.pin_threads = o.pin;
-  open.cores = o.pin ? std::thread::hardware_concurrency() : 0;
+  if (o.pin) open.pinning = real_pinning(o, place.rank_here);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));
+  if (place.rank == 0) {
+    for (const std::string& line : fabric::unlike(fabric->devices())) fmt::print(stderr, "note: {}\n", line);
+  }
   return with_faults(std::move(fabric), o, seed, place, open);
 }
 
@@ -205,11 +231,21 @@ Result<std::unique_ptr<background::CpuLoad>> start_background_load(const BenchOp
 Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& o) {
   if (o.background_workers == 0 || o.fabric == "sim" || o.background_pin == "none")
     return std::vector<std::uint32_t>();
-  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
   const kv::DeployConfig deploy = deploy_config(o);
-  std::vector<std::uint32_t> servers, workers;  // cores, as Driver::add_workers pins workers
-  for (std::uint32_t i = 0; i < deploy.server_workers; ++i) servers.push_back(deploy.server_index(i) % cores);
-  for (std::uint32_t i = 0; i < deploy.client_workers; ++i) workers.push_back(i % cores);
+  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
+  // A process of one node each, of which any may be here; or one with all nodes.
+  const std::uint32_t nodes = env.ranks > 1 ? std::max(1U, env.ranks_here) : deploy.nodes;
+  std::vector<std::uint32_t> servers, workers;  // as Driver::add_workers pins them
+  std::uint32_t number = 0;
+  const workloads::Pinning pinning = real_pinning(o, 0);
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    const auto id = static_cast<fabric::NodeId>(node);
+    const bool is_any = env.ranks > 1;
+    const std::uint32_t clients = is_any || deploy.drives(id) ? deploy.client_workers : 0;
+    const std::uint32_t serving = is_any || deploy.serves(id) ? deploy.server_workers : 0;
+    for (std::uint32_t i = 0; i < clients + serving; ++i, ++number)
+      (i < clients ? workers : servers).push_back(static_cast<std::uint32_t>(pinning.core_of(number, i)));
+  }
   std::ranges::copy(servers, std::back_inserter(workers));
   return background::place_background_load(o.background_pin, "--hog-pin",
                                            o.background_pin == "shared" ? servers : workers,
@@ -238,12 +274,7 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
     open.fabric = fabric::trace_requests(std::move(open.fabric), open.trace.get());
   }
   fabric::CountConfig count;
-  if (o.fabric == "sim") {
-    LOCH_ASSIGN(const fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
-    count.link = hardware.link.format;
-    count.mtu_bytes = hardware.link.mtu_bytes;
-    count.fabric_counts_wire = true;
-  }
+  count.fabric_counts_wire = o.fabric == "sim";
   open.fabric = fabric::count_requests(std::move(open.fabric), count);
   if (o.fabric != "sim") {
     auto alongside = background::with_background(std::move(open.fabric), std::move(load));

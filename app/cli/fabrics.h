@@ -11,6 +11,7 @@
 #include "common/fabric/background/background.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/trace/trace_writer.h"
+#include "workloads/pinning.h"
 
 namespace loch::cli {
 
@@ -32,8 +33,8 @@ struct OpenFabric {
   // Has to outlive the fabric; close() is to be called after the run.
   std::unique_ptr<fabric::TraceWriter> trace;
   std::unique_ptr<fabric::Fabric> fabric;
-  std::string hardware;     // name of the hardware profile; only for sim
-  std::uint32_t cores = 0;  // number of cores to pin workers to; 0: no pinning
+  std::string hardware;        // name of the hardware profile; only for sim
+  workloads::Pinning pinning;  // which cores workers are pinned to
   // The decorator with background workers if the fabric runs in real time.
   const background::BackgroundFabric* alongside = nullptr;
   std::vector<ProcessKill> kills;  // processes to kill, one process per node

@@ -56,6 +56,8 @@ ordered_json needs_of(const fabric::Requirements& needs) {
   out["rc"] = needs.rc;
   out["uc"] = needs.uc;
   out["ud"] = needs.ud;
+  out["receives_rc"] = needs.receives_rc;
+  out["receives_uc"] = needs.receives_uc;
   out["atomic_scope"] = scope_name(needs.atomic_scope);
   out["untorn_bytes"] = needs.untorn_bytes;
   out["in_order_placement"] = needs.in_order_placement;

@@ -191,7 +191,7 @@ fabric::Capabilities capabilities(bool tears) {
   fabric::Capabilities all;
   all.fabric = "step";
   all.device = "one request at a time";
-  all.in_order_placement = !tears;
+  all.in_order_placement = all.in_order_reads = !tears;
   if (tears) all.untorn_bytes = 64;
   all.max_inline_bytes = 256;
   all.datagram_queue_pairs = 8;

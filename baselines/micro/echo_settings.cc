@@ -100,6 +100,9 @@ fabric::Requirements echo_requirements(const kv::Options& options) {
   needs.rc = transport == Transport::rc;
   needs.uc = transport == Transport::uc;
   needs.ud = transport == Transport::ud;
+  const bool sends = options.choice("micro-echo.by") == "send";
+  needs.receives_rc = sends && needs.rc;
+  needs.receives_uc = sends && needs.uc;
   return needs;
 }
 

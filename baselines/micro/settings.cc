@@ -201,6 +201,9 @@ fabric::Requirements requirements(Kind kind, const kv::Options& options) {
   needs.rc = transport == Transport::rc;
   needs.uc = transport == Transport::uc;
   needs.ud = transport == Transport::ud;
+  const bool sends = options.choice(key(kind, "verb")) == "send";
+  needs.receives_rc = sends && needs.rc;
+  needs.receives_uc = sends && needs.uc;
   if (needs.ud) needs.ud_lanes = static_cast<std::uint32_t>(options.integer(key(kind, "queue-pairs")));
   return needs;
 }

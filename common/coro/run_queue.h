@@ -15,8 +15,9 @@ class RunQueue {
   RunQueue() : ring_(64) {}
 
   void push(std::coroutine_handle<> ready) {
-    if (size_ == ring_.size()) grow();
-    ring_[(head_ + size_) & (ring_.size() - 1)] = ready;
+    if (size_ > mask_) [[unlikely]]
+      grow();
+    ring_[(head_ + size_) & mask_] = ready;
     ++size_;
   }
   [[nodiscard]] bool empty() const { return size_ == 0; }
@@ -29,7 +30,7 @@ class RunQueue {
   // Removes and returns the handle that was pushed first; the queue must not be empty.
   [[nodiscard]] std::coroutine_handle<> pop() {
     const std::coroutine_handle<> next = ring_[head_];
-    head_ = (head_ + 1) & (ring_.size() - 1);
+    head_ = (head_ + 1) & mask_;
     --size_;
     return next;
   }
@@ -55,11 +56,13 @@ class RunQueue {
  private:
   void grow() {
     std::vector<std::coroutine_handle<>> larger(ring_.size() * 2);
-    for (std::size_t i = 0; i < size_; ++i) larger[i] = ring_[(head_ + i) & (ring_.size() - 1)];
+    for (std::size_t i = 0; i < size_; ++i) larger[i] = ring_[(head_ + i) & mask_];
     ring_ = std::move(larger);
+    mask_ = ring_.size() - 1;
     head_ = 0;
   }
   std::vector<std::coroutine_handle<>> ring_;  // ring buffer; its size is a power of two
+  std::size_t mask_ = 63;                      // size of the ring buffer minus 1
   std::size_t head_ = 0;
   std::size_t size_ = 0;
 };

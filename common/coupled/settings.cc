@@ -106,6 +106,7 @@ std::vector<kv::OptionSpec> table_options(const std::string& name) {
        {},
        0,
        1e12,
+       {},
        "128M"},
       {name + ".retry-after",
        duration,

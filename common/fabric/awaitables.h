@@ -10,6 +10,10 @@ namespace loch::fabric {
 class Worker::Operation : CompletionSink {
  public:
   Operation(Worker& worker, const WorkRequest& request) : worker_(worker), request_(request) {}
+  // Of one_sided(verb, …): made where it stays.
+  Operation(Worker& worker, Verb verb, const RemoteRegion& remote, std::uint64_t offset, LocalSlice local,
+            std::uint32_t length, OpStats* stats)
+      : worker_(worker), request_(one_sided(verb, remote, offset, local, length, stats)) {}
   Operation(const Operation&) = delete;
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> waiter) {
@@ -171,11 +175,11 @@ class Worker::Reconnect {
 inline Worker::Operation Worker::execute(const WorkRequest& request) { return Operation(*this, request); }
 inline Worker::Operation Worker::read(const RemoteRegion& source, std::uint64_t offset,
                                       LocalSlice destination, std::uint32_t length, OpStats* stats) {
-  return Operation(*this, one_sided(Verb::read, source, offset, destination, length, stats));
+  return {*this, Verb::read, source, offset, destination, length, stats};
 }
 inline Worker::Operation Worker::write(const RemoteRegion& target, std::uint64_t offset, LocalSlice source,
                                        std::uint32_t length, OpStats* stats) {
-  return Operation(*this, one_sided(Verb::write, target, offset, source, length, stats));
+  return {*this, Verb::write, target, offset, source, length, stats};
 }
 inline Worker::Operation Worker::cas(const RemoteRegion& target, std::uint64_t offset, std::uint64_t expected,
                                      std::uint64_t desired, OpStats* stats) {

@@ -18,6 +18,7 @@ class WrappedWorker : public Worker {
   explicit WrappedWorker(Worker* inner) : Worker(inner->spec(), 0), inner_(inner) {
     rng() = inner->rng();
     set_costs(&inner->costs());
+    if (inner->is_traced()) set_traced();
   }
   [[nodiscard]] Worker& inner() const { return *inner_; }
 
@@ -26,16 +27,12 @@ class WrappedWorker : public Worker {
   [[nodiscard]] Nanos node_clock() const override { return inner_->node_clock(); }
   [[nodiscard]] bool stopping() const override { return inner_->stopping(); }
   [[nodiscard]] const Capabilities& capabilities() const override { return inner_->capabilities(); }
-  void post(WorkRequest* chain) override { inner_->post(chain); }
-  void post_detached(const WorkRequest& request) override { inner_->post_detached(request); }
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override {
     inner_->post_recv(transport, buffer, length, user);
   }
   void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override {
     inner_->store_word(region, offset, value);
   }
-  void attribute(const WorkRequest& arrived) override { inner_->attribute(arrived); }
-  void mark(std::string_view what, Nanos start) override { inner_->mark(what, start); }
   [[nodiscard]] bool connected(NodeId peer) const override { return inner_->connected(peer); }
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return inner_->epoch(peer); }
   void begin_timer(TimerWait* wait) override { inner_->begin_timer(wait); }
@@ -45,6 +42,11 @@ class WrappedWorker : public Worker {
   void begin_compute(Nanos span, std::coroutine_handle<> waiter) override {
     inner_->begin_compute(span, waiter);
   }
+
+ protected:
+  void do_post(WorkRequest* chain) override { inner_->post(chain); }
+  void do_post_detached(const WorkRequest& request) override { inner_->post_detached(request); }
+  void do_mark(std::string_view what, Nanos start) override { inner_->mark(what, start); }
 
  private:
   Worker* inner_;
@@ -87,6 +89,7 @@ class ForwardingFabric : public Base {
   [[nodiscard]] Nanos clock_error() const override { return inner_->clock_error(); }
   [[nodiscard]] Result<> fence(NodeId dead) override { return inner_->fence(dead); }
   void on_restart(std::function<void(NodeId)> tell) override { inner_->on_restart(std::move(tell)); }
+  [[nodiscard]] std::vector<NodeDevice> devices() const override { return inner_->devices(); }
   void reset_counters() override { inner_->reset_counters(); }
   [[nodiscard]] FabricReport report() const override { return inner_->report(); }
 

@@ -65,6 +65,8 @@ Result<> check(const Requirements& needs, const Capabilities& has) {
   if (needs.rc && !has.rc) return refuse("has no reliable connections (RC)");
   if (needs.uc && !has.uc) return refuse("has no unreliable connections (UC)");
   if (needs.ud && !has.ud) return refuse("has no unreliable datagrams (UD)");
+  if ((needs.receives_rc || needs.receives_uc) && !has.receives_connected)
+    return refuse("has no shared receive queues, which SENDs over RC and UC need here");
   if (needs.atomic_scope > has.atomic_scope)
     return refuse("has no atomics of the scope that the protocol needs");
   if (needs.untorn_bytes > has.untorn_bytes) {

@@ -39,6 +39,7 @@
 #include "common/coro/scope.h"
 #include "common/coro/task.h"
 #include "common/fabric/capabilities.h"
+#include "common/fabric/devices.h"
 #include "common/fabric/region.h"
 #include "common/fabric/report.h"
 #include "common/fabric/worker.h"
@@ -99,6 +100,9 @@ class Fabric {
   // calls add_worker and start. To be called before run(). Only sim restarts nodes; other fabrics never call
   // it.
   virtual void on_restart(std::function<void(NodeId)> tell) { static_cast<void>(tell); }
+
+  // The devices of all processes, by rank; none where there is no device to speak of.
+  [[nodiscard]] virtual std::vector<NodeDevice> devices() const { return {}; }
 
   // Ends the warm-up: the counters of NodeReport start again from zero.
   virtual void reset_counters() = 0;

@@ -58,13 +58,31 @@ inline void copy_to_shared(std::byte* to, const void* from, std::size_t bytes) {
   for (; bytes != 0; --bytes) detail::store(to++, *in++, std::memory_order_relaxed);
 }
 
-// Copies from shared memory to shared memory, as a one-sided READ or WRITE does on shm.
+// Shared to shared: what a one-sided READ or WRITE does on shm, from the first byte to the last. Aligned
+// 16 bytes move as one: x86-64 with AVX tears none, and reorders neither loads nor stores.
 inline void copy_shared(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto step = [&] {
+    detail::store(to, detail::load<std::uint64_t>(from, std::memory_order_relaxed),
+                  std::memory_order_relaxed);
+    bytes -= 8, to += 8, from += 8;
+  };
   if (detail::is_aligned(to) && detail::is_aligned(from)) {
-    for (; bytes >= 8; bytes -= 8, to += 8, from += 8) {
-      detail::store(to, detail::load<std::uint64_t>(from, std::memory_order_relaxed),
-                    std::memory_order_relaxed);
+#if defined(__x86_64__) && !defined(LOCH_TSAN) && !defined(LOCH_ASAN)
+    const bool is_alike =
+        ((reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from)) & 15) == 0;
+    if (is_alike && bytes >= 40) {
+      if ((reinterpret_cast<std::uintptr_t>(to) & 15) != 0) step();
+      for (; bytes >= 32; bytes -= 32, to += 32, from += 32) {
+        asm volatile(
+            "movdqa (%1), %%xmm0\n\tmovdqa 16(%1), %%xmm1\n\t"
+            "movdqa %%xmm0, (%0)\n\tmovdqa %%xmm1, 16(%0)"
+            :
+            : "r"(to), "r"(from)
+            : "xmm0", "xmm1", "memory");
+      }
     }
+#endif
+    while (bytes >= 8) step();
   }
   for (; bytes != 0; --bytes) {
     detail::store(to++, detail::load<std::byte>(from++, std::memory_order_relaxed),

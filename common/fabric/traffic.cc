@@ -7,8 +7,6 @@
 #include "common/base/check.h"
 
 namespace loch::fabric {
-namespace {}  // namespace
-
 WorkRequest request_of(const Traffic& traffic, Worker& worker, const Target& target, LocalSlice local,
                        std::uint32_t turn) {
   WorkRequest wr;
@@ -32,9 +30,18 @@ WorkRequest request_of(const Traffic& traffic, Worker& worker, const Target& tar
   return wr;
 }
 
-coro::Task<WcStatus> post_turn(Worker* worker, const Traffic* traffic, Target target, LocalSlice local,
-                               std::uint32_t turn, OpStats* stats) {
-  LOCH_CHECK(traffic->batch >= 1 && traffic->batch <= most_batch, "a batch of {}", traffic->batch);
+namespace {
+
+coro::Task<WcStatus> post_single(Worker* worker, const Traffic* traffic, Target target, LocalSlice local,
+                                 std::uint32_t turn, OpStats* stats) {
+  WorkRequest wr = request_of(*traffic, *worker, target, local, turn);
+  wr.stats = stats;
+  const Completion done = co_await worker->execute(wr);
+  co_return done.status;
+}
+
+coro::Task<WcStatus> post_batch(Worker* worker, const Traffic* traffic, Target target, LocalSlice local,
+                                std::uint32_t turn, OpStats* stats) {
   for (std::uint32_t i = 0; i < traffic->unsignaled; ++i) {
     WorkRequest wr = request_of(*traffic, *worker, target, local, turn);
     wr.stats = stats;
@@ -48,6 +55,16 @@ coro::Task<WcStatus> post_turn(Worker* worker, const Traffic* traffic, Target ta
     wr.is_signaled = &wr == &used.back();
   }
   co_return co_await worker->post_and_wait(used);
+}
+
+}  // namespace
+
+coro::Task<WcStatus> post_turn(Worker* worker, const Traffic* traffic, Target target, LocalSlice local,
+                               std::uint32_t turn, OpStats* stats) {
+  LOCH_CHECK(traffic->batch >= 1 && traffic->batch <= most_batch, "a batch of {}", traffic->batch);
+  const bool is_single = traffic->batch == 1 && traffic->unsignaled == 0;
+  return is_single ? post_single(worker, traffic, target, local, turn, stats)
+                   : post_batch(worker, traffic, target, local, turn, stats);
 }
 
 void post_receives(Worker& worker, const Receiving& receiving) {

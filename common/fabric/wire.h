@@ -4,11 +4,10 @@
 
 #include <cstdint>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/capabilities.h"
+#include "common/fabric/verb.h"
 
 namespace loch::fabric {
-
-enum class LinkFormat : std::uint8_t { infiniband, roce_v1, roce_v2 };
 
 struct WireBytes {
   std::uint64_t request = 0;   // requester to responder

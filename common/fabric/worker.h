@@ -15,6 +15,7 @@
 #include "common/fabric/cpu_costs.h"
 #include "common/fabric/received.h"
 #include "common/fabric/region.h"
+#include "common/fabric/request_counter.h"
 #include "common/fabric/waits.h"
 #include "common/fabric/watch.h"
 #include "common/fabric/work_request.h"
@@ -31,6 +32,9 @@ struct WorkerSpec {
   std::string name;         // "client 3"; shown in traces
   // UD lanes that the worker posts on (messages arrive on lane 0). The device makes that many UD queue pairs.
   std::uint32_t ud_lanes = 1;
+  // What it uses, beside datagrams: a device makes no more than that before the run. Without receives_…, no
+  // RECVs may be posted for that transport; without uses_rc, RC connections come with their first use.
+  bool uses_rc = true, receives_rc = true, receives_uc = true;
 };
 
 // The virtual functions allocate nothing, lock nothing and throw nothing once warm.
@@ -62,12 +66,18 @@ class Worker {
 
   // Posts a chain of requests (linked by `next`) with one doorbell. The sink of each signaled request is
   // called on its completion; until then the request and its buffer must not move.
-  virtual void post(WorkRequest* chain) = 0;
+  void post(WorkRequest* chain) {
+    if (counter_ != nullptr) counter_->count_chain(chain);
+    do_post(chain);
+  }
   // Posts one unsignaled request that nobody waits for: the fabric keeps its own copy. The local
   // buffer must stay untouched until a later signaled request on the same queue pair completes, or
   // until a watch on the landing buffer has seen its last byte. A failure puts the queue pair in
   // error, which the watch reports.
-  virtual void post_detached(const WorkRequest& request) = 0;
+  void post_detached(const WorkRequest& request) {
+    if (counter_ != nullptr) counter_->count(request);
+    do_post_detached(request);
+  }
   // Posts a RECV: a buffer for an incoming SEND of this transport, shared by the worker's queue pairs.
   virtual void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
                          std::uint64_t user) = 0;
@@ -75,15 +85,24 @@ class Worker {
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
 
   // Reports a message from a peer that belongs to an operation of this worker, such as a server's reply, and
-  // that no work request of this worker fetched. A decorator that counts adds its verb, length and wire bytes
-  // to its `stats`. `peer` is the sender.
-  virtual void attribute(const WorkRequest& /*arrived*/) {}
+  // that no work request of this worker fetched. If this worker counts its requests, the message's verb,
+  // length and wire bytes are added to its `stats`. `peer` is the sender.
+  void attribute(const WorkRequest& arrived) {
+    if (counter_ != nullptr) counter_->attribute(arrived);
+  }
   // As above, for a received SEND.
   void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Records an interval of this worker for the trace, from `start` until now: a GET, a MIGRATE. `what` has to
   // be a string literal. No effect if no decorator traces.
-  virtual void mark(std::string_view /*what*/, Nanos /*start*/) {}
+  void mark(std::string_view what, Nanos start) {
+    if (is_traced_) do_mark(what, start);
+  }
+  [[nodiscard]] bool is_traced() const { return is_traced_; }
+
+  // Counts every request that is posted from now on in `counter`, which outlives the worker's work; null: the
+  // requests are not counted. Of a worker and the workers that it wraps, one has a counter.
+  void count_into(RequestCounter* counter) { counter_ = counter; }
 
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
   // Number of reconnections to the peer. Remote regions that were looked up under an older number are void.
@@ -137,12 +156,20 @@ class Worker {
 
  protected:
   void set_costs(const CpuCosts* costs) { costs_ = costs; }
+  // To be called by a worker that overrides do_mark().
+  void set_traced() { is_traced_ = true; }
+  // The fabric's part of post(), post_detached() and mark().
+  virtual void do_post(WorkRequest* chain) = 0;
+  virtual void do_post_detached(const WorkRequest& request) = 0;
+  virtual void do_mark(std::string_view /*what*/, Nanos /*start*/) {}
 
  private:
   static constexpr CpuCosts no_costs{};
   WorkerSpec spec_;
   Rng rng_;
   const CpuCosts* costs_ = &no_costs;
+  RequestCounter* counter_ = nullptr;
+  bool is_traced_ = false;
 };
 
 }  // namespace loch::fabric

@@ -4,19 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace loch::measure {
-
-// Buckets: octave 0 holds [0, 1024), octave 1 [1024, 2048), both in steps of 1; octave k > 1 holds [2^(k+9),
-// 2^(k+10)) in steps of 2^(k-1).
-Histogram::Place Histogram::place(std::uint64_t value) {
-  const int width = std::bit_width(value);
-  if (width < linear_bits) return {0, static_cast<std::size_t>(value)};
-  const auto octave = static_cast<std::size_t>(width - linear_bits + 1);
-  return {octave, static_cast<std::size_t>(value >> (octave - 1)) - octave_buckets};
-}
 
 std::int64_t Histogram::highest(Place at) {
   if (at.octave <= 1) return static_cast<std::int64_t>(at.octave * octave_buckets + at.bucket);
@@ -24,16 +14,9 @@ std::int64_t Histogram::highest(Place at) {
   return static_cast<std::int64_t>((octave_buckets + at.bucket) * step + step - 1);
 }
 
-void Histogram::record(std::int64_t value, std::uint64_t times) {
-  if (times == 0) return;
-  value = std::max<std::int64_t>(value, 0);
-  const Place at = place(static_cast<std::uint64_t>(value));
-  if (octaves_[at.octave] == nullptr) octaves_[at.octave] = std::make_unique<Octave>();
-  (*octaves_[at.octave])[at.bucket] += times;
-  min_ = count_ == 0 ? value : std::min(min_, value);
-  max_ = std::max(max_, value);
-  count_ += times;
-  sum_ += static_cast<double>(value) * static_cast<double>(times);
+Histogram::Octave* Histogram::add_octave(std::size_t octave) {
+  octaves_[octave] = std::make_unique<Octave>();
+  return octaves_[octave].get();
 }
 
 template <typename F>
@@ -54,7 +37,7 @@ void Histogram::merge(const Histogram& other) {
     if (octaves_[octave] == nullptr) octaves_[octave] = std::make_unique<Octave>();
     for (std::size_t i = 0; i < octave_buckets; ++i) (*octaves_[octave])[i] += (*other.octaves_[octave])[i];
   }
-  min_ = count_ == 0 ? other.min_ : std::min(min_, other.min_);
+  min_ = std::min(min_, other.min_);
   max_ = std::max(max_, other.max_);
   count_ += other.count_;
   sum_ += other.sum_;

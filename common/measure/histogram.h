@@ -3,7 +3,9 @@
 // use, so that hundreds of histograms stay small.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,7 +21,19 @@ class Histogram {
   Histogram& operator=(Histogram&&) noexcept = default;
 
   // Negative values count as 0.
-  void record(std::int64_t value, std::uint64_t times = 1);
+  void record(std::int64_t value, std::uint64_t times = 1) {
+    if (times == 0) return;
+    value = std::max<std::int64_t>(value, 0);
+    const Place at = place(static_cast<std::uint64_t>(value));
+    Octave* octave = octaves_[at.octave].get();
+    if (octave == nullptr) [[unlikely]]
+      octave = add_octave(at.octave);
+    (*octave)[at.bucket] += times;
+    min_ = std::min(min_, value);
+    max_ = std::max(max_, value);
+    count_ += times;
+    sum_ += static_cast<double>(value) * static_cast<double>(times);
+  }
   void merge(const Histogram& other);
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
@@ -52,14 +66,23 @@ class Histogram {
   struct Place {
     std::size_t octave, bucket;
   };
-  [[nodiscard]] static Place place(std::uint64_t value);
+  // Buckets: octave 0 holds [0, 1024), octave 1 [1024, 2048), both in steps of 1; octave k > 1 holds
+  // [2^(k+9), 2^(k+10)) in steps of 2^(k-1).
+  [[nodiscard]] static Place place(std::uint64_t value) {
+    const int width = std::bit_width(value);
+    if (width < linear_bits) return {0, static_cast<std::size_t>(value)};
+    const auto octave = static_cast<std::size_t>(width - linear_bits + 1);
+    return {octave, static_cast<std::size_t>(value >> (octave - 1)) - octave_buckets};
+  }
+  Octave* add_octave(std::size_t octave);
   [[nodiscard]] static std::int64_t highest(Place place);
   template <typename F>
   void each(F visit) const;
 
   std::array<std::unique_ptr<Octave>, octaves> octaves_;
   std::uint64_t count_ = 0;
-  std::int64_t min_ = 0, max_ = 0;
+  std::int64_t min_ = INT64_MAX;  // of no values
+  std::int64_t max_ = 0;
   double sum_ = 0;
 };
 

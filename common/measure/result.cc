@@ -245,22 +245,41 @@ ordered_json multi_get_json(const PointResult& point, const BatchTally& batches)
 
 ordered_json to_json(const fabric::Capabilities& c) {
   constexpr std::array<const char*, 3> scopes = {"none", "nic", "global"};
+  constexpr std::array<const char*, 3> links = {"infiniband", "roce_v1", "roce_v2"};
   return {{"fabric", c.fabric},
           {"device", c.device},
           {"rc", c.rc},
           {"uc", c.uc},
           {"ud", c.ud},
+          {"receives_connected", c.receives_connected},
           {"atomic_scope", scopes[static_cast<std::size_t>(c.atomic_scope)]},
           {"untorn_bytes", c.untorn_bytes},
           {"in_order_placement", c.in_order_placement},
+          {"in_order_reads", c.in_order_reads},
+          {"order_is_assumed", c.order_is_assumed},
           {"max_rd_atomic", c.max_rd_atomic},
           {"request_lifetime_us", static_cast<double>(c.request_lifetime) / 1e3},
           {"max_inline_bytes", c.max_inline_bytes},
           {"mtu_bytes", c.mtu_bytes},
+          {"link", links[static_cast<std::size_t>(c.link)]},
           {"send_queue_depth", c.send_queue_depth},
           {"recv_queue_depth", c.recv_queue_depth},
           {"datagram_queue_pairs", c.datagram_queue_pairs},
           {"simulated", c.simulated}};
+}
+
+ordered_json to_json(const fabric::NodeDevice& device) {
+  return {{"node", device.node},
+          {"host", device.host},
+          {"port", device.port},
+          {"gid", device.gid},
+          {"network", device.network},
+          {"gigabits_s", device.gigabits},
+          {"pkey", device.pkey},
+          {"service_level", device.service_level},
+          {"traffic_class", device.traffic_class},
+          {"flow_label", device.flow_label},
+          {"can", to_json(device.can)}};
 }
 
 ordered_json to_json(const PointResult& point) {
@@ -279,6 +298,8 @@ ordered_json to_json(const PointResult& point) {
   out["repeat"] = point.repeat;
   out["config"] = point.config;
   out["capabilities"] = to_json(point.capabilities);
+  out["devices"] = ordered_json::array();
+  for (const fabric::NodeDevice& device : point.devices) out["devices"].push_back(to_json(device));
   out["transport"] = point.transport.empty() ? "verbs" : point.transport;
   out["duration_s"] = seconds;
   out["throughput_ops_s"] = seconds > 0 ? static_cast<double>(all.completed()) / seconds : 0;

@@ -67,24 +67,24 @@ std::map<std::uint64_t, std::uint64_t> CountDistribution::counts() const {
   return all;
 }
 
-void RequestTotals::record(const fabric::OpStats& s) {
-  read += s.read;
-  write += s.write;
-  cas += s.cas;
-  faa += s.faa;
-  send += s.send;
-  recv += s.recv;
-  payload_bytes += s.payload_bytes;
-  wire_bytes += s.wire_bytes;
-  index_read += s.index_read;
-  index_cas += s.index_cas;
-  cache_hits += s.cache_hits;
-  local_accesses += s.local_accesses;
-  requests.record(std::uint64_t{s.read} + s.write + s.cas + s.faa + s.send);
-  reads.record(s.read);
-  index_reads.record(s.index_read);
-  swaps.record(s.cas);
-  payload.record(s.payload_bytes);
+void RequestTotals::record(const fabric::OpStats& s, std::uint64_t times) {
+  read += s.read * times;
+  write += s.write * times;
+  cas += s.cas * times;
+  faa += s.faa * times;
+  send += s.send * times;
+  recv += s.recv * times;
+  payload_bytes += s.payload_bytes * times;
+  wire_bytes += s.wire_bytes * times;
+  index_read += s.index_read * times;
+  index_cas += s.index_cas * times;
+  cache_hits += s.cache_hits * times;
+  local_accesses += s.local_accesses * times;
+  requests.record(std::uint64_t{s.read} + s.write + s.cas + s.faa + s.send, times);
+  reads.record(s.read, times);
+  index_reads.record(s.index_read, times);
+  swaps.record(s.cas, times);
+  payload.record(s.payload_bytes, times);
 }
 
 void RequestTotals::merge(const RequestTotals& other) {

@@ -20,7 +20,7 @@ namespace loch::measure {
 // A distribution of counts, such as the number of work requests of an operation.
 class CountDistribution {
  public:
-  void record(std::uint64_t value) { ++count_of(value); }
+  void record(std::uint64_t value, std::uint64_t times = 1) { count_of(value) += times; }
   void merge(const CountDistribution& other);
   // Number of operations for each count, in ascending order of the counts.
   [[nodiscard]] std::map<std::uint64_t, std::uint64_t> counts() const;
@@ -51,7 +51,8 @@ struct RequestTotals {
   CountDistribution reads, index_reads, swaps;
   CountDistribution payload;  // payload bytes of one operation
 
-  void record(const fabric::OpStats& stats);
+  // `times` operations of these requests each.
+  void record(const fabric::OpStats& stats, std::uint64_t times = 1);
   void merge(const RequestTotals& other);
 };
 

@@ -21,15 +21,17 @@ class Duplicates {
  public:
   // `first`: the number near which numbers are assumed that are sent without their high bits
   // (extend_sequence).
-  explicit Duplicates(std::uint32_t slots, std::uint64_t first = 0) : slots_(slots) {
+  explicit Duplicates(std::uint32_t slots, std::uint64_t first = 0) : slots_(slots), seen_(slots) {
     for (Slot& slot : slots_) slot.last = first;
   }
 
   // Whether this trailer word differs from the slot's word that was processed last.
   [[nodiscard]] bool is_news(std::uint32_t slot, std::uint64_t word) const {
-    return word != 0 && word != slots_[slot].seen;
+    return word != 0 && word != seen_[slot];
   }
-  void looked_at(std::uint32_t slot, std::uint64_t word) { slots_[slot].seen = word; }
+  void looked_at(std::uint32_t slot, std::uint64_t word) { seen_[slot] = word; }
+  // By slot: the trailer word that was processed last, for WatchSet::known.
+  [[nodiscard]] const std::uint64_t* seen() const { return seen_.data(); }
 
   // Decides by the sequence number. The numbers of a slot increase, from any first number: a client that
   // restarts begins at its clock.
@@ -50,12 +52,13 @@ class Duplicates {
 
  private:
   struct Slot {
-    std::uint64_t seen = 0;  // the trailer word that was processed last
     std::uint64_t last = 0;  // the sequence number that was executed last
     std::uint32_t reply_bytes = 0;
     bool has_executed = false;
   };
   std::vector<Slot> slots_;
+  // By slot: the trailer word that was processed last. Not in Slot, because polling reads these words alone.
+  std::vector<std::uint64_t> seen_;
 };
 
 }  // namespace loch::rpc

@@ -20,7 +20,8 @@ WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, st
 coro::Task<void> WriteServer::run(Handler* handler) {
   coro::Scope repairs(worker_.run_queue());
   repairs_ = &repairs;
-  const fabric::WatchSet slots = channel_.request_grid().watch(*node_.requests, index_, &has_request, this);
+  fabric::WatchSet slots = channel_.request_grid().watch(*node_.requests, index_, &has_request, this);
+  slots.known = known_.seen();
   std::uint32_t start = 0;
   for (;;) {
     const fabric::WatchAny news = co_await worker_.watch_any(slots, start);

@@ -25,7 +25,7 @@ launch() {
     --wdir "$PWD" -x LOCH_LOST_AFTER --mca routed direct --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_keepalive_time 10 \
     --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 "$BENCH" bench --protocol nessie --fabric verbs \
     --nodes 3 --clients 1 --keys 100 --value-size 64 --get 0.5 --nessie.expiry 500ms --verify --warmup 100ms \
-    --duration "$2" --history "$1.jsonl" --json "$1.json" >"$1.out" 2>"$1.err" </dev/null &
+    --duration "$2" --history "$1.jsonl" --history-sync true --json "$1.json" >"$1.out" 2>"$1.err" </dev/null &
   mpirun=$!
 }
 await() {  # a file with something in it, or the end of the launch

@@ -1,13 +1,26 @@
-"""A run on the zoo's NICs: the program, its flags, and what it may not say (docs/zoo.md)."""
+"""The zoo's machines, Loch's protocols, and what is to come of one on the other (docs/zoo.md)."""
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = Path(os.environ.get("LOCH_RELEASE") or ROOT / "build/release")
+# They bring a network of their own.
+WITHOUT_FABRIC = ("memcached", "redis")
+SUITES = ("conformance", "litmus")
+TIMEOUT_S = 120.0
 # What a sanitizer, valgrind, a crash or the NIC itself says of a fault, whatever the exit status is.
 FAULT = re.compile(
     r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|runtime error:|ERROR SUMMARY: [1-9]"
@@ -16,8 +29,121 @@ FAULT = re.compile(
 )
 
 
+@dataclass(frozen=True)
+class Machine:
+    """An entry of the table of machines."""
+
+    name: str
+    stands_for: str
+    devices: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    name: str
+    consistency: str
+    needs: Mapping[str, Any]
+
+    @property
+    def keeps_values(self) -> bool:
+        return self.consistency != "none"
+
+
+@cache
+def machines() -> tuple[Machine, ...]:
+    library = ctypes.CDLL(str(RELEASE / "lib/libloch_zoo.so"))
+    library.loch_zoo_machines.restype = ctypes.c_char_p
+    listed = json.loads(library.loch_zoo_machines().decode())
+    return tuple(Machine(each["name"], each["stands_for"], tuple(each["devices"])) for each in listed)
+
+
+@cache
+def protocols() -> tuple[Protocol, ...]:
+    listed = subprocess.run([bench(RELEASE), "list", "protocols", "--json"], capture_output=True, check=True)
+    return tuple(
+        Protocol(each["name"], each["consistency"], each["needs"])
+        for each in json.loads(listed.stdout)
+        if each["name"] not in WITHOUT_FABRIC
+    )
+
+
 def bench(build: Path) -> str:
     return str(build / "bin/loch-bench")
+
+
+def lacks(device: Mapping[str, Any], needs: Mapping[str, Any]) -> str:
+    """The first thing that a protocol needs and a device has not; empty: the device has everything."""
+    for transport in ("rc", "uc", "ud"):
+        if needs[transport] and not device[transport]:
+            return transport.upper()
+    if needs["atomic_scope"] != "none" and not device["atomics"]:
+        return "atomics"
+    if (needs.get("receives_rc") or needs.get("receives_uc")) and not device["srq"]:
+        return "shared receive queues"
+    if needs["max_inline_bytes"] > device["max_inline"]:
+        return "inline data"
+    if needs["max_rd_atomic"] > device["max_rd_atomic"]:
+        return "READs and atomics under way"
+    if device["iwarp"]:
+        return "InfiniBand's transports"
+    return ""
+
+
+# What Loch's fabric cannot do yet with any protocol on a device that would have all that it needs. An entry is removed
+# with the change that makes it untrue: until then a run that succeeds fails the test.
+GAPS: tuple[tuple[str, Callable[[Mapping[str, Any], Protocol], bool]], ...] = ()
+
+
+def gap(device: Mapping[str, Any], protocol: Protocol) -> str:
+    return next((why for why, is_so in GAPS if is_so(device, protocol)), "")
+
+
+@dataclass
+class Outcome:
+    """What one program did: `fault` is empty where it is what was to come."""
+
+    status: int
+    said: str
+    seconds: float
+    result: Any = field(default_factory=dict)
+    fault: str = ""
+    is_refusal: bool = False
+
+    @property
+    def mark(self) -> str:
+        return "FAIL" if self.fault else "-" if self.is_refusal else "ok"
+
+
+def environment(build: Path, settings: str) -> dict[str, str]:
+    """Of a program that finds the zoo's devices: the library is the one of the program's own build."""
+    return {
+        **os.environ,
+        "LD_PRELOAD": str(build / "lib/libloch_zoo.so"),
+        "LOCH_ZOO": settings,
+        "LOCH_TEST_VERBS": "1",
+        "LOCH_STRESS_OPERATIONS": "2000",
+        "TSAN_OPTIONS": "halt_on_error=0:exitcode=66:second_deadlock_stack=1",
+        "ASAN_SYMBOLIZER_PATH": "/usr/bin/llvm-symbolizer-19",
+        "TSAN_SYMBOLIZER_PATH": "/usr/bin/llvm-symbolizer-19",
+    }
+
+
+def execute(command: list[str], env: dict[str, str], cwd: Path | None = None, timeout_s: float = TIMEOUT_S) -> Outcome:
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        said = ((late.stdout or b"") + (late.stderr or b"")).decode(errors="replace")
+        return Outcome(-1, said, time.monotonic() - began, fault=f"hangs: not ended after {timeout_s:.0f} s")
+    said = done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
+    outcome = Outcome(done.returncode, said, time.monotonic() - began)
+    if done.returncode < 0 or done.returncode > 128:
+        outcome.fault = f"ended by a signal, status {done.returncode}"
+    elif found := FAULT.search(said):
+        outcome.fault = f"says: {said[found.start():].splitlines()[0]}"
+    return outcome
 
 
 def flags_of(protocol: str, duration: str = "20ms", nodes: int = 2) -> list[str]:
@@ -25,3 +151,70 @@ def flags_of(protocol: str, duration: str = "20ms", nodes: int = 2) -> list[str]
         *("bench", "--protocol", protocol, "--fabric", "verbs", "--nodes", str(nodes), "--clients", "1"),
         *("--keys", "500", "--warmup", "5ms", "--duration", duration, "--verify"),
     ]
+
+
+def run_protocol(
+    build: Path, settings: str, protocol: Protocol, more: Sequence[str] = (), prefix: Sequence[str] = ()
+) -> Outcome:
+    """One run in one process, behind the words of a tool if any (valgrind, with which all takes longer); its fault says what
+    is wrong with it as a run that has to succeed."""
+    with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
+        path = Path(folder) / "result.json"
+        flags = flags_of(protocol.name, duration="1500ms" if prefix else "20ms")
+        command = [*prefix, bench(build), *flags, "--json", str(path), *more]
+        outcome = execute(command, environment(build, settings))
+        if path.exists() and path.stat().st_size:
+            outcome.result = json.loads(path.read_text())
+    if not outcome.fault:
+        outcome.fault = wrong_with_run(outcome, protocol)
+    return outcome
+
+
+def wrong_with_run(outcome: Outcome, protocol: Protocol) -> str:
+    if outcome.status != 0:
+        return f"exit status {outcome.status}: {outcome.said.strip().splitlines()[0] if outcome.said.strip() else ''}"
+    operations = outcome.result["operations"]
+    if not outcome.result["capabilities"]["device"].startswith("zoo_"):
+        return f"ran on {outcome.result['capabilities']['device']}"
+    if operations["corrupt"] or operations["error"]:
+        return f"{operations['corrupt']} values corrupt, {operations['error']} errors"
+    if protocol.keeps_values and not operations["verified"] + operations.get("outside_window", 0):
+        return "no operation ended"
+    return ""
+
+
+def judge_refusal(outcome: Outcome, why: str) -> Outcome:
+    """A run that was to be refused: by one line, before anything ran."""
+    outcome.is_refusal = True
+    lines = [line for line in outcome.said.strip().splitlines() if line]
+    if outcome.status == 0:
+        outcome.fault = f"ran, although: {why}"
+    elif outcome.status not in (1, 2) or len(lines) != 1 or not lines[0].startswith("loch bench: "):
+        outcome.fault = f"status {outcome.status}, expected one line that says: no {why}: {outcome.said[:300]!r}"
+    else:
+        outcome.fault = ""
+    return outcome
+
+
+def try_protocol(build: Path, machine: Machine, protocol: Protocol, prefix: Sequence[str] = ()) -> Outcome:
+    """A protocol on a machine: it runs, or is refused for a reason that follows from the device."""
+    device = machine.devices[0]
+    outcome = run_protocol(build, machine.name, protocol, prefix=prefix)
+    why = lacks(device, protocol.needs) or gap(device, protocol)
+    return judge_refusal(outcome, why) if why else outcome
+
+
+def try_suite(build: Path, machine: Machine, suite: str) -> Outcome:
+    """The fabric's own suites, which ask for RC, UC, UD and atomics."""
+    outcome = execute(
+        [str(build / f"tests/fabric/fabric_{suite}_test"), "--gtest_brief=1"], environment(build, machine.name)
+    )
+    if not outcome.fault and outcome.status != 0:
+        failed = re.findall(r"^\[  FAILED  \] (\S+)", outcome.said, re.MULTILINE)
+        outcome.fault = f"exit status {outcome.status}: {' '.join(failed[:3])}"
+    return outcome
+
+
+def has_everything(machine: Machine) -> bool:
+    device = machine.devices[0]
+    return all(device[name] for name in ("rc", "uc", "ud", "atomics", "srq")) and not device["iwarp"]

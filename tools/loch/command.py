@@ -60,10 +60,10 @@ Loch: published designs of RDMA key-value stores, side by side.
   ./loch doctor                is this machine ready for verbs?
   ./loch softroce -- COMMAND   run COMMAND in a machine with a Soft-RoCE NIC
   ./loch hog, ./loch power     CPU contention and energy by themselves
-  ./loch test [--quick] [--filter REGEX] [--coverage] [--lint [--all]]
+  ./loch test [--quick] [--filter REGEX] [--coverage] [--zoo] [--lint [--all]]
                                build and run the tests: unit, protocol, end to end, then the
                                sanitized ones and the parsers' fuzzers; --coverage: lines and branches
-                               reached; --lint: format, clang-tidy and house rules instead
+                               reached; --zoo: all on NICs that are not here; --lint: format, clang-tidy and house rules instead
   ./loch completion bash       completion of commands, flags and names, for ~/.bashrc
 
 `./loch COMMAND --help` says more. Missing Debian packages are installed first (with sudo where this

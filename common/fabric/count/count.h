@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/wire.h"
@@ -10,7 +11,7 @@
 namespace loch::fabric {
 
 struct CountConfig {
-  LinkFormat link = LinkFormat::infiniband;
+  std::optional<LinkFormat> link = {};  // none: as the fabric says
   std::uint32_t mtu_bytes = 0;  // payload bytes of a packet; 0: as the fabric says
   // The fabric's own report has tx_wire_bytes and rx_wire_bytes, so that this decorator need not count them.
   bool fabric_counts_wire = false;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/fabric/shm/shm.h"
+#include "common/fabric/step/step.h"
 
 namespace loch::fabric {
 namespace {
@@ -30,6 +31,26 @@ TEST(Count, AnArrivedReplyBelongsToItsOperation) {
   EXPECT_EQ(stats.write, 1u);
   // Another node posted the request, so the count of posted requests of this node does not grow.
   EXPECT_EQ(fabric->report().nodes[0].counters.at("posted.write"), 0);
+}
+
+// A READ of 64 B over RoCE v2 is 208 bytes on the wire, over InfiniBand 136.
+TEST(Count, BytesOnTheWireAreThoseOfTheDevicesLink) {
+  for (const LinkFormat link : {LinkFormat::infiniband, LinkFormat::roce_v2}) {
+    auto device = std::make_unique<step::StepFabric>(step::StepConfig{.nodes = 2});
+    Capabilities can = device->capabilities();
+    can.link = link;
+    device->set_capabilities(can);
+    const auto fabric = count_requests(std::move(device), {});
+    Worker* worker = fabric->add_worker({0, Role::client, 0, -1, "client"}).value();
+    OpStats stats;
+    WorkRequest reply;
+    reply.verb = Verb::read;
+    reply.peer = 1;
+    reply.length = 64;
+    reply.stats = &stats;
+    worker->attribute(reply);
+    EXPECT_EQ(stats.wire_bytes, link == LinkFormat::roce_v2 ? 208u : 136u);
+  }
 }
 
 }  // namespace

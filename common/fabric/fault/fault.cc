@@ -65,8 +65,8 @@ class FaultyWorker final : public WrappedWorker {
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override {
     return inner().epoch(peer) + links_.at(peer).reconnections;
   }
-  void post(WorkRequest* chain) override;
-  void post_detached(const WorkRequest& request) override;
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
   void begin_watch(WatchWait* wait) override {
     if (config_->rc_error == 0 || wait->set.count != 0 || !wait->word.peer) {
       inner().begin_watch(wait);
@@ -257,7 +257,7 @@ void FaultyWorker::divert(WorkRequest& request, Fate fate) {
   }
 }
 
-void FaultyWorker::post(WorkRequest* chain) {
+void FaultyWorker::do_post(WorkRequest* chain) {
   if (is_off_) return inner().post(chain);
   WorkRequest* first = nullptr;  // the first request of the chain that is forwarded with one doorbell
   WorkRequest* last = nullptr;
@@ -288,7 +288,7 @@ void FaultyWorker::post(WorkRequest* chain) {
   pass_on();
 }
 
-void FaultyWorker::post_detached(const WorkRequest& request) {
+void FaultyWorker::do_post_detached(const WorkRequest& request) {
   if (is_off_) return inner().post_detached(request);
   switch (draw(request)) {
     case Fate::lose:

@@ -112,15 +112,23 @@ bool RealtimeWorker::find_ready(WatchWait& wait) const {
     wait.result = {WatchOutcome::ready, 0};
     return true;
   }
+  const std::uint32_t start = wait.start < wait.set.count ? wait.start : wait.start % wait.set.count;
+  return find_ready(wait, start, wait.set.count) || find_ready(wait, 0, start);
+}
+
+// Looks at the words of [from, to): mostly at words that are known, each in a cache line of its own.
+bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to) {
+  constexpr std::uint32_t words_ahead = 8;
   const WatchSet& set = wait.set;
-  std::uint32_t index = wait.start % set.count;
-  for (std::uint32_t i = 0; i < set.count; ++i) {
-    const std::uint64_t word = load_word(set.region->at(set.offset + std::uint64_t{index} * set.stride));
+  const std::byte* word_at = set.region->at(set.offset) + std::uint64_t{from} * set.stride;
+  for (std::uint32_t index = from; index < to; ++index, word_at += set.stride) {
+    __builtin_prefetch(word_at + std::uint64_t{words_ahead} * set.stride);
+    const std::uint64_t word = load_word(word_at);
+    if (set.known != nullptr && (word == set.known[index] || word == 0)) continue;
     if (set.ready(set.context, index, word)) {
       wait.result = {WatchOutcome::ready, index};
       return true;
     }
-    if (++index == set.count) index = 0;
   }
   return false;
 }
@@ -231,11 +239,15 @@ bool RealtimeWorker::turn() {
     if (reconnects_ != nullptr) moved |= poll_reconnects();
   }
   if (const std::size_t ready = run_queue_.size(); ready != 0) {
-    run_queue_.drain(ready);
+    resume(ready);
     moved = true;
   }
   return moved;
 }
+
+// Apart from turn(): what is executed in here is work, and what is executed in fruitless turns is not
+// (tests/budget).
+void RealtimeWorker::resume(std::size_t ready) { run_queue_.drain(ready); }
 
 void RealtimeWorker::give_up_core() {
   yields.fetch_add(1, std::memory_order_relaxed);

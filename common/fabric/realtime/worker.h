@@ -11,6 +11,7 @@
 
 #include "common/coro/run_queue.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/realtime/tsc_clock.h"
 
 namespace loch::fabric::realtime {
 
@@ -18,6 +19,8 @@ namespace loch::fabric::realtime {
 struct Shared {
   Capabilities capabilities;
   Nanos clock_base = 0;  // CLOCK_MONOTONIC at the zero of the fabric's clock
+  // Workers read the time-stamp counter instead of CLOCK_MONOTONIC. Set before workers are added.
+  bool clocks_by_ticks = false;
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
@@ -37,11 +40,11 @@ struct Shared {
 class RealtimeWorker : public Worker {
  public:
   RealtimeWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
-      : Worker(spec, seed), shared_(shared) {}
+      : Worker(spec, seed), shared_(shared), clock_(shared->clocks_by_ticks) {}
 
   [[nodiscard]] coro::RunQueue& run_queue() final { return run_queue_; }
-  [[nodiscard]] Nanos now() const final { return shared_->now(); }
-  [[nodiscard]] Nanos node_clock() const final { return shared_->now(); }
+  [[nodiscard]] Nanos now() const final { return clock_.now() - shared_->clock_base; }
+  [[nodiscard]] Nanos node_clock() const final { return now(); }
   [[nodiscard]] bool stopping() const final { return shared_->stopping.load(std::memory_order_relaxed); }
   [[nodiscard]] const Capabilities& capabilities() const final { return shared_->capabilities; }
   void store_word(Region& region, std::uint64_t offset, std::uint64_t value) final;
@@ -104,6 +107,8 @@ class RealtimeWorker : public Worker {
   bool poll_reconnects();
   [[nodiscard]] bool watch_ended(WatchWait& wait);
   [[nodiscard]] bool find_ready(WatchWait& wait) const;
+  [[nodiscard]] static bool find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to);
+  [[gnu::noinline]] void resume(std::size_t ready);
   [[nodiscard]] bool turn();  // polls everything once; false if nothing changed
   [[nodiscard]] bool idle();  // pauses or sleeps; false if no coroutine can ever be resumed again
   void share_core();          // idle() where workers share cores, after several turns without progress
@@ -113,6 +118,7 @@ class RealtimeWorker : public Worker {
   }
 
   Shared* shared_;
+  mutable TscClock clock_;  // reading it may compare it with the kernel's
   coro::RunQueue run_queue_;
   ReceiveWait* receivers_[3] = {};  // first come, first served
   WatchWait* watches_ = nullptr;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "common/base/check.h"
 
@@ -139,7 +140,9 @@ void WorkerPool::thread_body(Member& local) {
   local.is_running = false;
   local.cpu_ended += cpu;
   local.wall_ended += wall;
-  if (spec.role == Role::client && clients_left_.fetch_sub(1) == 1) clients_left_.notify_all();
+  if (spec.role != Role::client) return;
+  const std::scoped_lock lock(ending_);
+  if (--clients_left_ == 0) ended_.notify_all();
 }
 
 void WorkerPool::join() {
@@ -157,8 +160,12 @@ void WorkerPool::join() {
   });
 }
 
-void WorkerPool::await_own_clients() const {
-  for (std::uint32_t left = clients_left_; left != 0; left = clients_left_) clients_left_.wait(left);
+bool WorkerPool::await_own_clients(Nanos within) const {
+  const auto have_ended = [this] { return clients_left_ == 0; };
+  std::unique_lock lock(ending_);
+  if (within != forever) return ended_.wait_for(lock, std::chrono::nanoseconds(within), have_ended);
+  ended_.wait(lock, have_ended);
+  return true;
 }
 
 RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_clients) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -40,8 +42,8 @@ class WorkerPool {
   // Number of this process's clients whose main coroutines have not ended.
   [[nodiscard]] std::uint32_t clients_left() const { return clients_left_; }
   // The `await_clients` of a run in which all clients belong to this process: returns when their mains have
-  // ended.
-  void await_own_clients() const;
+  // ended (true), or after `within`.
+  bool await_own_clients(Nanos within = forever) const;
 
   void reset_counters();
   // A node's busy fractions, and the counters "PREFIX.yields" and "PREFIX.sleeps".
@@ -63,6 +65,8 @@ class WorkerPool {
   // by node, in the order in which they were added
   std::vector<std::vector<std::unique_ptr<Member>>> workers_;
   std::atomic<std::uint32_t> clients_left_ = 0;
+  mutable std::mutex ending_;
+  mutable std::condition_variable ended_;  // the last client's main
 };
 
 }  // namespace loch::fabric::realtime

@@ -50,6 +50,7 @@ class ShmFabric final : public Fabric {
     can.max_inline_bytes = ShmWorker::max_inline_bytes;
     shared_.nodes.resize(config.nodes);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
+    shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
   }
   [[nodiscard]] Result<> join_job() {
     if (config_.ranks == 1) return {};
@@ -226,7 +227,10 @@ std::uint32_t ShmFabric::running_workers() const {
 }
 
 void ShmFabric::await_clients() {
-  if (job_ == nullptr) return pool_.await_own_clients();
+  if (job_ == nullptr) {
+    pool_.await_own_clients();
+    return;
+  }
   // Looks for dead processes during the whole run, on behalf of the workers.
   const timespec interval{0, run_poll};
   Nanos next_look = 0;

@@ -173,7 +173,7 @@ void ShmWorker::retire(WorkRequest& request, bool is_detached) {
       request.peer < links_.size()) {
     links_[request.peer].failed_lanes |= lane_bit(request);
   }
-  if (!is_detached && request.sink != nullptr) completions_.push_back(&request);
+  if (!is_detached && request.sink != nullptr) complete(request);
 }
 
 void ShmWorker::stall(WorkRequest& request, bool is_detached) {
@@ -218,15 +218,55 @@ void ShmWorker::submit(WorkRequest& request, bool is_detached) {
   }
 }
 
-void ShmWorker::post(WorkRequest* chain) {
+bool ShmWorker::perform_plain(const WorkRequest& request) {
+  static_assert(1U << static_cast<unsigned>(Verb::read) == MappedRegion::can_read &&
+                1U << static_cast<unsigned>(Verb::write) == MappedRegion::can_write);
+  const RemoteRegion& remote = request.remote;
+  if (request.verb > Verb::write || request.transport == Transport::ud || request.has_immediate ||
+      request.peer >= links_.size() || request.local.region == nullptr) {
+    return false;
+  }
+  const Link& link = links_[request.peer];
+  const std::vector<MappedRegion>& regions = shared_->nodes[request.peer].regions;
+  if ((link.failed_lanes | link.stalled_lanes) != 0 || remote.id >= regions.size()) return false;
+  const MappedRegion& target = regions[remote.id];
+  const Region& local = *request.local.region;
+  const std::uint64_t length = request.length;
+  const std::uint32_t right = 1U << static_cast<unsigned>(request.verb);
+  const bool is_refused = remote.node != request.peer || target.rkey != remote.rkey ||
+                          (target.rights & right) == 0 || local.node() != node() || length > target.bytes ||
+                          request.remote_offset > target.bytes - length || length > local.bytes() ||
+                          request.local.offset > local.bytes() - length;
+  if (is_refused) return false;
+  std::byte* const there = target.data + request.remote_offset;
+  if (request.verb == Verb::read) {
+    if (request.is_inline || request.transport != Transport::rc) return false;
+    if (length != 0) transfer(request.local.data(), there, request.length);
+    return true;
+  }
+  if (request.is_inline && length > max_inline_bytes) return false;
+  if (length == 0) return true;
+  transfer(there, request.local.data(), request.length);
+  ring_doorbells(request.peer, remote.id, request.remote_offset, length);
+  return true;
+}
+
+void ShmWorker::do_post(WorkRequest* chain) {
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
-    submit(*chain, false);
+    if (perform_plain(*chain)) [[likely]] {
+      chain->status = WcStatus::success;
+      if (chain->sink != nullptr) complete(*chain);
+    } else {
+      submit(*chain, false);
+    }
     chain = next;
   }
 }
 
-void ShmWorker::post_detached(const WorkRequest& request) {
+void ShmWorker::do_post_detached(const WorkRequest& request) {
+  if (perform_plain(request)) [[likely]]
+    return;
   WorkRequest copy = request;
   copy.is_signaled = false;
   copy.sink = nullptr;

@@ -25,6 +25,9 @@ struct ShmConfig {
   std::uint32_t ranks = 1;
   std::string job;
   bool pin_threads = false;
+  // Workers read CLOCK_MONOTONIC itself, and not a clock within a microsecond of it: what several of them
+  // wrote down is put in one order.
+  bool exact_clock = true;
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config);

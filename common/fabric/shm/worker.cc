@@ -1,6 +1,8 @@
 // Executes a worker's requests on shared memory, and delivers messages to receive rings.
 #include "common/fabric/shm/worker.h"
 
+#include <utility>
+
 #include "common/base/check.h"
 
 namespace loch::fabric::shm {
@@ -10,10 +12,7 @@ ShmWorker::ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared,
       shared_(shared),
       receive_{ReceiveQueue(&receive_area->ring[0]), ReceiveQueue(&receive_area->ring[1]),
                ReceiveQueue(&receive_area->ring[2])},
-      doorbell_(receive_area->doorbell) {
-  completions_.reserve(256);
-  completing_.reserve(256);
-}
+      doorbell_(receive_area->doorbell) {}
 
 void ShmWorker::connect(std::uint32_t nodes) { links_.resize(nodes); }
 
@@ -78,12 +77,21 @@ bool ShmWorker::arm_doorbell() {
   return true;
 }
 
+// Those of now: a sink may post what completes in the next turn. A request is its sink's to free.
+void ShmWorker::tell_sinks() {
+  WorkRequest* done = std::exchange(completions_, nullptr);
+  completions_end_ = &completions_;
+  while (done != nullptr) {
+    WorkRequest* const next = done->next;
+    done->sink->fn(done->sink, *done);
+    done = next;
+  }
+}
+
 bool ShmWorker::poll_device() {
   bool moved = false;
-  if (!completions_.empty()) {
-    completing_.swap(completions_);
-    for (WorkRequest* done : completing_) done->sink->fn(done->sink, *done);
-    completing_.clear();
+  if (completions_ != nullptr) {
+    tell_sinks();
     moved = true;
   }
   if (!stalled_.empty()) moved |= poll_stalled();

@@ -45,8 +45,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
 
   ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared, ReceiveArea* receive_area);
 
-  void post(WorkRequest* chain) override;
-  void post_detached(const WorkRequest& request) override;
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
@@ -60,7 +60,7 @@ class ShmWorker final : public realtime::RealtimeWorker {
  protected:
   bool poll_device() override;
   [[nodiscard]] bool device_is_busy() const override { return !stalled_.empty(); }
-  [[nodiscard]] bool owes_completions() const override { return !completions_.empty(); }
+  [[nodiscard]] bool owes_completions() const override { return completions_ != nullptr; }
   bool poll_arrivals(Transport transport, ReceiveWait*& waiters) override;
   [[nodiscard]] bool try_reconnect(NodeId peer) override;
   [[nodiscard]] bool arm_doorbell() override;
@@ -92,6 +92,9 @@ class ShmWorker final : public realtime::RealtimeWorker {
   enum class Attempt : std::uint8_t { done, not_ready };
 
   void submit(WorkRequest& request, bool is_detached);
+  // Executes a valid READ or WRITE to a peer on whose queue pairs no request failed or waits. False: nothing
+  // was done, and submit() has to execute or refuse the request.
+  [[nodiscard]] bool perform_plain(const WorkRequest& request);
   // Executes the request, and sets request.status when it is done. `inline_data`: where the inline payload is
   // kept; null: in the local buffer.
   [[nodiscard]] Attempt perform(WorkRequest& request, const std::byte* inline_data);
@@ -99,6 +102,12 @@ class ShmWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] Attempt deliver(WorkRequest& request, const std::byte* payload, std::uint32_t payload_bytes);
   [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
   void retire(WorkRequest& request, bool is_detached);
+  void complete(WorkRequest& request) {
+    request.next = nullptr;
+    *completions_end_ = &request;
+    completions_end_ = &request.next;
+  }
+  [[gnu::noinline]] void tell_sinks();
   void stall(WorkRequest& request, bool is_detached);
 
   bool poll_stalled();
@@ -110,8 +119,9 @@ class ShmWorker final : public realtime::RealtimeWorker {
   std::vector<Region*> regions_;
   std::vector<Link> links_;  // by node
 
-  // finished requests; the two vectors are swapped each turn
-  std::vector<WorkRequest*> completions_, completing_;
+  // Finished requests whose sinks have not been called yet, in order, linked by WorkRequest::next.
+  WorkRequest* completions_ = nullptr;
+  WorkRequest** completions_end_ = &completions_;
   std::vector<Stalled> stalled_;
   std::vector<std::unique_ptr<Copy>> copies_;
   std::vector<Copy*> free_copies_;

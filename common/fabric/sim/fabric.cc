@@ -24,9 +24,11 @@ Capabilities capabilities_of(const HardwareProfile& hardware, const SimFaults& f
   can.untorn_bytes = 64;  // the simulation never tears a cache line
   const bool is_torn = faults.torn_read > 0 || faults.torn_write > 0 || faults.torn_landing > 0;
   can.in_order_placement = hardware.nic.is_in_order_placement && !is_torn;
+  can.in_order_reads = can.in_order_placement;
   can.max_rd_atomic = hardware.nic.max_rd_atomic;
   can.max_inline_bytes = hardware.nic.max_inline_bytes;
   can.mtu_bytes = hardware.link.mtu_bytes;
+  can.link = hardware.link.format;
   can.send_queue_depth = hardware.nic.send_queue_depth;
   can.recv_queue_depth = hardware.nic.recv_queue_depth;
   can.datagram_queue_pairs = SimWorker::most_lanes;

@@ -24,6 +24,7 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
                 cpu.copy_fixed_ns, cpu.copy_byte_ns, cpu.crc_byte_ns,      cpu.memory_ns,
                 cpu.line_ns,       cpu.operation_ns};
   set_costs(&cpu_costs_);
+  if (sim.config.trace != nullptr) set_traced();
   const SimFaults& weak = sim.config.faults;
   late_by_ = weak.jitter;
   if (weak.stragglers > 0 && spec.index >= weak.first_straggler) {
@@ -130,7 +131,7 @@ Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
   return handed_over_at(timing, sim_.now(), busy_until_, node_.pcie_read.turn(sim_.now_ps(), cost.bus));
 }
 
-void SimWorker::post(WorkRequest* chain) {
+void SimWorker::do_post(WorkRequest* chain) {
   if (is_dead_) return;
   const bool is_alone = chain->next == nullptr;
   const bool has_mmio = is_alone && sim_.config.hardware.nic.is_post_by_mmio;
@@ -143,7 +144,7 @@ void SimWorker::post(WorkRequest* chain) {
   }
 }
 
-void SimWorker::post_detached(const WorkRequest& request) {
+void SimWorker::do_post_detached(const WorkRequest& request) {
   if (is_dead_) return;
   prefetch_queue_pair(request.peer);
   auto* copy = sim_.copies.take();

@@ -61,13 +61,12 @@ class SimWorker final : public Worker {
   Nanos node_clock() const override;
   bool stopping() const override { return sim_.stopping; }
   const Capabilities& capabilities() const override { return capabilities_; }
-  void post(WorkRequest* chain) override;
-  void post_detached(const WorkRequest& request) override;
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override;
-  void mark(std::string_view what, Nanos start) override {
-    if (sim_.config.trace != nullptr) [[unlikely]]
-      write_mark(sim_, *this, what, start, now() - start);
+  void do_mark(std::string_view what, Nanos start) override {
+    write_mark(sim_, *this, what, start, now() - start);
   }
   bool connected(NodeId peer) const override { return peers_[peer].is_connected; }
   std::uint32_t epoch(NodeId peer) const override { return peers_[peer].epoch; }

@@ -108,7 +108,7 @@ void finish_torn(const WorkRequest& request, const Tear& tear, std::vector<std::
 
 StepFabric::StepFabric(const StepConfig& config) : config_(config), regions_(config.nodes) {
   capabilities_.fabric = "step";
-  capabilities_.in_order_placement = true;
+  set_in_order(true);
 }
 StepFabric::~StepFabric() { abandon(); }
 

@@ -67,8 +67,8 @@ class StepWorker final : public Worker {
   [[nodiscard]] Nanos node_clock() const override;
   [[nodiscard]] bool stopping() const override;
   [[nodiscard]] const Capabilities& capabilities() const override;
-  void post(WorkRequest* chain) override;
-  void post_detached(const WorkRequest& request) override;
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   void store_word(Region& region, std::uint64_t offset, std::uint64_t value) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
@@ -154,7 +154,9 @@ class StepFabric final : public Fabric {
   void advance(Nanos span) { now_ += span; }
   void skew(NodeId node, Nanos ahead) { skews_[node] = ahead; }
   void cut_off(NodeId node, bool is_cut) { cut_[node] = is_cut; }
-  void set_in_order(bool in_order) { capabilities_.in_order_placement = in_order; }
+  void set_in_order(bool in_order) {
+    capabilities_.in_order_placement = capabilities_.in_order_reads = in_order;
+  }
   // To be called before the workers are made.
   void set_capabilities(const Capabilities& capabilities) { capabilities_ = capabilities; }
   [[nodiscard]] Nanos now() const { return now_; }

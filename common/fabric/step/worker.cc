@@ -39,10 +39,10 @@ void StepWorker::park(const WorkRequest& request, WorkRequest* original) {
   }
   parked_.push_back(std::move(parked));
 }
-void StepWorker::post(WorkRequest* chain) {
+void StepWorker::do_post(WorkRequest* chain) {
   for (; chain != nullptr; chain = chain->next) park(*chain, chain);
 }
-void StepWorker::post_detached(const WorkRequest& request) { park(request, nullptr); }
+void StepWorker::do_post_detached(const WorkRequest& request) { park(request, nullptr); }
 
 void StepWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) {
   mailbox(transport).buffers.push_back({buffer, length, user});

@@ -42,9 +42,10 @@ class TracingWorker final : public WrappedWorker {
  public:
   TracingWorker(Worker* inner, TraceWriter* writer) : WrappedWorker(inner), writer_(writer) {
     records_.reserve(buffered_spans);
+    set_traced();
   }
 
-  void post(WorkRequest* chain) override {
+  void do_post(WorkRequest* chain) override {
     const Nanos start = now();
     for (WorkRequest* request = chain; request != nullptr; request = request->next) {
       if (request->sink == nullptr) {
@@ -58,12 +59,12 @@ class TracingWorker final : public WrappedWorker {
     }
     inner().post(chain);
   }
-  void post_detached(const WorkRequest& request) override {
+  void do_post_detached(const WorkRequest& request) override {
     record(request, now(), unseen);
     inner().post_detached(request);
   }
 
-  void mark(std::string_view what, Nanos start) override {
+  void do_mark(std::string_view what, Nanos start) override {
     if (records_.size() == buffered_spans) flush();
     records_.push_back({.start = start, .span = now() - start, .mark = what});
   }

@@ -81,20 +81,10 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
     LOCH_ASSIGN(queue.qp,
                 QueuePair::create(device.pd(), {queue.key.transport, worker.send_cq(), passive_cq_.get(),
                                                 nullptr, queue.depth, 1, can.max_inline_bytes}));
-    if (queue.key.transport == Transport::rc) {
-      queue.landing.resize(queue.depth);
-      queue.landing_memory.reset(ibv_reg_mr(device.pd(), queue.landing.data(),
-                                            queue.landing.size() * sizeof(std::uint64_t),
-                                            static_cast<int>(IBV_ACCESS_LOCAL_WRITE)));
-      if (queue.landing_memory == nullptr) {
-        return fail(ErrorCode::exhausted,
-                    fmt::format("verbs: cannot register memory: {} (memlock limit: ./loch doctor)",
-                                std::strerror(errno)));
-      }
-    }
+    if (queue.key.transport == Transport::rc) queue.landing.resize(queue.depth);
   }
   senders_[queue.key] = {&worker, &queue};
-  queue.is_cut = false;
+  queue.is_cut = queue.needs_marker = false;
   queue.posted = queue.retired = queue.since_signaled = 0;
   LOCH_TRY(queue.qp.restart(device.port()));
   return LinkRecord{queue.key, queue.qp.qpn(), queue.qp.psn()};
@@ -188,6 +178,10 @@ void Connector::connect_later(VerbsWorker& worker, SendQueue& queue) {
 }
 
 void Connector::notice_workers() {
+  {
+    const std::scoped_lock lock(mutex_);
+    run_ended_.notify_all();
+  }
   for (const auto& workers : workers_) {
     for (VerbsWorker* worker : workers) {
       if (worker != nullptr) worker->notice();
@@ -304,7 +298,11 @@ void Connector::heed(const Incoming& incoming) {
       return;
     }
     case Notice::Kind::clients_ended:
-      if (incoming.from < runs_ended_.size()) runs_ended_[incoming.from] = notice.number;
+      if (incoming.from < runs_ended_.size()) {
+        const std::scoped_lock lock(mutex_);
+        runs_ended_[incoming.from] = notice.number;
+        run_ended_.notify_all();
+      }
       return;
     case Notice::Kind::back:
     case Notice::Kind::here:
@@ -457,11 +455,18 @@ void Connector::clients_ended(std::uint64_t run) {
   for (std::uint32_t rank = 0; rank < runs_ended_.size(); ++rank) send(rank, notice);
 }
 
-bool Connector::all_clients_ended(std::uint64_t run) const {
+std::vector<std::uint32_t> Connector::still_running(std::uint64_t run) const {
+  std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < runs_ended_.size(); ++rank) {
-    if (!shared_->is_lost(static_cast<NodeId>(rank)) && runs_ended_[rank] < run) return false;
+    const auto node = static_cast<NodeId>(rank);
+    if (!is_local(node) && !shared_->is_lost(node) && runs_ended_[rank] < run) ranks.push_back(rank);
   }
-  return true;
+  return ranks;
+}
+
+void Connector::await_others(std::uint64_t run, Nanos within) {
+  std::unique_lock lock(mutex_);
+  run_ended_.wait_for(lock, std::chrono::nanoseconds(within), [&] { return still_running(run).empty(); });
 }
 
 std::map<std::string, double> Connector::counters() const {

@@ -69,8 +69,10 @@ class Connector {
   [[nodiscard]] Result<> fence(NodeId dead, Nanos within);
   void begin_run(std::uint64_t run) { run_ = run; }
   void clients_ended(std::uint64_t run);
-  // Whether the clients of every process that is not lost have ended run `run`.
-  [[nodiscard]] bool all_clients_ended(std::uint64_t run) const;
+  // The processes, neither lost nor this one, whose clients have not ended this run.
+  [[nodiscard]] std::vector<std::uint32_t> still_running(std::uint64_t run) const;
+  // Returns when there are none of those, or after `within`.
+  void await_others(std::uint64_t run, Nanos within);
 
   [[nodiscard]] std::map<std::string, double> counters() const;
 
@@ -124,11 +126,11 @@ class Connector {
   std::atomic<bool> is_stopping_ = false;
   std::thread thread_;
   mutable std::mutex mutex_;
-  std::condition_variable fenced_, met_;
-  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // guarded by mutex_
-  std::vector<Incoming> incoming_;                           // guarded by mutex_
-  std::vector<std::uint32_t> fenced_by_;                     // guarded by mutex_
-  std::uint64_t run_of_others_ = 0;                          // guarded by mutex_
+  std::condition_variable fenced_, met_, run_ended_;
+  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // under mutex_
+  std::vector<Incoming> incoming_;                           // under mutex_
+  std::vector<std::uint32_t> fenced_by_;                     // under mutex_
+  std::uint64_t run_of_others_ = 0;                          // under mutex_
   std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, reconnects_ = 0, events_ = 0, bad_messages_ = 0;
 };
 

@@ -11,97 +11,28 @@
 #include <cstring>
 #include <thread>
 
+#include "common/fabric/verbs/ports.h"
+
 namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t send_depth = 128, receive_depth = 512;
-constexpr std::uint32_t inline_wanted[] = {256, 220, 188, 128, 64, 0};
-constexpr std::uint32_t software_vendor = 0xffffff;  // the vendor id that Soft-RoCE (rxe) reports
-constexpr std::size_t most_gids = 256;
-
-struct DeviceList {
-  DeviceList() : list(ibv_get_device_list(&count)) {}
-  ~DeviceList() {
-    if (list != nullptr) ibv_free_device_list(list);
-  }
-  int count = 0;
-  ibv_device** list;
-};
-
-GidKind kind_of(std::uint32_t type) {
-  if (type == IBV_GID_TYPE_ROCE_V2) return GidKind::roce_v2;
-  return type == IBV_GID_TYPE_ROCE_V1 ? GidKind::roce_v1 : GidKind::infiniband;
-}
-
-std::vector<GidEntry> gids_of(ibv_context* context, std::uint32_t port) {
-  std::vector<ibv_gid_entry> table(most_gids);
-  const ssize_t count = ibv_query_gid_table(context, table.data(), table.size(), 0);
-  std::vector<GidEntry> entries;
-  for (ssize_t i = 0; i < count; ++i) {
-    const ibv_gid_entry& from = table[static_cast<std::size_t>(i)];
-    if (from.port_num != port) continue;
-    GidEntry entry{from.gid_index, {}, kind_of(from.gid_type)};
-    std::copy(std::begin(from.gid.raw), std::end(from.gid.raw), entry.gid.begin());
-    entries.push_back(entry);
-  }
-  return entries;
-}
-
-Result<ibv_device*> find_device(const DeviceList& devices, const std::string& wanted) {
-  if (devices.list == nullptr || devices.count == 0) {
-    return fail(
-        ErrorCode::unsupported,
-        "verbs: this machine has no RDMA device (./loch doctor says what is missing; ./loch softroce -- "
-        "COMMAND runs it where there is one)");
-  }
-  std::string names;
-  for (int i = 0; i < devices.count; ++i) {
-    const char* name = ibv_get_device_name(devices.list[i]);
-    if (wanted.empty() || wanted == name) return devices.list[i];
-    names += fmt::format("{}{}", i == 0 ? "" : ", ", name);
-  }
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("--device {}: no such device; there are: {}", wanted, names));
-}
-
-bool has_active_port(ibv_device* device) {
-  const Owned<ibv_context, ibv_close_device> context(ibv_open_device(device));
-  ibv_device_attr attributes{};
-  if (context == nullptr || ibv_query_device(context.get(), &attributes) != 0) return false;
-  for (std::uint8_t port = 1; port <= attributes.phys_port_cnt; ++port) {
-    ibv_port_attr state{};
-    if (ibv_query_port(context.get(), port, &state) == 0 && state.state == IBV_PORT_ACTIVE) return true;
-  }
-  return false;
-}
-
-// The device named `wanted`, or the first device with an active port if `wanted` is empty.
-Result<ibv_device*> pick_device(const DeviceList& devices, const std::string& wanted) {
-  if (wanted.empty()) {
-    for (int i = 0; i < devices.count; ++i) {
-      if (has_active_port(devices.list[i])) return devices.list[i];
-    }
-  }
-  return find_device(devices, wanted);
-}
+constexpr std::uint32_t inline_wanted[] = {256, 220, 188, 128, 96, 64, 32, 16, 0};
+constexpr std::uint32_t software_vendor = 0xffffff;  // what rxe calls itself
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> Device::open(const DeviceChoice& choice) {
+Result<std::unique_ptr<Device>> Device::open(const Chosen& chosen, const VerbsConfig& config) {
   const DeviceList devices;
-  LOCH_ASSIGN(ibv_device * found, pick_device(devices, choice.device));
+  const std::string& name = chosen.device;
+  ibv_device* found = devices.find(name);
+  if (found == nullptr) return fail(ErrorCode::unavailable, fmt::format("verbs: {} is gone", name));
   std::unique_ptr<Device> device(new Device);
-  const std::string name = ibv_get_device_name(found);
   device->context_.reset(ibv_open_device(found));
   if (device->context_ == nullptr) {
     return fail(ErrorCode::unsupported,
                 fmt::format("verbs: cannot open {}: {} (are /dev/infiniband/uverbs* open to you?)", name,
                             std::strerror(errno)));
-  }
-  if (found->transport_type == IBV_TRANSPORT_IWARP) {
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format("verbs: {} is an iWARP device: no UC, no UD, no atomics; use InfiniBand or RoCE", name));
   }
   device->pd_.reset(ibv_alloc_pd(device->context()));
   if (device->pd_ == nullptr)
@@ -109,60 +40,37 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceChoice& choice) {
                 fmt::format("verbs: {}: no protection domain: {}", name, std::strerror(errno)));
   device->capabilities_.fabric = "verbs";
   device->capabilities_.device = name;
-  LOCH_TRY(device->choose_port(choice));
-  LOCH_TRY(device->choose_gid(choice));
+  LOCH_TRY(device->take_port(chosen));
+  device->port_.service_level = config.service_level;
+  device->port_.flow_label = config.flow_label;
   LOCH_TRY(device->query());
   LOCH_TRY(device->try_queue_pairs());
-  LOCH_TRY(device->try_atomics());
+  if (device->capabilities_.rc) {
+    LOCH_TRY(device->ask_order());
+    LOCH_TRY(device->try_atomics());
+  } else {
+    device->capabilities_.atomic_scope = AtomicScope::none;
+  }
   return device;
 }
 
-Result<> Device::choose_port(const DeviceChoice& choice) {
-  ibv_device_attr attributes{};
-  if (ibv_query_device(context(), &attributes) != 0)
-    return fail(ErrorCode::unsupported, fmt::format("verbs: {} does not answer", capabilities_.device));
-  for (std::uint8_t number = 1; number <= attributes.phys_port_cnt; ++number) {
-    if (choice.port != 0 && choice.port != number) continue;
-    ibv_port_attr state{};
-    if (ibv_query_port(context(), number, &state) != 0 || state.state != IBV_PORT_ACTIVE) continue;
-    port_.number = number;
-    port_.is_roce = state.link_layer == IBV_LINK_LAYER_ETHERNET;
-    port_.address.lid = state.lid;
-    port_.address.mtu_bytes = mtu_bytes(state.active_mtu);
-    return {};
-  }
-  return fail(ErrorCode::unsupported,
-              choice.port == 0
-                  ? fmt::format("verbs: no port of {} is active (cable, subnet manager, or ip link set … up)",
-                                capabilities_.device)
-                  : fmt::format("--port {}: not an active port of {}, which has {}", choice.port,
-                                capabilities_.device, attributes.phys_port_cnt));
-}
-
-Result<> Device::choose_gid(const DeviceChoice& choice) {
-  const std::vector<GidEntry> entries = gids_of(context(), port_.number);
-  std::optional<GidEntry> chosen;
-  if (choice.gid_index < 0) {
-    chosen = choose(entries);
-  } else {
-    for (const GidEntry& entry : entries) {
-      if (entry.index == static_cast<std::uint32_t>(choice.gid_index)) chosen = entry;
-    }
-  }
-  if (!chosen && choice.gid_index >= 0) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("--gid-index {}: port {} of {} has no such GID", choice.gid_index, port_.number,
-                            capabilities_.device));
-  }
-  if (!chosen && port_.is_roce) {
-    return fail(ErrorCode::unsupported,
-                fmt::format("verbs: port {} of {} has no GID: give its network interface an IP address",
-                            port_.number, capabilities_.device));
-  }
-  if (chosen) {
-    port_.gid_index = static_cast<std::uint8_t>(chosen->index);
-    port_.address.gid = chosen->gid;
-  }
+Result<> Device::take_port(const Chosen& chosen) {
+  ibv_port_attr state{};
+  port_.number = static_cast<std::uint8_t>(chosen.port);
+  if (ibv_query_port(context(), port_.number, &state) != 0 || state.state != IBV_PORT_ACTIVE)
+    return fail(ErrorCode::unavailable,
+                fmt::format("verbs: port {} of {} is down", chosen.port, chosen.device));
+  port_.is_roce = chosen.is_roce;
+  port_.pkey_index = chosen.pkey_index;
+  port_.address.lid = state.lid;
+  port_.address.mtu_bytes = mtu_bytes(state.active_mtu);
+  port_.address.needs_grh = (state.flags & IBV_QPF_GRH_REQUIRED) != 0;
+  if (!chosen.gid) return {};
+  port_.gid_index = static_cast<std::uint8_t>(chosen.gid->index);
+  port_.address.gid = chosen.gid->gid;
+  capabilities_.link = chosen.gid->kind == GidKind::roce_v2   ? LinkFormat::roce_v2
+                       : chosen.gid->kind == GidKind::roce_v1 ? LinkFormat::roce_v1
+                                                              : LinkFormat::infiniband;
   return {};
 }
 
@@ -188,9 +96,11 @@ Result<> Device::query() {
   can.mtu_bytes = port_.address.mtu_bytes;
   can.send_queue_depth =
       std::min<std::uint32_t>(send_depth, static_cast<std::uint32_t>(attributes.max_qp_wr));
-  can.recv_queue_depth =
-      std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(attributes.max_srq_wr));
-  can.datagram_queue_pairs = ud_lanes_most;  // a worker makes one UD queue pair for each of its lanes
+  // That of UD's receive queues, and of shared ones where there are any.
+  const int recv_most = attributes.max_srq_wr > 0 ? std::min(attributes.max_qp_wr, attributes.max_srq_wr)
+                                                  : attributes.max_qp_wr;
+  can.recv_queue_depth = std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(recv_most));
+  can.datagram_queue_pairs = ud_lanes_most;  // a worker makes one for each of its lanes
   most_completions_ = attributes.max_cqe;
   return {};
 }
@@ -207,21 +117,55 @@ Result<> Device::try_queue_pairs() {
     return QueuePair::create(pd(),
                              {transport, cq.get(), cq.get(), nullptr, can.send_queue_depth, 1, inline_bytes});
   };
-  can.rc = false;
-  for (const std::uint32_t bytes : inline_wanted) {
-    auto made = attempt(Transport::rc, bytes);
-    if (!made) {
+  const auto try_inline = [&](Transport transport) {
+    for (const std::uint32_t bytes : inline_wanted) {
+      auto made = attempt(transport, bytes);
+      if (made) {
+        can.max_inline_bytes = std::min(made->inline_bytes(), inline_wanted[0]);
+        return true;
+      }
       reason = made.error().message;
-      continue;
     }
-    can.rc = true;
-    can.max_inline_bytes = std::min(made->inline_bytes(), inline_wanted[0]);
-    can.in_order_placement = ibv_query_qp_data_in_order(made->get(), IBV_WR_RDMA_WRITE, 0) == 1;
-    break;
-  }
-  if (!can.rc) return fail(ErrorCode::unsupported, reason);
-  can.uc = attempt(Transport::uc, can.max_inline_bytes).has_value();
+    return false;
+  };
+  can.rc = try_inline(Transport::rc);
+  if (!can.rc && !try_inline(Transport::ud)) return fail(ErrorCode::unsupported, reason);
+  can.uc = can.rc && attempt(Transport::uc, can.max_inline_bytes).has_value();
   can.ud = attempt(Transport::ud, can.max_inline_bytes).has_value();
+  ibv_srq_init_attr shared{};
+  shared.attr.max_wr = can.recv_queue_depth;
+  shared.attr.max_sge = 1;
+  can.receives_connected = SharedReceiveQueue(ibv_create_srq(pd(), &shared)) != nullptr;
+  return {};
+}
+
+// A queue pair, ready to send, whose other end is itself.
+Result<QueuePair> Device::connect_to_itself(Transport transport, ibv_cq* cq) const {
+  LOCH_ASSIGN(QueuePair qp, QueuePair::create(pd(), {transport, cq, cq, nullptr, 1, 1, 0}));
+  LOCH_TRY(qp.restart(port_));
+  const LinkRecord self{{}, qp.qpn(), qp.psn()};
+  LOCH_TRY(qp.receive_from(port_, address(), self, 1));
+  LOCH_TRY(qp.make_sender(port_, 1));
+  return qp;
+}
+
+// Whether bytes are placed in the order of their addresses is a property of a connected queue pair: libmlx5
+// answers "no" for one that is not ready to send. It is asked of each transport that has the verb, and all
+// must say yes. What other nodes' devices do is theirs to say (fabric.cc, learn_limits).
+Result<> Device::ask_order() {
+  const CompletionQueue cq(ibv_create_cq(context(), 4, nullptr, nullptr, 0));
+  if (cq == nullptr)
+    return fail(ErrorCode::exhausted, fmt::format("verbs: no completion queue: {}", std::strerror(errno)));
+  Capabilities& can = capabilities_;
+  const auto keeps_order = [](const QueuePair& qp, ibv_wr_opcode verb) {
+    return ibv_query_qp_data_in_order(qp.get(), verb, 0) == 1;
+  };
+  LOCH_ASSIGN(const QueuePair reliable, connect_to_itself(Transport::rc, cq.get()));
+  can.in_order_reads = keeps_order(reliable, IBV_WR_RDMA_READ);
+  can.in_order_placement = keeps_order(reliable, IBV_WR_RDMA_WRITE);
+  if (!can.uc || !can.in_order_placement) return {};
+  LOCH_ASSIGN(const QueuePair unreliable, connect_to_itself(Transport::uc, cq.get()));
+  can.in_order_placement = keeps_order(unreliable, IBV_WR_RDMA_WRITE);
   return {};
 }
 
@@ -239,11 +183,7 @@ Result<> Device::try_atomics() {
                 fmt::format("verbs: cannot register memory: {} (memlock limit: ./loch doctor)",
                             std::strerror(errno)));
   }
-  LOCH_ASSIGN(QueuePair qp, QueuePair::create(pd(), {Transport::rc, cq.get(), cq.get(), nullptr, 1, 1, 0}));
-  LOCH_TRY(qp.restart(port_));
-  const LinkRecord self{{}, qp.qpn(), qp.psn()};
-  LOCH_TRY(qp.receive_from(port_, address(), self, 1));
-  LOCH_TRY(qp.make_sender(port_, 1));
+  LOCH_ASSIGN(QueuePair qp, connect_to_itself(Transport::rc, cq.get()));
   ibv_sge landing{reinterpret_cast<std::uintptr_t>(&words[1]), 8, memory->lkey};
   ibv_send_wr request{}, *bad = nullptr;
   request.sg_list = &landing;

@@ -10,27 +10,26 @@
 
 #include "common/base/result.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/verbs/choice.h"
 #include "common/fabric/verbs/endpoint.h"
-#include "common/fabric/verbs/gid.h"
 #include "common/fabric/verbs/queue_pair.h"
+#include "common/fabric/verbs/verbs.h"
 
 namespace loch::fabric::verbs {
 
-struct DeviceChoice {
-  std::string device;      // "": the first device with an active port
-  std::uint32_t port = 0;  // 0: the device's first active port
-  int gid_index = -1;      // -1: the GID with the best score (gid.h)
-};
-
 class Device {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<Device>> open(const DeviceChoice& choice);
+  [[nodiscard]] static Result<std::unique_ptr<Device>> open(const Chosen& chosen, const VerbsConfig& config);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
   [[nodiscard]] const Port& port() const { return port_; }
+  // Before any queue pair is connected: a receiver that lost its core for a while is waited for, 1 s in all.
+  void wait_for_receivers() { port_.not_ready_timer = 28; }  // code for 164 ms
+  // Before any queue pair is connected to another process.
+  void set_traffic_class(std::uint8_t traffic_class) { port_.traffic_class = traffic_class; }
   [[nodiscard]] const Address& address() const { return port_.address; }
   [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }
   // READs and atomics that one queue pair of this device can have in progress as the responder.
@@ -44,10 +43,11 @@ class Device {
 
  private:
   Device() = default;
-  [[nodiscard]] Result<> choose_port(const DeviceChoice& choice);
-  [[nodiscard]] Result<> choose_gid(const DeviceChoice& choice);
+  [[nodiscard]] Result<> take_port(const Chosen& chosen);
   [[nodiscard]] Result<> query();
   [[nodiscard]] Result<> try_queue_pairs();
+  [[nodiscard]] Result<QueuePair> connect_to_itself(Transport transport, ibv_cq* cq) const;
+  [[nodiscard]] Result<> ask_order();
   [[nodiscard]] Result<> try_atomics();
 
   Owned<ibv_context, ibv_close_device> context_;

@@ -3,71 +3,24 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include "common/fabric/verbs/json_fields.h"
 
 namespace loch::fabric::verbs {
 namespace {
 
-using Json = nlohmann::json;
+using namespace fields;
 
 constexpr std::uint64_t qpn_most = (1u << 24) - 1;
 constexpr std::size_t name_most = 128, regions_most = 4096, workers_most = 65536, links_most = 1 << 22;
-constexpr std::uint64_t u16_most = 65535, u32_most = 0xffffffffu;
-
-// Thrown for a field that is missing, of the wrong type or out of range; ends the parse and is caught in
-// guarded().
-struct Malformed {
-  std::string what;
-};
-
-const Json& member(const Json& object, const char* name) {
-  if (!object.is_object()) throw Malformed{fmt::format("{}: not in an object", name)};
-  const auto found = object.find(name);
-  if (found == object.end()) throw Malformed{fmt::format("{}: missing", name)};
-  return *found;
-}
-
-std::uint64_t number(const Json& value, const char* name, std::uint64_t most) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-    throw Malformed{fmt::format("{}: expected a whole number up to {}", name, most)};
-  return value.get<std::uint64_t>();
-}
-
-std::uint64_t number_in(const Json& object, const char* name, std::uint64_t most) {
-  return number(member(object, name), name, most);
-}
-
-const Json& array_in(const Json& object, const char* name, std::size_t most) {
-  const Json& array = member(object, name);
-  if (!array.is_array() || array.size() > most)
-    throw Malformed{fmt::format("{}: expected a list of up to {}", name, most)};
-  return array;
-}
-
-std::string text_in(const Json& object, const char* name, std::size_t most) {
-  const Json& value = member(object, name);
-  if (!value.is_string() || value.get_ref<const std::string&>().size() > most)
-    throw Malformed{fmt::format("{}: expected a text of up to {} bytes", name, most)};
-  return value.get<std::string>();
-}
 
 NodeId node_in(const Json& object, const char* name, const Limits& limits) {
   return static_cast<NodeId>(number_in(object, name, limits.nodes - 1));
 }
 
-template <typename T, typename Parse>
-Result<T> guarded(std::string_view text, const char* what, Parse parse) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return fail(ErrorCode::corrupt, fmt::format("{}: not JSON", what));
-  try {
-    return parse(json);
-  } catch (const Malformed& malformed) {
-    return fail(ErrorCode::corrupt, fmt::format("{}: {}", what, malformed.what));
-  }
-}
-
 Json address_json(const Address& address) {
-  return {{"lid", address.lid}, {"gid", address.gid}, {"mtu", address.mtu_bytes}};
+  Json json = {{"lid", address.lid}, {"gid", address.gid}, {"mtu", address.mtu_bytes}};
+  if (address.needs_grh) json["grh"] = true;
+  return json;
 }
 
 Address address_of(const Json& json) {
@@ -77,6 +30,7 @@ Address address_of(const Json& json) {
   if (gid.size() != address.gid.size()) throw Malformed{"gid: expected 16 bytes"};
   for (std::size_t i = 0; i < gid.size(); ++i)
     address.gid[i] = static_cast<std::uint8_t>(number(gid[i], "gid", 255));
+  address.needs_grh = flag_in(json, "grh");
   address.mtu_bytes = static_cast<std::uint32_t>(number_in(json, "mtu", 4096));
   if (address.mtu_bytes < 256 || (address.mtu_bytes & (address.mtu_bytes - 1)) != 0)
     throw Malformed{"mtu: expected 256, 512, 1024, 2048 or 4096"};

@@ -14,7 +14,7 @@ NodeRecord example_node() {
   NodeRecord node;
   node.node = 2;
   node.incarnation = 6;
-  node.address = {7, {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, 4096};
+  node.address = {7, {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, true, 4096};
   node.rd_atomic_in = 16;
   node.rd_atomic_out = 128;
   node.qkey = 0x12345678;
@@ -56,6 +56,7 @@ TEST(Endpoint, ANodeThatIsBackBringsItsRecord) {
     for (const auto& [from, to] : {std::pair{"\"record\":", "\"other\":"},
                                    {"\"life\":6", "\"life\":4294967296"},
                                    {"\"mtu\":4096", "\"mtu\":4097"},
+                                   {"\"grh\":true", "\"grh\":1"},
                                    {"\"rkey\":2}", "\"rkey\":-2}"}}) {
       std::string damaged = text;
       const auto at = damaged.find(from);

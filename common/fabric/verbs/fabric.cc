@@ -1,7 +1,7 @@
 // The control path of the verbs fabric: regions, the exchange, runs, and what several processes agree on.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +13,8 @@
 #include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/laggards.h"
+#include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/peers.h"
 #include "common/fabric/verbs/verbs.h"
 #include "common/fabric/verbs/worker.h"
@@ -20,8 +22,8 @@
 namespace loch::fabric::verbs {
 namespace {
 
-constexpr Nanos run_poll = 500'000;
-constexpr std::size_t sources_most = 4096;  // most queue pairs that may end at one worker
+constexpr Nanos run_look = 100'000'000;
+constexpr std::size_t sources_most = 4096;  // queue pairs that end at a worker
 
 int access_of(const RegionSpec& spec) {
   // Local write access: the NIC writes READ results here, and ibv_reg_mr requires it for remote write access.
@@ -34,14 +36,16 @@ int access_of(const RegionSpec& spec) {
 
 class VerbsFabric final : public Fabric {
  public:
-  VerbsFabric(const VerbsConfig& config, std::unique_ptr<Device> device)
+  VerbsFabric(const VerbsConfig& config, Opened opened)
       : config_(config),
-        device_(std::move(device)),
+        device_(std::move(opened.device)),
+        devices_(std::move(opened.devices)),
         regions_(config.nodes),
         peers_(&shared_),
         pool_(&shared_, config.nodes, config.pin_threads) {
-    shared_.capabilities = device_->capabilities();
+    shared_.capabilities = std::move(opened.agreed);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
+    shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
     shared_.pauses = false;  // no PAUSE between polls: polling a completion queue takes as long itself
     shared_.turns_before_yield = 1024;
     shared_.device = device_.get();
@@ -93,6 +97,7 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Nanos clock_error() const override { return clock_error_; }
+  [[nodiscard]] std::vector<NodeDevice> devices() const override { return devices_; }
   [[nodiscard]] Result<> fence(NodeId dead) override {
     if (config_.control == nullptr) return fail(ErrorCode::unsupported, "nodes of one process die together");
     return connector_->fence(dead, 10'000'000'000);
@@ -122,6 +127,7 @@ class VerbsFabric final : public Fabric {
 
   VerbsConfig config_;
   std::unique_ptr<Device> device_;
+  std::vector<NodeDevice> devices_;
   Shared shared_;
   realtime::Regions<VerbsRegion> regions_;
   Peers peers_;
@@ -130,6 +136,7 @@ class VerbsFabric final : public Fabric {
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
+  std::vector<std::uint32_t> late_;  // nodes that the run was ended without
   double huge_bytes_ = 0, plain_bytes_ = 0;
 };
 
@@ -254,11 +261,15 @@ Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const 
 
 // Connects the RC queue pair of every worker to worker 0 of every node.
 Result<> VerbsFabric::connect_all(Nanos within) {
+  std::size_t workers = 0;
+  for (std::uint32_t node = 0; node < config_.nodes; ++node)
+    workers += pool_.workers(static_cast<NodeId>(node)).size();
+  if (config_.shares_cores.value_or(workers > realtime::usable_cores())) device_->wait_for_receivers();
   std::vector<LinkRecord> senders, receivers;
   LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
     LOCH_TRY(worker.open_datagram(shared_.qkey));
     for (std::uint32_t peer = 0; peer < config_.nodes; ++peer) {
-      if (shared_.peers[peer] == nullptr) continue;
+      if (shared_.peers[peer] == nullptr || !worker.spec().uses_rc || !shared_.capabilities.rc) continue;
       SendQueue& queue =
           worker.queue({worker.node(), worker.index(), static_cast<NodeId>(peer), 0, 0, Transport::rc});
       LOCH_ASSIGN(const LinkRecord sender, connector_->open_sender(worker, queue));
@@ -350,16 +361,26 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
 
 // ---- Runs ----------------------------------------------------------------------------------------
 
+// Hears of ends by signals, and looks seldom: where a worker polls on every core, each look of this thread is
+// a gap of some worker's.
 void VerbsFabric::await_clients() {
-  if (config_.control == nullptr) return pool_.await_own_clients();
-  const timespec interval{0, run_poll};
+  if (config_.control == nullptr) {
+    pool_.await_own_clients();
+    return;
+  }
+  Laggards laggards(shared_.now(), config_.laggards_most);
   bool has_told = false;
-  for (;;) {
-    if (pool_.clients_left() == 0) {
-      if (!std::exchange(has_told, true)) connector_->clients_ended(runs_);
-      if (connector_->all_clients_ended(runs_) || shared_.stopping.load()) return;
+  while (!shared_.stopping.load()) {
+    const bool have_ended = pool_.await_own_clients(has_told ? 0 : run_look);
+    if (have_ended && !std::exchange(has_told, true)) connector_->clients_ended(runs_);
+    std::vector<std::uint32_t> running = connector_->still_running(runs_);
+    if (have_ended && running.empty()) return;
+    if (laggards.is_over(shared_.now(), have_ended || running.empty())) {
+      if (!have_ended) running.push_back(rank());
+      late_ = std::move(running);
+      return;
     }
-    nanosleep(&interval, nullptr);
+    if (have_ended) connector_->await_others(runs_, run_look);
   }
 }
 
@@ -368,7 +389,11 @@ Result<RunEnd> VerbsFabric::run() {
   connector_->begin_run(++runs_);
   const bool shares_cores =
       config_.shares_cores.value_or(device_->is_software() || pool_.started() > realtime::usable_cores());
-  return pool_.run(shares_cores, [this] { await_clients(); });
+  const RunEnd end = pool_.run(shares_cores, [this] { await_clients(); });
+  if (late_.empty()) return end;
+  return fail(ErrorCode::timed_out,
+              fmt::format("verbs: the clients of node {} have not ended, long after those of the others",
+                          fmt::join(late_, ", ")));
 }
 
 FabricReport VerbsFabric::report() const {
@@ -401,8 +426,8 @@ Result<std::unique_ptr<Fabric>> make_verbs(const VerbsConfig& config) {
   const auto processes =
       config.control == nullptr ? std::nullopt : std::optional<std::uint32_t>(config.control->ranks());
   LOCH_TRY(realtime::check_nodes("verbs", config.nodes, processes));
-  LOCH_ASSIGN(std::unique_ptr<Device> device, Device::open({config.device, config.port, config.gid_index}));
-  auto fabric = std::make_unique<VerbsFabric>(config, std::move(device));
+  LOCH_ASSIGN(Opened opened, open_together(config));
+  auto fabric = std::make_unique<VerbsFabric>(config, std::move(opened));
   LOCH_TRY(fabric->open());
   return fabric;
 }

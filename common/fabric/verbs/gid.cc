@@ -31,14 +31,4 @@ int score(const GidEntry& entry) {
   return address + (entry.kind == GidKind::roce_v2 ? 3 : 0);
 }
 
-std::optional<GidEntry> choose(std::span<const GidEntry> entries) {
-  std::optional<GidEntry> best;
-  for (const GidEntry& entry : entries) {
-    if (score(entry) == 0) continue;
-    if (!best || score(entry) > score(*best) || (score(entry) == score(*best) && entry.index < best->index))
-      best = entry;
-  }
-  return best;
-}
-
 }  // namespace loch::fabric::verbs

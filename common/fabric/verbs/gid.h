@@ -4,8 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 
 namespace loch::fabric::verbs {
@@ -17,6 +15,9 @@ struct GidEntry {
   std::uint32_t index = 0;
   Gid gid{};
   GidKind kind = GidKind::infiniband;
+  std::uint32_t prefix_bits = 0;  // of the interface's address, 24 of 10.1.2.3/24; 0: not known
+  bool is_vlan = false;           // of an interface with a VLAN tag
+  bool operator==(const GidEntry&) const = default;
 };
 
 [[nodiscard]] bool is_ipv4(const Gid& gid);        // whether the GID is ::ffff:a.b.c.d
@@ -28,7 +29,5 @@ struct GidEntry {
 // because it is routable and has ECN; then IPv4 before global IPv6 before link-local addresses. On InfiniBand
 // all GIDs score alike.
 [[nodiscard]] int score(const GidEntry& entry);
-// The usable GID with the highest score, and of equals the one with the lowest index.
-[[nodiscard]] std::optional<GidEntry> choose(std::span<const GidEntry> entries);
 
 }  // namespace loch::fabric::verbs

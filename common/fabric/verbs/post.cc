@@ -48,8 +48,8 @@ WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
   if (request.is_inline && (request.length > can.max_inline_bytes || request.verb == Verb::read))
     return WcStatus::local_error;
   if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
-  // An atomic on an unaligned word fails here: some verbs libraries refuse it when it is posted, on others
-  // the peer's NIC does.
+  if (is_atomic(request.verb) && can.atomic_scope == AtomicScope::none) return WcStatus::local_error;
+  // A NIC refuses these at the other end, some libraries when they are posted.
   if (is_atomic(request.verb) && request.remote_offset % 8 != 0) return WcStatus::remote_access;
   const LocalSlice& local = request.local;
   if (local.region == nullptr)
@@ -211,7 +211,8 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   out.sg_list = &slice;
   out.num_sge = 1;
   if (is_atomic(request.verb) && !lands_in_place(request)) {
-    slice = {reinterpret_cast<std::uintptr_t>(&queue.landing[slot]), 8, queue.landing_memory->lkey};
+    queue.landing[slot] = take_landing_word(!is_detached);
+    slice = {reinterpret_cast<std::uintptr_t>(&landing_[queue.landing[slot]]), 8, landing_memory_->lkey};
   } else if (request.length != 0 || is_atomic(request.verb)) {
     const std::byte* data = inline_data != nullptr ? inline_data : request.local.data();
     slice = {reinterpret_cast<std::uintptr_t>(data), is_atomic(request.verb) ? 8 : request.length,
@@ -236,22 +237,24 @@ void VerbsWorker::ring_doorbell() {
 }
 
 // Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, and none from `bad`
-// on.
+// on. The connection is cut: unsignaled requests that the device took before would wait for ever for a later
+// signaled one to retire them.
 void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
   SendQueue& queue = *staged_queue_;
   const auto taken = static_cast<std::uint32_t>(bad - staged_requests_.data());
   const std::uint32_t first = queue.posted - (staged_ - taken);
   ++counters_.errors;
-  mark_failed(queue);
   for (std::uint32_t number = first; number != queue.posted; ++number) {
     WorkRequest* request = queue.slots[queue.slot(number)];
     --outstanding_;
+    free_landing_word(queue, queue.slot(number));
     if (request != nullptr) finish(*request, number == first ? WcStatus::local_error : WcStatus::flushed);
   }
   queue.posted = first;
+  if (queue.key.transport != Transport::ud) cut(queue);  // UD has no connection
 }
 
-void VerbsWorker::post(WorkRequest* chain) {
+void VerbsWorker::do_post(WorkRequest* chain) {
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
     submit(*chain, false);
@@ -277,7 +280,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
   ring_doorbell();
 }
 
-void VerbsWorker::post_detached(const WorkRequest& request) {
+void VerbsWorker::do_post_detached(const WorkRequest& request) {
   if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
     return post_reversed(request);
   // The cast is safe: a detached request is only read by submit(), which copies it if it must wait.

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -34,7 +36,17 @@ Error refused(const QueuePairSpec& spec, int reason) {
   return {reason == ENOMEM ? ErrorCode::exhausted : ErrorCode::unsupported, std::move(text)};
 }
 
+// Of InfiniBand: a GID's first half is its subnet's prefix.
+bool is_of_subnet(const Address& one, const Address& other) {
+  return std::equal(one.gid.begin(), one.gid.begin() + 8, other.gid.begin());
+}
+
 }  // namespace
+
+void give_up(std::string_view why) {
+  fmt::print(stderr, "verbs: the device has failed: {}\n", why);
+  std::_Exit(1);
+}
 
 std::uint32_t random_psn() {
   std::uint32_t bits = 0;
@@ -55,10 +67,15 @@ ibv_ah_attr path_to(const Port& port, const Address& address) {
   ibv_ah_attr path{};
   path.port_num = port.number;
   path.dlid = address.lid;
-  if (port.is_roce) {
+  path.sl = port.service_level;
+  const bool has_lid = address.lid != 0;  // EFA has GIDs alone, and is no RoCE
+  if (port.is_roce || !has_lid || port.address.needs_grh || address.needs_grh ||
+      !is_of_subnet(port.address, address)) {
     path.is_global = 1;
     std::copy(address.gid.begin(), address.gid.end(), path.grh.dgid.raw);
     path.grh.sgid_index = port.gid_index;
+    path.grh.traffic_class = port.traffic_class;
+    path.grh.flow_label = port.flow_label;
     path.grh.hop_limit = hop_limit;
   }
   return path;
@@ -97,6 +114,7 @@ Result<> QueuePair::restart(const Port& port) {
   attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port.number;
+  attributes.pkey_index = port.pkey_index;
   int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (transport_ != Transport::ud) {
     // The regions restrict remote access; the queue pair permits all the verbs of its transport.

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 #include "common/fabric/fabric.h"
@@ -31,13 +32,18 @@ using MemoryRegion = Owned<ibv_mr, ibv_dereg_mr>;
 struct Port {
   std::uint8_t number = 1;
   std::uint8_t gid_index = 0;
-  bool is_roce = true;  // whether peers are addressed by GID (RoCE) or by LID (InfiniBand)
-  // ACK timeout as the verbs API codes it: 4.096 us * 2^n, with six retries before the peer counts as lost.
-  // 14 is 67 ms, for a NIC; Soft-RoCE gets a longer one, since it answers only when its kernel gets a core.
+  std::uint16_t pkey_index = 0;
+  std::uint8_t service_level = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint32_t flow_label = 0;
+  bool is_roce = true;  // addressed by GID; InfiniBand within a subnet by LID, where that is enough
+  // How long an ACK may take, 4.096 us * 2^n; six retries later a peer is given up. 14 (67 ms) for
+  // a NIC; Soft-RoCE answers when its kernel gets a core.
   std::uint8_t ack_timeout = 14;
-  // Code of the delay before a sender tries again, up to six times, when the receiver has no buffer posted:
-  // 24 is 41 ms.
-  std::uint8_t not_ready_timer = 24;
+  // When a receiver without a buffer is asked again: 22 is 20 ms. Six times, so that a server may begin 120
+  // ms after its clients, or lose its core for as long. Shorter waits (others take 0.64 ms) go with asking
+  // for ever.
+  std::uint8_t not_ready_timer = 22;
   Address address;
 };
 
@@ -93,6 +99,9 @@ class QueuePair {
 [[nodiscard]] std::uint32_t mtu_bytes(ibv_mtu mtu);
 // Address handle attributes of the path from `port` to `address`.
 [[nodiscard]] ibv_ah_attr path_to(const Port& port, const Address& address);
+// The device has failed in a way after which nothing that this process posted need ever complete: says so on
+// standard error and ends the process with exit status 1, as a lost device does to its machine. Any thread.
+[[noreturn]] void give_up(std::string_view why);
 // A random 24-bit packet sequence number, from the kernel's getrandom().
 [[nodiscard]] std::uint32_t random_psn();
 

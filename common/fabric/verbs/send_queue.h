@@ -40,15 +40,16 @@ struct SendQueue {
   std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair is connected to
   bool is_cut = false;            // this end cut the queue pair: flushed requests may have been executed
 
+  bool needs_marker = false;  // it was cut when it was full: the request that drains it is not posted yet
+
   QueuePair qp;
   std::uint32_t depth = 0;  // capacity in requests, a power of two
   // Sequence numbers: requests `retired` to `posted` - 1 are outstanding. Request s uses slot s % depth.
   std::uint32_t posted = 0, retired = 0;
-  std::uint32_t since_signaled = 0;  // requests posted since the last signaled one
-  std::vector<WorkRequest*> slots;   // the request in each slot; null: detached
-  // By slot: where the device writes the old word of an atomic that has no local slice.
-  std::vector<std::uint64_t> landing;
-  MemoryRegion landing_memory;
+  std::uint32_t since_signaled = 0;  // requests since the last signaled one
+  std::vector<WorkRequest*> slots;   // null: nobody hears of it
+  // Which of the worker's landing words the old word of an atomic goes to, by slot; 0: none of its own.
+  std::vector<std::uint32_t> landing;
 
   Parked* first_parked = nullptr;
   Parked* last_parked = nullptr;

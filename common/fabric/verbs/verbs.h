@@ -23,13 +23,26 @@ struct VerbsConfig {
   // The control plane of the run's processes: control->ranks() == nodes, and this process hosts node
   // control->rank(). Null: one process hosts every node. It must outlive the fabric.
   cluster::Control* control = nullptr;
-  std::string device;      // "": the first device with an active port
-  std::uint32_t port = 0;  // 0: the device's first active port
-  int gid_index = -1;      // -1: the GID with the best score (gid.h)
+  // Which device, port, GID and partition: as choice.h's Wish. All processes of a run agree on one network.
+  std::string device;
+  std::uint32_t port = 0;
+  int gid_index = -1;
+  std::optional<std::uint16_t> pkey;
+  std::uint8_t service_level = 0;             // InfiniBand's, 0 to 15
+  std::optional<std::uint8_t> traffic_class;  // not set: opening.h, choose_traffic_class
+  std::uint32_t flow_label = 0;  // 20 bits; 0: the kernel derives RoCE's UDP port from queue pairs
+  // Bytes arrive in order, and 64 aligned ones at once, though the devices do not say so; it is recorded.
+  bool assumes_order = false;
+  Nanos meet_within = 120'000'000'000;  // for agreeing with other processes on a network
   bool pin_threads = false;
+  // Workers read CLOCK_MONOTONIC itself, and not a clock within a microsecond of it (realtime/tsc_clock.h).
+  bool exact_clock = true;
   // Whether workers that poll in vain give their cores up after a while (realtime/worker.h). If not set: yes
   // with more workers than cores, and on Soft-RoCE, whose packets are moved by the same cores.
   std::optional<bool> shares_cores;
+  // How long the clients of some processes may go on when those of the others have ended, at least; as long
+  // as the others took, if that is more. Then run() fails and names the nodes (timed_out).
+  Nanos laggards_most = 120'000'000'000;
 };
 
 // Opens the device and makes the fabric. The error says what is missing and how to get it: no device, no such

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
@@ -79,16 +80,10 @@ Result<> VerbsWorker::open() {
     receives.slots.resize(can.recv_queue_depth);
     receives.arrived.resize(can.recv_queue_depth);
     for (std::uint32_t slot = can.recv_queue_depth; slot-- > 0;) receives.free.push_back(slot);
-    if (transport == Transport::ud) continue;
-    ibv_srq_init_attr attributes{};
-    attributes.attr.max_wr = can.recv_queue_depth;
-    attributes.attr.max_sge = 1;
-    SharedReceiveQueue& queue = shared_receives_[static_cast<std::size_t>(transport)];
-    queue.reset(ibv_create_srq(device.pd(), &attributes));
-    if (queue == nullptr)
-      return fail(ErrorCode::exhausted,
-                  fmt::format("verbs: cannot create a shared receive queue: {}", std::strerror(errno)));
   }
+  if (spec().receives_rc) LOCH_TRY(open_receives(Transport::rc));
+  if (spec().receives_uc && can.uc) LOCH_TRY(open_receives(Transport::uc));
+  if (can.atomic_scope != AtomicScope::none) LOCH_TRY(open_landing());
   if (!can.ud) return {};
   LOCH_TRY(open_datagram_lane(datagram_, can.recv_queue_depth));
   for (std::uint32_t lane = 1; lane < spec().ud_lanes; ++lane) {
@@ -98,6 +93,45 @@ Result<> VerbsWorker::open() {
     queues_.push_back(std::move(made));
   }
   return {};
+}
+
+// A queue of the RECVs for all queue pairs of the transport that end here.
+Result<> VerbsWorker::open_receives(Transport transport) {
+  const Device& device = *shared_->device;
+  ibv_srq_init_attr attributes{};
+  attributes.attr.max_wr = device.capabilities().recv_queue_depth;
+  attributes.attr.max_sge = 1;
+  SharedReceiveQueue& queue = shared_receives_[static_cast<std::size_t>(transport)];
+  queue.reset(ibv_create_srq(device.pd(), &attributes));
+  if (queue != nullptr) return {};
+  return fail(ErrorCode::exhausted,
+              fmt::format("verbs: cannot create a shared receive queue: {}", std::strerror(errno)));
+}
+
+// A word for each request that can be outstanding, and one for all those that nobody hears of.
+Result<> VerbsWorker::open_landing() {
+  landing_.resize(std::size_t{most_outstanding_} + 1);
+  free_landing_.reserve(most_outstanding_);
+  for (std::uint32_t word = most_outstanding_; word != 0; --word) free_landing_.push_back(word);
+  landing_memory_.reset(ibv_reg_mr(shared_->device->pd(), landing_.data(),
+                                   landing_.size() * sizeof(std::uint64_t),
+                                   static_cast<int>(IBV_ACCESS_LOCAL_WRITE)));
+  if (landing_memory_ != nullptr) return {};
+  return fail(
+      ErrorCode::exhausted,
+      fmt::format("verbs: cannot register memory: {} (memlock limit: ./loch doctor)", std::strerror(errno)));
+}
+
+std::uint32_t VerbsWorker::take_landing_word(bool is_heard) {
+  if (!is_heard) return 0;
+  const std::uint32_t word = free_landing_.back();  // there are as many as requests can be outstanding
+  free_landing_.pop_back();
+  return word;
+}
+
+void VerbsWorker::free_landing_word(SendQueue& queue, std::uint32_t slot) {
+  if (queue.landing.empty() || queue.landing[slot] == 0) return;
+  free_landing_.push_back(std::exchange(queue.landing[slot], 0));
 }
 
 Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth) {
@@ -161,6 +195,8 @@ void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_
                  length <= buffer.region->bytes() && buffer.offset <= buffer.region->bytes() - length,
              "a receive buffer lies in a region of its own node");
   Receives& receives = receives_[static_cast<std::size_t>(transport)];
+  LOCH_CHECK(transport == Transport::ud || shared_receives(transport) != nullptr,
+             "a RECV for {}, of which the worker's spec knows nothing", name(transport));
   LOCH_CHECK(!receives.free.empty(), "more receives are posted than the queue is deep");
   const std::uint32_t slot = receives.free.back();
   receives.free.pop_back();
@@ -171,7 +207,7 @@ void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_
   const int reason = transport == Transport::ud
                          ? ibv_post_recv(datagram_.qp.get(), &request, &bad)
                          : ibv_post_srq_recv(shared_receives(transport), &request, &bad);
-  LOCH_CHECK(reason == 0, "a receive was not taken: {}", std::strerror(reason));
+  if (reason != 0) give_up(fmt::format("a RECV was not taken: {}", std::strerror(reason)));
   ++posted_receives_;
 }
 
@@ -213,7 +249,7 @@ void VerbsWorker::arrive(const ibv_wc& wc) {
 bool VerbsWorker::drain_receives() {
   if (posted_receives_ == 0) return false;
   const int count = ibv_poll_cq(receive_cq_.get(), static_cast<int>(batch), completed_.data());
-  LOCH_CHECK(count >= 0, "the receive completion queue is gone");
+  if (count < 0) give_up("a receive completion queue is gone");
   for (int i = 0; i < count; ++i) arrive(completed_[static_cast<std::size_t>(i)]);
   return count != 0;
 }
@@ -239,7 +275,7 @@ void VerbsWorker::take_old_word(SendQueue& queue, std::uint32_t slot, WorkReques
     request.result = load_word(request.local.data());
     return;
   }
-  request.result = load_word(reinterpret_cast<const std::byte*>(&queue.landing[slot]));
+  request.result = load_word(reinterpret_cast<const std::byte*>(&landing_[queue.landing[slot]]));
   if (shared_->device->swaps_atomic_replies()) request.result = std::byteswap(request.result);
   if (request.local.region != nullptr) store_word_release(request.local.data(), request.result);
 }
@@ -255,9 +291,12 @@ void VerbsWorker::retire(const ibv_wc& wc) {
   for (std::uint32_t number = queue.retired; number != ended; ++number) {
     WorkRequest* silent = queue.slots[queue.slot(number)];
     if (silent != nullptr && is_atomic(silent->verb)) take_old_word(queue, queue.slot(number), *silent);
+    free_landing_word(queue, queue.slot(number));
   }
   queue.retired += count;
   outstanding_ -= count;
+  if (queue.needs_marker) [[unlikely]]
+    drain(queue);
   const std::uint32_t slot = queue.slot(ended);
   WcStatus status = status_of(wc.status);
   if (status == WcStatus::flushed && queue.is_cut) status = WcStatus::retry_exceeded;
@@ -266,9 +305,11 @@ void VerbsWorker::retire(const ibv_wc& wc) {
     mark_failed(queue);
   }
   WorkRequest* request = queue.slots[slot];
+  if (request != nullptr) request->status = status;
+  if (request != nullptr && is_atomic(request->verb) && status == WcStatus::success)
+    take_old_word(queue, slot, *request);
+  free_landing_word(queue, slot);
   if (request == nullptr) return;
-  request->status = status;
-  if (is_atomic(request->verb) && status == WcStatus::success) take_old_word(queue, slot, *request);
   if (request->sink == nullptr) return;
   --owed_;
   request->sink->fn(request->sink, *request);
@@ -276,7 +317,7 @@ void VerbsWorker::retire(const ibv_wc& wc) {
 
 bool VerbsWorker::poll_sends() {
   const int count = ibv_poll_cq(send_cq_.get(), static_cast<int>(batch), completed_.data());
-  LOCH_CHECK(count >= 0, "the send completion queue is gone");
+  if (count < 0) give_up("a send completion queue is gone");
   for (int i = 0; i < count; ++i) retire(completed_[static_cast<std::size_t>(i)]);
   return count != 0;
 }
@@ -314,6 +355,24 @@ void VerbsWorker::cut(SendQueue& queue) {
   mark_failed(queue);
   queue.is_cut = true;
   if (auto ok = queue.qp.cut(); !ok) ++counters_.errors;  // outstanding requests complete as flushed
+  drain(queue);
+}
+
+// Unsignaled requests that were executed before a cut complete without a word, and what is known of them
+// comes with the completion of a later signaled request. The last one is this: it does nothing, and is
+// flushed.
+void VerbsWorker::drain(SendQueue& queue) {
+  queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();  // retire() tries again
+  if (queue.outstanding() == 0 || queue.needs_marker) return;
+  ibv_send_wr marker{};
+  marker.wr_id = std::uint64_t{queue.number} << 32 | queue.posted;
+  marker.opcode = IBV_WR_RDMA_WRITE;
+  marker.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(queue.qp.get(), &marker, &bad) != 0)
+    give_up("a queue pair that was cut takes no request, so that it cannot be drained");
+  queue.slots[queue.slot(queue.posted++)] = nullptr;
+  ++outstanding_;
 }
 
 // Handles a notice that a connection came up, was refused or broke at its other end, or that a peer was lost

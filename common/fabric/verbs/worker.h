@@ -94,6 +94,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void adopt_incarnations();
   // The completion queue of the receiving ends that deliver to this worker.
   [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
+  // Null where the worker's spec says that it posts no RECVs for the transport.
   [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
   }
@@ -103,8 +104,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // call it.
   void notice() { has_notice_.store(true, std::memory_order_release); }
 
-  void post(WorkRequest* chain) override;
-  void post_detached(const WorkRequest& request) override;
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
@@ -149,6 +150,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     }
   };
 
+  [[nodiscard]] Result<> open_receives(Transport transport);
+  [[nodiscard]] Result<> open_landing();
   [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth);
 
   // Defined in post.cc.
@@ -174,12 +177,15 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   bool poll_sends();
   void retire(const ibv_wc& wc);
   void take_old_word(SendQueue& queue, std::uint32_t slot, WorkRequest& request);
+  [[nodiscard]] std::uint32_t take_landing_word(bool is_heard);
+  void free_landing_word(SendQueue& queue, std::uint32_t slot);
   bool drain_receives();
   void arrive(const ibv_wc& wc);
   void heed_notices();
   void heed_incarnations();
   void leave(SendQueue& queue);
   void cut(SendQueue& queue);
+  void drain(SendQueue& queue);
 
   Shared* shared_;
   CompletionQueue send_cq_, receive_cq_;
@@ -195,7 +201,13 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t polls_ = 0;
   Sources sources_;
 
-  // Requests collected for the next doorbell, all on staged_queue_.
+  // Where old words of atomics land that have no place of their own: one registration for all queue pairs, so
+  // that the NIC translates it once. Word 0 is for those that nobody hears of.
+  std::vector<std::uint64_t> landing_;
+  std::vector<std::uint32_t> free_landing_;
+  MemoryRegion landing_memory_;
+
+  // One doorbell's worth.
   SendQueue* staged_queue_ = nullptr;
   std::uint32_t staged_ = 0;
   std::array<ibv_send_wr, batch> staged_requests_{};

@@ -23,6 +23,7 @@ TO_BUILD = """
   python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich""".split()
 PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "black", "flake8", "mypy", "git"]
 SANITIZER = ["llvm-19"]  # has llvm-symbolizer, for names and lines in sanitizer reports
+ZOO = ["valgrind"]
 COVERAGE = ["llvm-19"]  # has llvm-profdata and llvm-cov
 SOFTROCE = """
   python3 qemu-system-x86 busybox-static cpio kmod rdma-core ibverbs-providers ibverbs-utils
@@ -34,6 +35,7 @@ POWER = ["ipmitool"]
 # simulator.
 POWER_TESTS = ["ipmitool", "freeipmi-tools", "libopenipmi-dev", "libpopt0"]
 PAGE_TESTS = ["chromium"]  # opens report.html in tests
+BUDGET_TESTS = ["valgrind", "binutils", "llvm-19"]  # count instructions per operation (tests/budget)
 GDB_TESTS = ["gdb"]  # shows the coroutines of a stopped program (tools/gdb)
 DASK = ["python3-distributed", "python3-cryptography"]  # for running experiment points on Dask (./loch run --on dask)
 # Libraries that the Slurm programs of bring_slurm need.

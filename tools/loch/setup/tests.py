@@ -18,7 +18,7 @@ from loch.setup.outcome import SetUpError, say
 from loch.setup.protocols import folders
 
 USAGE = """\
-./loch test [--quick] [--filter REGEX] [--coverage] [--lint [--all]]
+./loch test [--quick] [--filter REGEX] [--coverage] [--zoo] [--lint [--all]]
   (nothing)        every test of the release build, then those labelled `sanitize` under AddressSanitizer
                    with UBSan and those with threads under ThreadSanitizer, then the parsers' libFuzzer
                    targets for 60 s in all; one ctest summary, and before it what was skipped
@@ -28,6 +28,8 @@ USAGE = """\
   --coverage       the tests of the release build, except those in Soft-RoCE machines, in a build that counts:
                    lines and branches reached, by folder, and as pages in coverage/html of the build folder;
                    with --quick or --filter only by those tests
+  --zoo            every protocol and the fabric's suites on every machine of the zoo (docs/zoo.md): release, AddressSanitizer
+                   and ThreadSanitizer builds, and some under valgrind; a table of each
   --lint           clang-format, clang-tidy on changed files (--all: on all), black, flake8, mypy, shell syntax and house rules;
                    with --quick or --filter the tests too
 Each run tries seeds of ./loch fuzz that no run had before, for 60 s in all (with --quick, 15 s):
@@ -38,7 +40,8 @@ example:
 
 exit status: 0 every test passed, 1 one failed or nothing could be built, 2 bad flags, 130 interrupted
 """
-EXPECTED = "expected --quick, --filter REGEX, --coverage, --lint or --all"
+EXPECTED = "expected --quick, --filter REGEX, --coverage, --zoo, --lint or --all"
+ZOO_TARGETS = ("loch-bench", "loch_zoo", "fabric_conformance_test", "fabric_litmus_test")
 _SUMMARY = re.compile(rb"[0-9]+% tests passed")
 
 
@@ -50,6 +53,7 @@ class Asked:
     all: bool = False
     quick: bool = False
     coverage: bool = False
+    zoo: bool = False
     help: bool = False
     filter: str = ""
 
@@ -66,7 +70,7 @@ def read(words: list[str]) -> Asked:
         if word in ("-h", "--help"):
             asked.help = True
             return asked
-        if word in ("--lint", "--all", "--quick", "--coverage"):
+        if word in ("--lint", "--all", "--quick", "--coverage", "--zoo"):
             setattr(asked, word[2:], True)
         elif word == "--filter":
             if not left:
@@ -80,6 +84,8 @@ def read(words: list[str]) -> Asked:
         raise SetUpError("test --all goes with --lint")
     if asked.coverage and asked.lint:
         raise SetUpError("test --coverage and --lint are two runs")
+    if asked.zoo and (asked.coverage or asked.lint or asked.quick or asked.filter):
+        raise SetUpError("test --zoo is a run of its own")
     base = os.environ.get("LOCH_FRESH_BASE", "")
     if base and not re.fullmatch(r"[1-9][0-9]{0,18}", base):
         raise SetUpError(f"LOCH_FRESH_BASE={base}: expected the first seed, a number from 1")
@@ -96,6 +102,8 @@ def main(words: list[str]) -> int:
         return 0
     with building.locked():
         _install(asked)
+        if asked.zoo:
+            return _zoo(protocol_folders)
         if asked.lint:
             status = _lint(asked, protocol_folders)
             if status or not (asked.quick or asked.filter):
@@ -113,6 +121,7 @@ def _install(asked: Asked) -> None:
     if not asked.quick:
         packages.ensure("page-tests", packages.PAGE_TESTS)
         packages.ensure("gdb-tests", packages.GDB_TESTS)
+        packages.ensure("budget-tests", packages.BUDGET_TESTS)
     packages.bring_memcached()
     packages.bring_ipmi_sim()
     if not (asked.quick or os.environ.get("CI")):  # these long tests are not run where CI is set
@@ -131,6 +140,19 @@ def _lint(asked: Asked, protocol_folders: str) -> int:
         *(["--all"] if asked.all else []),
     ]
     return 1 if _end_with_us(subprocess.Popen(command)) else 0
+
+
+def _zoo(protocol_folders: str) -> int:
+    packages.ensure("sanitizer", packages.SANITIZER)
+    packages.ensure("zoo", packages.ZOO)
+    building.build_release(protocol_folders, *ZOO_TARGETS)
+    building.build("asan", protocol_folders, *ZOO_TARGETS)
+    building.build("tsan", protocol_folders, *ZOO_TARGETS)
+    matrix = os.path.join(SOURCE, "tests", "zoo", "matrix.py")
+    env = {**os.environ, "LOCH_RELEASE": os.path.join(BUILD, "release")}
+    sys.stdout.flush()
+    command = ["/usr/bin/python3", matrix, "--sanitizers", "--valgrind"]
+    return 1 if _end_with_us(subprocess.Popen(command, env=env)) else 0
 
 
 def _build(asked: Asked, protocol_folders: str) -> str:

@@ -1,0 +1,57 @@
+// Tests of what several devices have in common, and of the table of what they do not.
+#include "common/fabric/devices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace loch::fabric {
+namespace {
+
+Capabilities rich() {
+  Capabilities can;
+  can.device = "mlx5_0";
+  can.in_order_placement = can.in_order_reads = true;
+  can.atomic_scope = AtomicScope::global;
+  can.max_inline_bytes = 256;
+  can.request_lifetime = 5;
+  return can;
+}
+
+Capabilities poor() {
+  Capabilities can;
+  can.device = "mlx4_0";
+  can.uc = can.receives_connected = false;
+  can.atomic_scope = AtomicScope::nic;
+  can.untorn_bytes = 4;
+  can.max_rd_atomic = 1;
+  can.max_inline_bytes = 0;
+  can.mtu_bytes = 1024;
+  can.send_queue_depth = 16;
+  can.recv_queue_depth = 32;
+  can.datagram_queue_pairs = 0;
+  can.request_lifetime = 9;
+  return can;
+}
+
+// Every field of the poorer device, whichever comes first: unlike hosts would otherwise decide differently.
+TEST(Devices, TheLeastOfTwoIsTheSameEitherWay) {
+  Capabilities expected = poor();
+  expected.device = "mlx5_0, mlx4_0";
+  EXPECT_EQ(least(rich(), poor()), expected);
+  expected.device = "mlx4_0, mlx5_0";
+  EXPECT_EQ(least(poor(), rich()), expected);
+  EXPECT_EQ(least(rich(), rich()), rich());
+}
+
+TEST(Devices, UnlikeOnesAreNamed) {
+  const std::vector<NodeDevice> devices = {{.host = "n1", .can = rich()}, {.host = "n2", .can = poor()}};
+  EXPECT_THAT(unlike(devices), ::testing::IsSupersetOf({
+                                   "in_order_placement: no on n2 (mlx4_0); yes on n1 (mlx5_0)",
+                                   "uc: no on n2 (mlx4_0); yes on n1 (mlx5_0)",
+                                   "mtu_bytes: 1024 on n2 (mlx4_0); 4096 on n1 (mlx5_0)",
+                               }));
+  EXPECT_TRUE(unlike(std::span(devices).first(1)).empty());
+}
+
+}  // namespace
+}  // namespace loch::fabric

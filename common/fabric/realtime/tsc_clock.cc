@@ -1,0 +1,77 @@
+// Compares the time-stamp counter with CLOCK_MONOTONIC, and derives the counter's rate.
+#include "common/fabric/realtime/tsc_clock.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+namespace loch::fabric::realtime {
+namespace {
+
+// A comparison that took longer was interrupted, and is made again.
+constexpr std::uint64_t ticks_per_sample_max = 1'000;
+constexpr int samples_max = 8;
+
+Nanos monotonic() {
+  timespec at{};
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+}
+
+}  // namespace
+
+bool kernel_trusts_ticks() {
+#if defined(__x86_64__)
+  static const bool trusts = [] {
+    std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    std::string source;
+    return static_cast<bool>(file >> source) && source == "tsc";
+  }();
+  return trusts;
+#else
+  return false;
+#endif
+}
+
+// The clock is read between two readings of the counter; of several tries the one that took least counts.
+TscClock::Sample TscClock::sample() {
+  Sample best;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int i = 0; i < samples_max && least > ticks_per_sample_max; ++i) {
+    const std::uint64_t before = read_ticks();
+    const Nanos ns = monotonic();
+    const std::uint64_t took = read_ticks() - before;
+    if (took >= least) continue;
+    least = took;
+    best = {before + took / 2, ns};
+  }
+  return best;
+}
+
+Nanos TscClock::compare() {
+  if (!by_ticks_) return monotonic();
+  const Sample seen = sample();
+  // Not back behind the latest that was said, which may be up to `valid_ticks_` after the comparison before.
+  const std::uint64_t elapsed = std::min(seen.ticks - from_ticks_, valid_ticks_);
+  from_ns_ = std::max(seen.ns, from_ns_ + static_cast<Nanos>((elapsed * rate_) >> rate_bits));
+  from_ticks_ = seen.ticks;
+  if (first_.ticks == 0) first_ = renewed_ = seen;
+  if (seen.ns - renewed_.ns >= baseline_ns) {
+    first_ = renewed_;
+    renewed_ = seen;
+  }
+  const std::uint64_t ticks = seen.ticks - first_.ticks;
+  const auto baseline = static_cast<std::uint64_t>(seen.ns - first_.ns);
+  if (baseline < static_cast<std::uint64_t>(valid_ns) || ticks == 0) return from_ns_;  // too short for a rate
+  const auto rate =
+      static_cast<std::uint64_t>((static_cast<unsigned __int128>(baseline) << rate_bits) / ticks);
+  valid_ticks_ = (static_cast<std::uint64_t>(valid_ns) << rate_bits) / std::max<std::uint64_t>(rate, 1);
+  // Where this clock is ahead it goes slower, and meets CLOCK_MONOTONIC at the next comparison.
+  const auto ahead = static_cast<std::uint64_t>(std::min(from_ns_ - seen.ns, valid_ns / 2));
+  rate_ = rate - rate * ahead / static_cast<std::uint64_t>(valid_ns);
+  return from_ns_;
+}
+
+}  // namespace loch::fabric::realtime

@@ -1,0 +1,62 @@
+// Work requests and bytes of one worker and of its operations, counted as they are posted: what a Worker does
+// by itself once it has a RequestCounter (count/count.h gives it one).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "common/fabric/wire_table.h"
+#include "common/fabric/work_request.h"
+
+namespace loch::fabric {
+
+// A number that one thread adds to and others may read.
+class SharedCount {
+ public:
+  void add(std::uint64_t amount) {
+    value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+  void reset() { base_.store(value_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t since_reset() const {
+    return value_.load(std::memory_order_relaxed) - base_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t> value_ = 0, base_ = 0;
+};
+
+class RequestCounter {
+ public:
+  static constexpr std::size_t verbs = 6;
+  struct Peer {
+    SharedCount requested, responded;  // wire bytes to and from it
+  };
+
+  // `own`: the worker's node, whose requests to itself cross no wire. `nodes`: for how many peers the bytes
+  // on the wire are counted, or 0. The table outlives the counter.
+  RequestCounter(NodeId own, const WireTable* wire, std::uint32_t nodes)
+      : own_(own), wire_(wire), peers_(nodes) {}
+
+  void count_chain(const WorkRequest* chain) {
+    for (; chain != nullptr; chain = chain->next) count(*chain);
+  }
+  void count(const WorkRequest& request);
+  // A message that a peer posted, for the operation of request.stats.
+  void attribute(const WorkRequest& arrived);
+
+  [[nodiscard]] const std::array<SharedCount, verbs>& by_verb() const { return by_verb_; }
+  [[nodiscard]] const SharedCount& payload() const { return payload_; }
+  [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
+  void reset();
+
+ private:
+  NodeId own_;
+  const WireTable* wire_;
+  std::array<SharedCount, verbs> by_verb_;
+  SharedCount payload_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace loch::fabric

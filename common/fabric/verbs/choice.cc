@@ -1,0 +1,340 @@
+// Chooses the network that all hosts have in common, and each host's port in it.
+#include "common/fabric/verbs/choice.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <tuple>
+
+namespace loch::fabric::verbs {
+namespace {
+
+constexpr std::uint32_t ipv4_bits_before = 96;  // ::ffff:0:0
+
+// Where nobody knows how long an address's prefix is.
+std::uint32_t prefix_of(const GidEntry& entry) {
+  if (entry.prefix_bits != 0)
+    return is_ipv4(entry.gid) ? ipv4_bits_before + entry.prefix_bits : entry.prefix_bits;
+  return is_ipv4(entry.gid) ? ipv4_bits_before + 24 : 64;
+}
+
+Gid masked(Gid gid, std::uint32_t bits) {
+  for (std::uint32_t i = 0; i < gid.size(); ++i) {
+    const std::uint32_t kept =
+        std::clamp<std::int32_t>(static_cast<std::int32_t>(bits) - 8 * static_cast<std::int32_t>(i), 0, 8);
+    gid[i] = static_cast<std::uint8_t>(gid[i] & (0xff00u >> kept));
+  }
+  return gid;
+}
+
+struct Network {
+  GidKind kind = GidKind::infiniband;
+  Gid subnet{};
+  std::uint32_t bits = 0;
+  auto operator<=>(const Network&) const = default;
+};
+
+std::string_view name(GidKind kind) {
+  return kind == GidKind::roce_v2 ? "RoCE v2" : kind == GidKind::roce_v1 ? "RoCE v1" : "InfiniBand";
+}
+
+std::string text_of(const Network& network) {
+  const std::uint32_t before = is_ipv4(network.subnet) ? ipv4_bits_before : 0;
+  return fmt::format("{}, {}/{}", name(network.kind), to_text(network.subnet), network.bits - before);
+}
+
+Network network_of(const GidEntry& entry) {
+  const std::uint32_t bits = entry.kind == GidKind::infiniband ? 64 : prefix_of(entry);
+  return {entry.kind, masked(entry.gid, bits), bits};
+}
+
+bool is_private(const Gid& gid) {
+  if (!is_ipv4(gid)) return (gid[0] & 0xfe) == 0xfc;  // fc00::/7
+  return gid[12] == 10 || (gid[12] == 172 && (gid[13] & 0xf0) == 16) || (gid[12] == 192 && gid[13] == 168);
+}
+
+struct Candidate {
+  const PortOffer* port = nullptr;
+  std::optional<GidEntry> gid;
+  [[nodiscard]] Network network() const {
+    return gid ? network_of(*gid) : Network{GidKind::infiniband, {}, 64};
+  }
+};
+
+// Smaller is better.
+auto rank_in_network(const Candidate& one) {
+  return std::tuple(-one.port->gigabits, one.gid && one.gid->is_vlan, one.port->device, one.port->number,
+                    one.gid ? one.gid->index : 0);
+}
+
+// ---- --device ----------------------------------------------------------------------------------
+
+std::vector<std::string_view> split(std::string_view text, char by) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(by);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::optional<Network> parse_subnet(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string address(text.substr(0, slash));
+  std::uint32_t bits = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + slash + 1, end, bits);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  Gid gid{};
+  if (inet_pton(AF_INET, address.c_str(), gid.data() + 12) == 1 && bits <= 32) {
+    gid[10] = gid[11] = 0xff;
+    bits += ipv4_bits_before;
+  } else if (inet_pton(AF_INET6, address.c_str(), gid.data()) != 1 || bits > 128) {
+    return std::nullopt;
+  }
+  return Network{GidKind::roce_v2, masked(gid, bits), bits};
+}
+
+struct Filter {
+  std::vector<std::string> devices;
+  std::vector<Network> subnets;
+  [[nodiscard]] bool takes(const Candidate& one) const {
+    if (devices.empty() && subnets.empty()) return true;
+    if (std::ranges::find(devices, one.port->device) != devices.end()) return true;
+    return one.gid && std::ranges::any_of(subnets, [&](const Network& network) {
+             return masked(one.gid->gid, network.bits) == network.subnet;
+           });
+  }
+};
+
+Result<Filter> filter_of(const HostOffer& host) {
+  Filter all, own;
+  if (host.wish.device.empty()) return all;
+  for (const std::string_view part : split(host.wish.device, ',')) {
+    const std::size_t equals = part.find('=');
+    const bool names_host = equals != std::string_view::npos;
+    const std::string_view what = names_host ? part.substr(equals + 1) : part;
+    if (names_host && part.substr(0, equals) != host.host) continue;
+    Filter& into = names_host ? own : all;
+    if (const auto subnet = parse_subnet(what)) {
+      into.subnets.push_back(*subnet);
+    } else if (what.empty() || what.find('/') != std::string_view::npos) {
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("--device {}: expected names of devices, HOST=NAME, or subnets such as 10.1.0.0/16, "
+                      "separated by commas",
+                      host.wish.device));
+    } else {
+      into.devices.emplace_back(what);
+    }
+  }
+  const bool has_own = !own.devices.empty() || !own.subnets.empty();
+  Filter& chosen = has_own ? own : all;
+  for (const std::string& device : chosen.devices) {
+    if (std::ranges::find(host.ports, device, &PortOffer::device) != host.ports.end()) return chosen;
+  }
+  if (!chosen.subnets.empty() || (chosen.devices.empty() && !has_own)) return chosen;
+  std::vector<std::string> names;
+  for (const PortOffer& port : host.ports) {
+    if (names.empty() || names.back() != port.device) names.push_back(port.device);
+  }
+  return fail(ErrorCode::invalid_argument, fmt::format("--device {}: no such device on {}; there are: {}",
+                                                       host.wish.device, host.host, fmt::join(names, ", ")));
+}
+
+// ---- One host ----------------------------------------------------------------------------------
+
+Result<std::vector<Candidate>> candidates_of(const HostOffer& host) {
+  if (host.ports.empty()) {
+    return fail(
+        ErrorCode::unsupported,
+        "verbs: this machine has no RDMA device (./loch doctor says what is missing; ./loch softroce -- "
+        "COMMAND runs it where there is one)");
+  }
+  LOCH_ASSIGN(const Filter filter, filter_of(host));
+  std::vector<Candidate> found;
+  std::vector<std::string> refusals;
+  for (const PortOffer& port : host.ports) {
+    const bool is_wanted =
+        (host.wish.port == 0 || host.wish.port == port.number) && filter.takes({&port, {}});
+    if (!port.refusal.empty()) {
+      if (is_wanted || !filter.subnets.empty())
+        refusals.push_back(fmt::format("{} port {} {}", port.device, port.number, port.refusal));
+      continue;
+    }
+    if (host.wish.port != 0 && host.wish.port != port.number) continue;
+    for (const GidEntry& gid : port.gids) {
+      const bool is_asked = host.wish.gid_index < 0
+                                ? score(gid) != 0
+                                : gid.index == static_cast<std::uint32_t>(host.wish.gid_index);
+      if (is_asked && filter.takes({&port, gid})) found.push_back({&port, gid});
+    }
+    if (port.gids.empty() && !port.is_roce && host.wish.gid_index < 0 && is_wanted)
+      found.push_back({&port, {}});
+    if (port.gids.empty() && port.is_roce && is_wanted)
+      refusals.push_back(fmt::format("{} port {} has no GID: give its network interface an IP address",
+                                     port.device, port.number));
+  }
+  if (!found.empty()) return found;
+  std::string asked;
+  if (!host.wish.device.empty()) asked += fmt::format("--device {} ", host.wish.device);
+  if (host.wish.port != 0) asked += fmt::format("--port {} ", host.wish.port);
+  if (host.wish.gid_index >= 0) asked += fmt::format("--gid-index {} ", host.wish.gid_index);
+  if (!asked.empty()) asked.back() = ':';
+  const std::string why =
+      refusals.empty() ? std::string("there is none") : fmt::format("{}", fmt::join(refusals, "; "));
+  return fail(asked.empty() ? ErrorCode::unsupported : ErrorCode::invalid_argument,
+              fmt::format("{}{}no port of {} can be used: {}", asked.empty() ? "verbs: " : asked,
+                          asked.empty() ? "" : " ", host.host, why));
+}
+
+const Candidate* best_of(const std::vector<Candidate>& candidates, auto is_meant) {
+  const Candidate* best = nullptr;
+  for (const Candidate& one : candidates) {
+    if (is_meant(one) && (best == nullptr || rank_in_network(one) < rank_in_network(*best))) best = &one;
+  }
+  return best;
+}
+
+Chosen chosen_of(const Candidate& one, std::string network) {
+  return {.device = one.port->device,
+          .port = one.port->number,
+          .is_roce = one.port->is_roce,
+          .gid = one.gid,
+          .gigabits = one.port->gigabits,
+          .network = std::move(network)};
+}
+
+// ---- All hosts ---------------------------------------------------------------------------------
+
+using Candidates = std::vector<std::vector<Candidate>>;  // by host
+
+std::optional<std::vector<Chosen>> all_of(const Candidates& hosts, auto is_meant,
+                                          const std::string& network) {
+  std::vector<Chosen> all;
+  for (const auto& host : hosts) {
+    const Candidate* best = best_of(host, is_meant);
+    if (best == nullptr) return std::nullopt;
+    all.push_back(chosen_of(*best, network));
+  }
+  return all;
+}
+
+// Larger is better: by the slowest host, then by what the addresses are.
+auto worth(const std::vector<Chosen>& all) {
+  double slowest = all.front().gigabits;
+  int least = 1 << 20, privates = 0, untagged = 0;
+  for (const Chosen& one : all) {
+    slowest = std::min(slowest, one.gigabits);
+    least = std::min(least, one.gid ? score(*one.gid) : 0);
+    privates += one.gid && is_private(one.gid->gid) ? 1 : 0;
+    untagged += one.gid && one.gid->is_vlan ? 0 : 1;
+  }
+  return std::tuple(slowest, least, privates, untagged);
+}
+
+std::string table(std::span<const HostOffer> hosts, const Candidates& candidates) {
+  std::vector<std::string> rows;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    std::vector<std::string> has;
+    for (const Candidate& one : candidates[i]) {
+      std::string text =
+          fmt::format("{} port {} in {}", one.port->device, one.port->number, text_of(one.network()));
+      if (std::ranges::find(has, text) == has.end()) has.push_back(std::move(text));
+    }
+    rows.push_back(fmt::format("{} has {}", hosts[i].host, fmt::join(has, " and ")));
+  }
+  return fmt::format("{}", fmt::join(rows, "; "));
+}
+
+// ---- Partitions --------------------------------------------------------------------------------
+
+constexpr std::uint16_t full_member = 0x8000, default_partition = 0xffff;
+
+std::vector<std::uint16_t> pkeys_of(const HostOffer& host, const Chosen& chosen) {
+  for (const PortOffer& port : host.ports) {
+    if (port.device == chosen.device && port.number == chosen.port && !port.pkeys.empty()) return port.pkeys;
+  }
+  return {default_partition};
+}
+
+std::optional<std::uint16_t> index_of(const std::vector<std::uint16_t>& pkeys, std::uint16_t pkey) {
+  const auto at = std::ranges::find(pkeys, pkey);
+  if (at == pkeys.end()) return std::nullopt;
+  return static_cast<std::uint16_t>(at - pkeys.begin());
+}
+
+Result<> choose_partition(std::span<const HostOffer> hosts, std::vector<Chosen>& all) {
+  std::vector<std::string> rows;
+  for (const std::uint16_t pkey : pkeys_of(hosts.front(), all.front())) {
+    const bool is_wanted = std::ranges::all_of(hosts, [&](const HostOffer& host) {
+      return !host.wish.pkey || ((*host.wish.pkey ^ pkey) & ~full_member & 0xffff) == 0;
+    });
+    if ((pkey & full_member) == 0 || !is_wanted) continue;
+    std::size_t members = 0;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      const auto index = index_of(pkeys_of(hosts[i], all[i]), pkey);
+      if (!index) break;
+      all[i].pkey_index = *index;
+      all[i].pkey = pkey;
+      ++members;
+    }
+    if (members == hosts.size()) return {};
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    std::vector<std::uint16_t> used = pkeys_of(hosts[i], all[i]);
+    std::erase(used, 0);
+    rows.push_back(fmt::format("{} has {:#06x}", hosts[i].host, fmt::join(used, ", ")));
+  }
+  return fail(hosts.front().wish.pkey ? ErrorCode::invalid_argument : ErrorCode::unsupported,
+              fmt::format("{}no partition of which all hosts are full members: {}",
+                          hosts.front().wish.pkey ? fmt::format("--pkey {:#06x}: ", *hosts.front().wish.pkey)
+                                                  : "verbs: ",
+                          fmt::join(rows, "; ")));
+}
+
+std::optional<std::vector<Chosen>> choose_network(const Candidates& candidates) {
+  std::map<Network, std::vector<Chosen>> usable;
+  for (const Candidate& one : candidates.front()) {
+    const Network network = one.network();
+    const auto is_in = [&network](const Candidate& other) { return other.network() == network; };
+    if (auto all = all_of(candidates, is_in, text_of(network))) usable.emplace(network, std::move(*all));
+  }
+  const auto is_worse = [](const auto& one, const auto& other) {
+    const auto left = worth(one.second), right = worth(other.second);
+    if (left != right) return left < right;
+    return std::tie(other.second.front().device, other.second.front().port) <
+           std::tie(one.second.front().device, one.second.front().port);
+  };
+  if (!usable.empty()) return std::ranges::max_element(usable, is_worse)->second;
+  const auto is_routable = [](const Candidate& one) {
+    return one.gid && one.gid->kind == GidKind::roce_v2 && !is_link_local(one.gid->gid);
+  };
+  return all_of(candidates, is_routable, "RoCE v2, routed");
+}
+
+}  // namespace
+
+Result<std::vector<Chosen>> choose_ports(std::span<const HostOffer> hosts) {
+  Candidates candidates;
+  for (const HostOffer& host : hosts) {
+    LOCH_ASSIGN(std::vector<Candidate> own, candidates_of(host));
+    candidates.push_back(std::move(own));
+  }
+  std::optional<std::vector<Chosen>> all = choose_network(candidates);
+  if (!all) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("verbs: no network that all hosts have a port in (--device chooses): {}",
+                            table(hosts, candidates)));
+  }
+  LOCH_TRY(choose_partition(hosts, *all));
+  return std::move(*all);
+}
+
+}  // namespace loch::fabric::verbs

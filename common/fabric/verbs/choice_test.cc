@@ -1,0 +1,207 @@
+// Tests of the choice of device, port, GID and partition, by tables of hosts as there are.
+#include "common/fabric/verbs/choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace loch::fabric::verbs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+GidEntry ip(std::uint32_t index, std::array<std::uint8_t, 4> address, std::uint32_t bits = 24,
+            GidKind kind = GidKind::roce_v2, bool is_vlan = false) {
+  GidEntry entry{.index = index, .gid = {}, .kind = kind, .prefix_bits = bits, .is_vlan = is_vlan};
+  entry.gid[10] = entry.gid[11] = 0xff;
+  std::ranges::copy(address, entry.gid.begin() + 12);
+  return entry;
+}
+
+GidEntry subnet(std::uint8_t number, std::uint8_t port = 1) {
+  return {.index = 0,
+          .gid = {0xfe, 0x80, 0, 0, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 0, port},
+          .kind = GidKind::infiniband};
+}
+
+PortOffer roce(std::string device, double gigabits, std::vector<GidEntry> gids) {
+  return {.device = std::move(device), .is_roce = true, .gigabits = gigabits, .gids = std::move(gids)};
+}
+
+PortOffer infiniband(std::string device, double gigabits, std::uint8_t number = 0) {
+  return {.device = std::move(device), .gigabits = gigabits, .gids = {subnet(number)}};
+}
+
+std::string refusal(const std::vector<HostOffer>& hosts) {
+  const auto chosen = choose_ports(hosts);
+  return chosen ? "chosen: " + chosen->front().device : chosen.error().message;
+}
+
+std::vector<std::string> devices(const std::vector<HostOffer>& hosts) {
+  const auto chosen = choose_ports(hosts);
+  EXPECT_TRUE(chosen) << chosen.error().message;
+  std::vector<std::string> names;
+  for (const Chosen& one : chosen.value_or(std::vector<Chosen>())) names.push_back(one.device);
+  return names;
+}
+
+TEST(Choice, AloneAHostUsesItsFastestPortAndTheFirstAmongEquals) {
+  EXPECT_EQ(
+      devices({{"n1", {}, {roce("a", 25, {ip(0, {10, 0, 0, 1})}), roce("b", 100, {ip(0, {10, 1, 0, 1})})}}}),
+      std::vector<std::string>{"b"});
+  EXPECT_EQ(
+      devices({{"n1", {}, {roce("b", 25, {ip(0, {10, 0, 0, 1})}), roce("a", 25, {ip(0, {10, 1, 0, 1})})}}}),
+      std::vector<std::string>{"a"});
+}
+
+// A device that cannot be used does not stand in the way of one behind it.
+TEST(Choice, WhatCannotBeUsedIsPassedOver) {
+  PortOffer iwarp = roce("iw0", 100, {ip(0, {10, 0, 0, 1})});
+  iwarp.refusal = "is an iWARP device's";
+  EXPECT_EQ(devices({{"n1", {}, {iwarp, roce("mlx5_0", 25, {ip(0, {10, 1, 0, 1})})}}}),
+            std::vector<std::string>{"mlx5_0"});
+  EXPECT_THAT(refusal({{"n1", {}, {iwarp}}}),
+              AllOf(HasSubstr("n1"), HasSubstr("iw0 port 1 is an iWARP device's")));
+  EXPECT_THAT(refusal({{"n1", {}, {}}}), HasSubstr("no RDMA device"));
+}
+
+// Azure HB and HC: which of mlx5_0 and mlx5_1 is InfiniBand is random.
+TEST(Choice, HostsWhoseDevicesHaveOtherOrdersMeetOnOneNetwork) {
+  const auto ethernet = [](const char* name, std::uint8_t host) {
+    return roce(name, 50, {ip(1, {10, 0, 0, host})});
+  };
+  EXPECT_EQ(devices({{"n1", {}, {ethernet("mlx5_0", 1), infiniband("mlx5_1", 200)}},
+                     {"n2", {}, {infiniband("mlx5_0", 200), ethernet("mlx5_1", 2)}}}),
+            (std::vector<std::string>{"mlx5_1", "mlx5_0"}));
+}
+
+// CloudLab: the control network has a NIC of the same kind and rate, with a public address.
+TEST(Choice, APrivateNetworkComesBeforeAPublicOne) {
+  EXPECT_EQ(devices({{"n1",
+                      {},
+                      {roce("mlx5_0", 25, {ip(1, {128, 110, 219, 1}, 21)}),
+                       roce("mlx5_1", 25, {ip(1, {10, 10, 1, 1})})}},
+                     {"n2",
+                      {},
+                      {roce("mlx5_0", 25, {ip(1, {128, 110, 219, 9}, 21)}),
+                       roce("mlx5_1", 25, {ip(1, {10, 10, 1, 2})})}}}),
+            (std::vector<std::string>{"mlx5_1", "mlx5_1"}));
+}
+
+// The best network is that whose slowest host is fastest, not the first host's best.
+TEST(Choice, TheSlowestHostDecidesBetweenNetworks) {
+  EXPECT_EQ(
+      devices(
+          {{"n1", {}, {roce("fast", 200, {ip(0, {10, 1, 0, 1})}), roce("slow", 100, {ip(0, {10, 2, 0, 1})})}},
+           {"n2", {}, {roce("one", 25, {ip(0, {10, 1, 0, 2})}), roce("two", 100, {ip(0, {10, 2, 0, 2})})}}}),
+      (std::vector<std::string>{"slow", "two"}));
+}
+
+// Two hosts whose best GIDs by themselves would be of different subnets.
+TEST(Choice, GidsOfOneSubnetAreTakenThoughOthersComeFirst) {
+  const std::vector<HostOffer> hosts = {
+      {"n1", {}, {roce("a", 100, {ip(2, {10, 5, 0, 1}), ip(3, {10, 9, 0, 1})})}},
+      {"n2", {}, {roce("a", 100, {ip(1, {10, 9, 0, 2}), ip(4, {10, 7, 0, 2})})}}};
+  const auto chosen = choose_ports(hosts);
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_EQ(chosen->at(0).gid->index, 3u);
+  EXPECT_EQ(chosen->at(1).gid->index, 1u);
+  EXPECT_EQ(chosen->at(0).network, "RoCE v2, 10.9.0.0/24");
+}
+
+TEST(Choice, AnInterfaceWithoutAVlanComesFirstAndRoceV2BeforeV1) {
+  const std::vector<HostOffer> hosts = {
+      {"n1",
+       {},
+       {roce("a", 100,
+             {ip(0, {10, 1, 0, 1}, 24, GidKind::roce_v1), ip(1, {10, 3, 0, 1}, 24, GidKind::roce_v2, true),
+              ip(2, {10, 4, 0, 1})})}}};
+  EXPECT_EQ(choose_ports(hosts)->front().gid->index, 2u);
+}
+
+TEST(Choice, RoutedHostsOfRoceV2AreOneNetwork) {
+  const std::vector<HostOffer> hosts = {{"n1", {}, {roce("a", 100, {ip(0, {10, 1, 0, 1})})}},
+                                        {"n2", {}, {roce("a", 100, {ip(0, {10, 2, 0, 1})})}}};
+  ASSERT_TRUE(choose_ports(hosts));
+  EXPECT_EQ(choose_ports(hosts)->front().network, "RoCE v2, routed");
+}
+
+TEST(Choice, HostsWithoutACommonNetworkAreToldWhoHasWhat) {
+  EXPECT_EQ(refusal({{"n1", {}, {infiniband("mlx5_0", 100)}},
+                     {"n2", {}, {roce("mlx5_0", 100, {ip(0, {10, 1, 0, 1})})}}}),
+            "verbs: no network that all hosts have a port in (--device chooses): n1 has mlx5_0 port 1 in "
+            "InfiniBand, "
+            "fe80::/64; n2 has mlx5_0 port 1 in RoCE v2, 10.1.0.0/24");
+}
+
+TEST(Choice, ADeviceIsNamedForAllHostsOrForOneOrBySubnet) {
+  const auto host = [](const char* name, const std::string& device) {
+    return HostOffer{name,
+                     {.device = device},
+                     {roce("a", 100, {ip(0, {10, 1, 0, 1})}), roce("b", 50, {ip(0, {10, 2, 0, 1})}),
+                      roce("c", 50, {ip(0, {10, 2, 0, 9})})}};
+  };
+  const auto with = [&](const std::string& device) {
+    return devices({host("n1", device), host("n2", device)});
+  };
+  EXPECT_EQ(with(""), (std::vector<std::string>{"a", "a"}));
+  EXPECT_EQ(with("b"), (std::vector<std::string>{"b", "b"}));
+  EXPECT_EQ(with("n1=b,n2=c"), (std::vector<std::string>{"b", "c"}));
+  EXPECT_EQ(with("b,n2=c"), (std::vector<std::string>{"b", "c"}));
+  EXPECT_EQ(with("10.2.0.0/16"), (std::vector<std::string>{"b", "b"}));
+  EXPECT_EQ(refusal({host("n1", "d")}), "--device d: no such device on n1; there are: a, b, c");
+  EXPECT_THAT(refusal({host("n1", "10.3.0.0/16")}),
+              HasSubstr("--device 10.3.0.0/16: no port of n1 can be used"));
+  EXPECT_THAT(refusal({host("n1", "10.3.0.0/99")}), HasSubstr("expected names of devices"));
+  EXPECT_THAT(refusal({host("n1", "a,,b")}), HasSubstr("expected names of devices"));
+}
+
+TEST(Choice, APortOrAGidIndexThatIsNotThereIsNamed) {
+  EXPECT_THAT(refusal({{"n1", {.port = 2}, {infiniband("a", 100)}}}), HasSubstr("--port 2: no port of n1"));
+  EXPECT_THAT(refusal({{"n1", {.gid_index = 7}, {infiniband("a", 100)}}}),
+              HasSubstr("--gid-index 7: no port of n1"));
+}
+
+TEST(Choice, ThePartitionIsOneOfWhichAllAreFullMembers) {
+  PortOffer one = infiniband("a", 100), two = infiniband("a", 100);
+  one.pkeys = {0x7fff, 0x8001, 0x8002};  // a limited member of the default partition, as on Azure
+  two.pkeys = {0xffff, 0x8002, 0x0001};
+  std::vector<HostOffer> hosts = {{"n1", {}, {one}}, {"n2", {}, {two}}};
+  const auto chosen = choose_ports(hosts);
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_EQ(chosen->at(0).pkey, 0x8002);
+  EXPECT_EQ(chosen->at(0).pkey_index, 2);
+  EXPECT_EQ(chosen->at(1).pkey_index, 1);
+  hosts[0].wish.pkey = hosts[1].wish.pkey = 0x0001;
+  EXPECT_EQ(refusal(hosts),
+            "--pkey 0x0001: no partition of which all hosts are full members: n1 has 0x7fff, 0x8001, 0x8002; "
+            "n2 has "
+            "0xffff, 0x8002, 0x0001");
+}
+
+TEST(Choice, WithoutATableThePartitionIsTheDefaultOne) {
+  EXPECT_EQ(choose_ports(std::vector<HostOffer>{{"n1", {}, {infiniband("a", 100)}}})->front().pkey, 0xffff);
+}
+
+TEST(Offer, GoesThereAndBackAndDamageIsNamed) {
+  HostOffer offer{"n1", {.device = "a", .port = 1, .gid_index = 3, .pkey = 0x8001}, {infiniband("a", 100)}};
+  offer.ports.push_back(roce("b", 25, {ip(2, {10, 0, 0, 1}, 16, GidKind::roce_v1, true)}));
+  offer.ports.back().refusal = "is not active";
+  offer.ports.front().pkeys = {1, 2};
+  const std::string text = to_text(offer);
+  ASSERT_TRUE(parse_offer(text)) << parse_offer(text).error().message;
+  EXPECT_EQ(*parse_offer(text), offer);
+  for (const auto& [from, to] : {std::pair{"\"gigabits\":25.0", "\"gigabits\":-1"},
+                                 {"\"kind\":1", "\"kind\":3"},
+                                 {"\"prefix\":16", "\"prefix\":33"},
+                                 {"\"pkeys\":[1,2]", "\"pkeys\":[70000]"}}) {
+    std::string damaged = text;
+    const std::size_t at = damaged.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    damaged.replace(at, std::string_view(from).size(), to);
+    EXPECT_FALSE(parse_offer(damaged)) << to;
+  }
+}
+
+}  // namespace
+}  // namespace loch::fabric::verbs

@@ -1,0 +1,111 @@
+// Gathers what all hosts offer, opens this one's device, and gathers what the devices can do.
+#include "common/fabric/verbs/opening.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "common/fabric/verbs/ports.h"
+
+namespace loch::fabric::verbs {
+namespace {
+
+constexpr std::uint8_t lossless_class = 106;  // DSCP 26 and ECN-capable transport
+
+// Every process's text, by rank; empty where it is lost. Alone, mine.
+Result<std::vector<std::string>> tell_all(const VerbsConfig& config, std::string_view what,
+                                          std::string mine) {
+  cluster::Control* control = config.control;
+  if (control == nullptr || control->incarnation(control->rank()) != 0) return std::vector{std::move(mine)};
+  return control->all_gather(what, mine, config.meet_within);
+}
+
+Result<Chosen> choose_with_others(const VerbsConfig& config, const HostOffer& mine) {
+  LOCH_ASSIGN(const std::vector<std::string> texts, tell_all(config, "what hosts offer", to_text(mine)));
+  std::vector<HostOffer> hosts;
+  std::size_t own = 0;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank].empty()) continue;
+    if (config.control != nullptr && rank == config.control->rank()) own = hosts.size();
+    LOCH_ASSIGN(HostOffer offer, parse_offer(texts[rank]));
+    hosts.push_back(std::move(offer));
+  }
+  LOCH_ASSIGN(std::vector<Chosen> chosen, choose_ports(hosts));
+  return std::move(chosen.at(own));
+}
+
+std::string administered_class(const Chosen& chosen) {
+  std::ifstream file(fmt::format("/sys/class/infiniband/{}/tc/{}/traffic_class", chosen.device, chosen.port));
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::uint8_t choose_traffic_class(std::optional<std::uint8_t> asked, std::string_view administered,
+                                  LinkFormat link, bool is_software) {
+  if (asked) return *asked;
+  constexpr std::string_view before = "Global tclass=";
+  if (const std::size_t at = administered.find(before); at != std::string_view::npos) {
+    const char* first = administered.data() + at + before.size();
+    std::uint8_t said = 0;
+    if (std::from_chars(first, administered.data() + administered.size(), said).ec == std::errc{})
+      return said;
+  }
+  return link == LinkFormat::roce_v2 && !is_software ? lossless_class : 0;
+}
+
+Capabilities agree(const std::vector<NodeDevice>& devices, bool assumes_order) {
+  Capabilities agreed = devices.front().can;
+  std::vector<std::string> names;
+  for (const NodeDevice& one : devices) {
+    agreed = least(agreed, one.can);
+    if (std::ranges::find(names, one.can.device) == names.end()) names.push_back(one.can.device);
+  }
+  agreed.device = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) agreed.device += ", " + names[i];
+  if (!assumes_order) return agreed;
+  constexpr std::uint32_t line = 64;
+  agreed.order_is_assumed =
+      !agreed.in_order_placement || !agreed.in_order_reads || agreed.untorn_bytes < line;
+  agreed.in_order_placement = agreed.in_order_reads = true;
+  agreed.untorn_bytes = std::max(agreed.untorn_bytes, line);
+  return agreed;
+}
+
+Result<Opened> open_together(const VerbsConfig& config) {
+  const HostOffer mine = offer_of_this_host({config.device, config.port, config.gid_index, config.pkey});
+  LOCH_ASSIGN(const Chosen chosen, choose_with_others(config, mine));
+  Opened opened;
+  LOCH_ASSIGN(opened.device, Device::open(chosen, config));
+  opened.device->set_traffic_class(choose_traffic_class(config.traffic_class, administered_class(chosen),
+                                                        opened.device->capabilities().link,
+                                                        opened.device->is_software()));
+  const Port& port = opened.device->port();
+  const NodeDevice own{.node = static_cast<NodeId>(config.control == nullptr ? 0 : config.control->rank()),
+                       .host = mine.host,
+                       .port = port.number,
+                       .gid = chosen.gid ? to_text(chosen.gid->gid) : "",
+                       .network = chosen.network,
+                       .gigabits = chosen.gigabits,
+                       .pkey = chosen.pkey,
+                       .service_level = port.service_level,
+                       .traffic_class = port.traffic_class,
+                       .flow_label = port.flow_label,
+                       .can = opened.device->capabilities()};
+  LOCH_ASSIGN(const std::vector<std::string> texts, tell_all(config, "what devices can do", to_text(own)));
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    LOCH_ASSIGN(NodeDevice device, parse_device(text));
+    opened.devices.push_back(std::move(device));
+  }
+  opened.agreed = agree(opened.devices, config.assumes_order);
+  return opened;
+}
+
+}  // namespace loch::fabric::verbs

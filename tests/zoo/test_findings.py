@@ -1,0 +1,96 @@
+"""What a review of `--fabric verbs` found without a cluster, each as a run on a device that shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import zoo
+from test_processes import run_in_two
+
+
+def protocol(name: str) -> zoo.Protocol:
+    return next(each for each in zoo.protocols() if each.name == name)
+
+
+def result_of(settings: str, name: str, *more: str) -> Any:
+    outcome = zoo.run_protocol(zoo.RELEASE, settings, protocol(name), more)
+    assert not outcome.fault, f"{settings}: {outcome.fault}\n{outcome.said}"
+    return outcome.result
+
+
+def ended(result: Any) -> int:
+    """Operations, in the window or out of it: a busy machine may complete none within 20 ms."""
+    return int(result["operations"]["total"]) + int(result["operations"].get("outside_window", 0))
+
+
+def test_order_is_asked_of_a_queue_pair_that_is_ready_to_send() -> None:
+    """libmlx5 says 0 in every other state, so that watermarks would never be read on hardware."""
+    assert result_of("mlx5-ib", "nessie")["capabilities"]["in_order_placement"] is True
+    for silent in ("mlx4", "mlx5-adaptive"):
+        assert result_of(silent, "nessie")["capabilities"]["in_order_placement"] is False
+
+
+def test_the_least_of_two_unlike_devices_counts() -> None:
+    """A frame that one process seals by its last byte would never be whole for one that expects a checksum."""
+    with tempfile.TemporaryDirectory(prefix="loch-zoo-") as name:
+        result = run_in_two("mlx5-roce,order=always", "mlx5-roce,order=never", "nessie-sd", Path(name))
+    assert result["capabilities"]["in_order_placement"] is False
+    assert ended(result) > 0
+
+
+def test_nessie_has_the_defaults_of_real_time() -> None:
+    """Those of one machine let spare entries wait for so long that the allocator was measured."""
+
+    def spare_entries(of: Any) -> Any:
+        options = of["config"]["options"]
+        return {name: options[name] for name in options if re.search("expiry|spare", name)}
+
+    with tempfile.TemporaryDirectory(prefix="loch-zoo-") as name:
+        path = Path(name) / "result.json"
+        flags = ["shm" if word == "verbs" else word for word in zoo.flags_of("nessie")]
+        outcome = zoo.execute([zoo.bench(zoo.RELEASE), *flags, "--json", str(path)], dict(os.environ))
+        assert outcome.status == 0, outcome.said
+        on_shm = spare_entries(json.loads(path.read_text()))
+    assert on_shm and spare_entries(result_of("mlx5-roce", "nessie")) == on_shm
+
+
+def test_bytes_on_the_wire_are_those_of_the_link() -> None:
+    """A READ of the same size: RoCE v2 has Ethernet, IP and UDP around each packet, InfiniBand has not."""
+
+    def per_operation(settings: str) -> float:
+        result = result_of(settings, "drtm-em", "--get", "1")
+        return float(result["wire_bytes"]["per_get"])
+
+    assert per_operation("mlx5-roce") > per_operation("mlx5-ib,mtu=1024") + 10
+
+
+def test_a_port_that_requires_a_global_header_gets_one() -> None:
+    assert ended(result_of("mlx5-vf", "herd")) > 0
+
+
+def test_what_a_protocol_does_not_use_is_not_asked_for() -> None:
+    """Nessie receives no message: it needs neither shared receive queues nor UC."""
+    assert ended(result_of("no-srq", "nessie")) > 0
+    assert ended(result_of("irdma", "nessie-sd")) > 0
+
+
+def test_the_better_of_two_devices_is_opened() -> None:
+    """Azure HB lists its Ethernet device first."""
+    assert result_of("azure-hb", "nessie")["capabilities"]["device"] == "zoo_mlx5_1"
+
+
+def test_a_partition_key_with_full_membership_is_chosen() -> None:
+    """Two limited members of a partition do not hear each other."""
+    assert ended(result_of("azure-hb", "nessie", "--device", "zoo_mlx5_1")) > 0
+
+
+def test_unlike_interfaces_of_two_hosts_meet_on_the_subnet_that_both_have() -> None:
+    """One host has a tagged interface, whose GIDs stand before those of the untagged one that both have."""
+    with tempfile.TemporaryDirectory(prefix="loch-zoo-") as name:
+        result = run_in_two("mlx5-lag", "mlx5-roce,mtu=4096", "nessie", Path(name))
+    assert ended(result) > 0

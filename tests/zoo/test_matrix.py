@@ -1,0 +1,48 @@
+"""Every protocol on every machine of the zoo: it runs and its values are right, or one line refuses it for what the device
+lacks. The whole, with the fabric's suites, sanitizers and valgrind, is ./loch test --zoo."""
+
+from __future__ import annotations
+
+import os
+
+import matrix
+import zoo
+
+# Of the fabric's suites, those on the device that moves bytes in no order.
+SUITES_ON = "mlx5-adaptive"
+
+
+def test_every_protocol_on_every_machine() -> None:
+    steps = [
+        step
+        for step in matrix.plan({"release": zoo.RELEASE})
+        if step.what not in zoo.SUITES or step.machine == SUITES_ON
+    ]
+    assert len(steps) > 200
+    ended = matrix.run(steps, len(os.sched_getaffinity(0)), is_watched=False)
+    print(matrix.table_of("release", ended))
+    faults = [
+        f"{step.name}: {outcome.fault}\n{outcome.said[-2000:]}" for step, outcome in ended.items() if outcome.fault
+    ]
+    assert not faults, "\n".join(faults)
+    assert {outcome.mark for outcome in ended.values()} == {"ok", "-"}
+
+
+def test_late_requests_lost_messages_and_a_storm_of_events() -> None:
+    for protocol in zoo.protocols():
+        settings = "mlx5-roce,delay_us=30,events=2000" + (",drop=0.02" if protocol.name == "herd" else "")
+        outcome = zoo.run_protocol(zoo.RELEASE, settings, protocol)
+        assert not outcome.fault, f"{protocol.name}: {outcome.fault}\n{outcome.said}"
+
+
+def test_judging_a_run_can_fail() -> None:
+    nessie = next(protocol for protocol in zoo.protocols() if protocol.name == "nessie")
+    refused = zoo.run_protocol(zoo.RELEASE, "irdma", nessie)
+    assert "exit status 2" in refused.fault and "atomics" in refused.fault
+    ran = zoo.judge_refusal(zoo.run_protocol(zoo.RELEASE, "mlx5-ib", nessie), "nothing")
+    assert ran.fault == "ran, although: nothing"
+    slow = zoo.execute(["sleep", "5"], dict(os.environ), timeout_s=0.2)
+    assert slow.fault.startswith("hangs")
+    assert zoo.FAULT.search("note\nzoo: a completion queue of 2 entries overran")
+    device = dict(zoo.machines()[0].devices[0])
+    assert zoo.lacks(device, nessie.needs) == "" and zoo.lacks({**device, "atomics": False}, nessie.needs) == "atomics"
