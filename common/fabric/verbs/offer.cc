@@ -1,4 +1,4 @@
-// Writes and parses the JSON by which processes tell each other what their hosts have.
+// Writes and parses the JSON in which processes tell each other the devices of their hosts.
 #include "common/fabric/verbs/choice.h"
 #include "common/fabric/verbs/json_fields.h"
 
