@@ -97,7 +97,7 @@ TEST_P(On, LosesNoPutAndExecutesNoneTwice) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-// A published PUT whose message is lost is given up and does not hang.
+// In the published variant a PUT whose message is lost ends with an error and does not hang.
 TEST_P(On, PublishedPutsEndWhenTheirAnswerIsLost) {
   const auto module = module_of(protocol());
   StoreRun run = shape(fabric());

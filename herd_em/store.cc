@@ -85,7 +85,8 @@ coro::Task<void> HerdStore::serve(fabric::Worker& worker, std::uint32_t index) {
   return nodes_.at(worker.node()).servers.at(index)->run(worker);
 }
 
-// Called on the worker's own thread; each worker accesses only its own element.
+// Safe without a lock: each worker calls this on its own thread and accesses only its own element of
+// `clients`.
 std::unique_ptr<kv::Client> HerdStore::client(fabric::Worker& worker, std::uint32_t slot) {
   Node& own = nodes_.at(worker.node());
   std::unique_ptr<ClientWorker>& shared = own.clients.at(worker.index());

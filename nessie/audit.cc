@@ -182,7 +182,8 @@ class Audit {
       }
       if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
-      if (is_share_missing()) continue;  // stamps and unfinished work may wait for that share
+      // while a share is missing, stamps and unfinished operations on its slots cannot be completed
+      if (is_share_missing()) continue;
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())
         find("node {}: {} words left unfinished", node, worker->unfinished.size());

@@ -58,8 +58,8 @@ void refuse_foreign(Access access, Word stored, Fetched* found) {
   ++access.own().counters.lost_values_met;
 }
 
-// Reads the entry that `word` names and, if a key is given, compares the key. One coroutine for what every
-// GET does: each further one between this and the READ would cost a frame and two switches.
+// Reads the entry that `word` names and, if a key is given, compares the key. A single coroutine, because
+// every GET calls it: each further coroutine around the READ would cost a frame and two switches.
 coro::Task<Fetched> fetch_entry(Access access, Word word, Extent extent, std::optional<kv::Key> key) {
   const Settings& settings = access.settings();
   const EntryLayout& entry = settings.entry;

@@ -58,7 +58,7 @@ struct WorkerState {
 
 // One server of this process.
 struct ServerState {
-  std::uint32_t number = 0;  // number of its shard
+  std::uint32_t number = 0;  // number of the server's shard
   fabric::Region* table = nullptr;
   fabric::Region* extents = nullptr;
   // Null for the emulation, and on a restarted node that was not declared lost yet.

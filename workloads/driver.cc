@@ -93,7 +93,7 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
 
 Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements& needs) {
   needs_ = needs;
-  std::uint32_t added = 0;  // workers of this process
+  std::uint32_t added = 0;  // number of this process's workers that were added so far
   LOCH_TRY(make_rows());
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
     fabric::WorkerSpec out = worker_spec(static_cast<fabric::NodeId>(node), role, index);

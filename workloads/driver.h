@@ -162,7 +162,7 @@ class Driver {
   ~Driver();
 
   // Adds the workers of the local nodes, clients first, then servers. To be called before Fabric::exchange.
-  // `needs`: what they use of a device.
+  // `needs`: what the protocol's workers use of a device.
   [[nodiscard]] Result<> add_workers(const Pinning& pinning, const fabric::Requirements& needs);
   // Starts the main coroutine of every local worker. To be called after the preload.
   void start();
@@ -237,10 +237,10 @@ class Driver {
   coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
   coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
-  // What operate() does before, in and behind its only suspension that every operation has.
+  // The steps of operate() before and after the one suspension that every operation has.
   void begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record, Nanos invoked);
   [[nodiscard]] coro::Task<kv::OpResult> issue(Slot& slot, OpKind kind) const;
-  // Returns the time.
+  // Ends the operation that was due at `due` and issued at `invoked`; returns the current time.
   Nanos end_operation(ClientWorker& own, Slot& slot, OpKind kind, Nanos due, Nanos invoked,
                       const kv::OpResult& result);
   coro::Task<void> multi_get(ClientWorker* own, Slot* slot, Nanos due);
@@ -270,7 +270,7 @@ class Driver {
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;
   void prepare(Slot& slot, OpKind kind, std::uint64_t record);
-  // When an operation was due, or issued where nothing says so, and when it was issued.
+  // The times at which an operation was due and issued; without a schedule both are the same.
   struct Began {
     Nanos due = 0, invoked = 0;
   };
@@ -288,11 +288,13 @@ class Driver {
   kv::Store& store_;
   fabric::Fabric& fabric_;
   LogFactory logs_;
-  const bool judges_values_;  // of GETs: of every slot, or of those with a log
-  const bool is_plain_;       // each turn of a slot is one GET, PUT or DELETE, at once behind the one before
+  // whether values of GETs are verified, by every slot or by the slots that have a log
+  const bool judges_values_;
+  // each turn of a slot is a GET, PUT or DELETE, issued without a pause after the previous one
+  const bool is_plain_;
   KeyTable keys_;
-  // Records are drawn uniformly from the first so many, and by every worker alike; 0: choose_record() has
-  // more to look at.
+  // Every worker draws records uniformly from the first `draws_below_`; 0: another distribution
+  // (choose_record()).
   std::uint64_t draws_below_ = 0;
   std::unique_ptr<Chooser> chooser_;
   std::unique_ptr<InsertLedger> inserts_;
@@ -314,7 +316,7 @@ class Driver {
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;
   std::uint32_t next_number_ = 0;  // client number of the next slot that is added during the load
-  fabric::Requirements needs_;     // the protocol's
+  fabric::Requirements needs_;     // the protocol's requirements
   std::atomic<bool> is_swept_{false};
   bool did_scrub_ = false;
   std::atomic<std::size_t> workers_left_{0};

@@ -35,8 +35,8 @@ struct Driver::Slot {
   kv::OpStatus last = kv::OpStatus::ok;  // status of the slot's latest operation
   bool is_measured = true;  // whether the current operation counts, if it also ends inside the window
   std::vector<std::byte> key, value;
-  const std::byte* key_at = nullptr;  // the current operation's key: in `key`, or in the driver's table
-  std::vector<std::uint64_t> batch;   // the records of the slot's current multi-get
+  const std::byte* key_at = nullptr;  // key of the current operation, in `key` or in the driver's key table
+  std::vector<std::uint64_t> batch;   // records of the slot's current multi-get
   std::uint32_t key_size = 0;         // bytes of the current operation's key
   kv::ValueStamp stamp;
   std::string key_text, value_text;
@@ -53,7 +53,7 @@ struct Driver::Ended {
   OpStatus status = OpStatus::ok;
   bool is_verified = false, is_corrupt = false;
 
-  // All but the times of the first and the latest operation.
+  // Adds everything except the times of the first and the latest operation.
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
     ++own.by_status[static_cast<std::size_t>(status)];
@@ -64,8 +64,8 @@ struct Driver::Ended {
   }
 };
 
-// Operations that used the same requests: most of a worker's are of a few kinds, and are counted before they
-// are added to the tally.
+// Operations with equal numbers of requests, which are counted together: most operations of a worker are of a
+// few kinds, and adding each to the tally would take longer.
 struct Driver::Alike {
   fabric::OpStats stats;
   std::uint64_t times = 0;
@@ -115,7 +115,7 @@ struct Driver::ClientWorker {
     }
     replace_alike(kind, stats);
   }
-  // All that ended is in the tally.
+  // Returns the tally after all ended operations have been added to it.
   const measure::Tally& settle() {
     add_ended();
     for (Alike& each : alike) each.add_to(tally);
@@ -131,12 +131,12 @@ struct Driver::ClientWorker {
       tally.first_half += is_completed(each.status) && each.at < middle ? 1 : 0;
       recorder.record(each.at - measured_from, each.latency, is_completed(each.status));
     }
-    // In the order of time.
+    // `ended` is in the order of time
     tally.first_ns = std::min(tally.first_ns, ended[0].at);
     tally.last_ns = std::max(tally.last_ns, ended[ended_count - 1].at);
     ended_count = 0;
   }
-  // The oldest goes.
+  // Replaces the oldest entry.
   void replace_alike(OpKind kind, const fabric::OpStats& stats) {
     Alike& oldest = alike[next_alike];
     next_alike = (next_alike + 1) % alike.size();

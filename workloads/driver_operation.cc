@@ -1,4 +1,4 @@
-// What a slot does again and again: draws its next operation, issues it, and counts what came of it.
+// The loop of a window slot: draws the next operation, issues it and counts its outcome.
 #include <algorithm>
 #include <cmath>
 
@@ -66,7 +66,7 @@ Nanos Driver::next_due(ClientWorker& own) const {
   return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
 
-// The digest is asked for where a value is written or judged.
+// A digest is computed only for values that are written or verified.
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   slot.key_size = records_.key_size(record);
   slot.stats = {};
@@ -181,8 +181,8 @@ void Driver::begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::ui
   slot.is_busy = true;
 }
 
-// The store's own coroutine, which the caller awaits: one of the driver's between the two would cost each
-// operation a frame and two switches.
+// Returns the store's own coroutine for the caller to await: another coroutine between the two would cost
+// each operation a frame and two switches.
 coro::Task<kv::OpResult> Driver::issue(Slot& slot, OpKind kind) const {
   const kv::Key key{slot.key_at, slot.key_size};
   if (kind == OpKind::get) return slot.client->get(key, &slot.stats);
@@ -214,8 +214,8 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(ended + pause);
 }
 
-// What comes next is known when an operation has ended: `now` is read once for its end and for the beginning
-// of the next one, unless the slot waits between the two.
+// The clock is read once for the end of an operation and the beginning of the next one, unless the slot waits
+// between them.
 coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
   Nanos now = worker.now();
@@ -225,7 +225,7 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     slot->is_measured = turn == Turn::measured;
     if (is_plain_) [[likely]] {
       const Action action = choose(*own);
-      // Of a uniform distribution the draw is all that choose_record() would do.
+      // for a uniform distribution choose_record() would do nothing else
       const std::uint64_t record = draws_below_ != 0 ? own->rng.below(draws_below_) : choose_record(*own);
       const OpKind kind = kind_of(action, record);
       const Nanos invoked = now;
@@ -243,8 +243,8 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   }
 }
 
-// A turn of a load that waits between operations, or whose turns are more than one GET, PUT or DELETE: with
-// a rate, a think time, a script, inserts, multi-gets. False: nothing more comes.
+// Executes one turn of a load with a rate, a think time, a script, inserts or multi-gets. Returns false if
+// the slot has no further operation.
 coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
   co_await worker.compute(load_.think);

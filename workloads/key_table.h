@@ -1,5 +1,5 @@
-// The keys of a run's first records and their digests, computed before the run: what an operation in real
-// time then does not compute.
+// A table of the keys of a run's first records and of their digests. It is computed before the run, so that
+// operations in real time need not compute them.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,18 @@ namespace loch::workloads {
 
 class KeyTable {
  public:
-  // Above this many bytes no table is made: keys are then computed one by one, as on a simulated cluster.
+  // Largest size of the table in bytes. Runs with more keys compute each key when it is used, as simulated
+  // runs do.
   static constexpr std::uint64_t bytes_max = std::uint64_t{256} << 20;
 
-  // Of the records that are preloaded; empty where they would take more than bytes_max.
+  // Computes the table of the preloaded records; it stays empty if it would take more than bytes_max.
   explicit KeyTable(const Records& records);
   KeyTable() = default;
 
   [[nodiscard]] bool has(std::uint64_t record) const { return record < count_; }
-  // The key of a record that the table has; as long as the table lives.
+  // Returns the key of a record in the table; valid as long as the table lives.
   [[nodiscard]] const std::byte* key(std::uint64_t record) const { return entry(record) + digest_bytes; }
-  // kv::key_digest of that key.
+  // Returns kv::key_digest of the record's key.
   [[nodiscard]] std::uint64_t digest(std::uint64_t record) const {
     return *reinterpret_cast<const std::uint64_t*>(entry(record));
   }
@@ -34,7 +35,7 @@ class KeyTable {
     return reinterpret_cast<const std::byte*>(words_.get()) + record * stride_;
   }
 
-  // An entry is the digest and, behind it, the key, padded to whole words.
+  // Each entry is the digest followed by the key, padded to whole words.
   std::unique_ptr<std::uint64_t[]> words_;
   std::uint64_t count_ = 0, stride_ = 0;
 };

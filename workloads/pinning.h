@@ -1,4 +1,4 @@
-// Which core each worker is pinned to.
+// Assigns workers to cores.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,15 @@
 namespace loch::workloads {
 
 struct Pinning {
-  std::vector<std::uint32_t> cores;  // those that workers may have; empty: nobody is pinned
-  // Every node has these cores to itself (sim); else all nodes of this process, and of others on this
-  // machine, share them, and no two workers get the same before each has one.
+  std::vector<std::uint32_t> cores;  // the cores that workers may use; empty: workers are not pinned
+  // true: each node has all these cores to itself (sim). false: the nodes of all processes on this machine
+  // share the cores, and no core gets a second worker before each has one.
   bool is_of_each_node = false;
-  std::uint32_t first = 0;  // workers of other processes of this machine that come before this one's
+  // number of workers of the processes on this machine that come before this process
+  std::uint32_t first = 0;
 
-  // The core of a worker that is the `number`-th of this process and has this index on its node; -1: any.
+  // Returns the core of the process's `number`-th worker, which has the given index on its node; -1: not
+  // pinned.
   [[nodiscard]] int core_of(std::uint32_t number, std::uint32_t index) const {
     if (cores.empty()) return -1;
     const std::uint32_t place = is_of_each_node ? index : first + number;

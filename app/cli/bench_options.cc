@@ -364,7 +364,7 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// The default of an option on a fabric.
+// Returns the default value of a protocol's option on the given fabric.
 const std::string& initial_on(const std::string& fabric, const kv::OptionSpec& spec) {
   if (fabric == "shm" && !spec.initial_on_one_machine.empty()) return spec.initial_on_one_machine;
   const bool is_timed = fabric != "sim" && !spec.initial_in_real_time.empty();

@@ -48,13 +48,13 @@ struct BenchOptions {
   std::string device;           // verbs: device name; empty: the first with an active port
   std::uint32_t port = 0;       // verbs: port number; 0: the first active port
   std::int32_t gid_index = -1;  // verbs: GID index; -1: chosen by score
-  std::string pkey;             // verbs: P_Key of the partition; empty: chosen
+  std::string pkey;             // verbs: P_Key of the partition; empty: chosen by the fabric
   std::uint32_t service_level = 0;
-  std::int32_t traffic_class = -1;  // verbs; -1: chosen
+  std::int32_t traffic_class = -1;  // verbs: traffic class of packets; -1: chosen by the fabric
   std::uint32_t flow_label = 0;
-  bool assume_order = false;  // verbs: bytes arrive in order though the devices do not say so
+  bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
   bool verify_full = false;
-  bool history_sync = false;       // each operation of a history is on the disk before the next begins
+  bool history_sync = false;  // each operation of a history is written to the disk before the next one begins
   std::uint64_t memory_bytes = 0;  // memory per node in bytes
   std::uint32_t kept_value_bytes = 0;
   std::string search;                 // latency goal such as "p99:1000us"; empty: no search
@@ -69,7 +69,7 @@ struct BenchOptions {
   std::vector<std::string> argv;
 };
 
-// A P_Key as --pkey has it, such as 0x8001.
+// Parses a P_Key in the notation of --pkey, such as 0x8001.
 [[nodiscard]] Result<std::uint16_t> parse_pkey(const std::string& text);
 
 // Parses the arguments after "bench". An error is one line, for exit status 2.

@@ -64,7 +64,7 @@ TEST(BenchOptions, ProtocolsMayShareAnOption) {
   EXPECT_EQ(parsed->protocol_options.integer("slots.spare"), 64);
 }
 
-// Slots with options that have another default where time is real, or on one machine.
+// A protocol whose options have other defaults on fabrics in real time and on one machine.
 class TimedSlots final : public kv::Module {
  public:
   std::string_view name() const override { return "timed"; }

@@ -149,8 +149,8 @@ Result<RealFaults> load_fault_config(const std::string& path) {
   return fabric::inject_faults(std::move(fabric), faults);
 }
 
-// This machine's cores, for the workers of the `rank_here`-th of its processes: those before it have as many
-// workers as a process may have.
+// Returns the cores of this machine for the workers of its `rank_here`-th process. The cores of the processes
+// with smaller numbers come first; each process is taken to have the largest number of workers.
 workloads::Pinning real_pinning(const BenchOptions& o, std::uint32_t rank_here) {
   const kv::DeployConfig deploy = deploy_config(o);
   return {.cores = background::usable_cores(),
@@ -233,9 +233,10 @@ Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& o) {
     return std::vector<std::uint32_t>();
   const kv::DeployConfig deploy = deploy_config(o);
   LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
-  // A process of one node each, of which any may be here; or one with all nodes.
+  // With several processes each has one node, and any of them may be on this machine; with one process it has
+  // all nodes.
   const std::uint32_t nodes = env.ranks > 1 ? std::max(1U, env.ranks_here) : deploy.nodes;
-  std::vector<std::uint32_t> servers, workers;  // as Driver::add_workers pins them
+  std::vector<std::uint32_t> servers, workers;  // cores of the workers, as Driver::add_workers pins them
   std::uint32_t number = 0;
   const workloads::Pinning pinning = real_pinning(o, 0);
   for (std::uint32_t node = 0; node < nodes; ++node) {

@@ -33,8 +33,8 @@ struct OpenFabric {
   // Has to outlive the fabric; close() is to be called after the run.
   std::unique_ptr<fabric::TraceWriter> trace;
   std::unique_ptr<fabric::Fabric> fabric;
-  std::string hardware;        // name of the hardware profile; only for sim
-  workloads::Pinning pinning;  // which cores workers are pinned to
+  std::string hardware;        // name of the hardware profile; empty unless the fabric is sim
+  workloads::Pinning pinning;  // the cores that workers are pinned to
   // The decorator with background workers if the fabric runs in real time.
   const background::BackgroundFabric* alongside = nullptr;
   std::vector<ProcessKill> kills;  // processes to kill, one process per node

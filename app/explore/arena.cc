@@ -160,8 +160,8 @@ Arena::Saved Arena::save() {
   return saved;
 }
 
-// Copies the saved blocks, and those of mark() for the rest, back into the range. Memory behind these blocks
-// is not cleared, because new allocations are written before they are read.
+// Restores the range: blocks that are in `saved` from there, all others from the copy that mark() made.
+// Memory above these blocks is not cleared, because new allocations are written before they are read.
 void Arena::restore_blocks(const Saved* saved) {
   std::byte* to = range.load();
   const std::size_t of_saved = saved == nullptr ? 0 : saved->blocks.size();

@@ -399,7 +399,8 @@ void Run::tear(const Move& move, Footprint& print) {
 }
 
 void Run::let_time_pass(const Move& move) {
-  if (move.request == 2) {  // all workers only poll: time passes for all, doubled each time
+  // Time passes for all workers, since all of them only poll; the step doubles each time.
+  if (move.request == 2) {
     fabric_->advance(first_wait << waits_in_vain_++);
     return;
   }

@@ -1,4 +1,5 @@
-// Tests the waits of independent starts, their censoring, and the results file.
+// Tests of how many seeds fuzz campaigns need until they find a known-bad variant (campaigns without a
+// finding are censored observations), and of the results file.
 #include "app/fuzz/waits.h"
 
 #include <gmock/gmock.h>

@@ -77,7 +77,8 @@ class GapSearch {
       if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
       now_.swap(next_);
     }
-    // What is owed at the end stays owed: every write that must take effect has done so.
+    // A configuration that owes an exists point at the end is no solution: all writes that must take effect
+    // have been used.
     const auto is_even = [](const Configuration& c) { return c.owed == forever; };
     if (!std::ranges::any_of(now_, is_even)) return {Verdict::violated, Contradiction::no_order, none};
     return {};
@@ -164,7 +165,7 @@ class GapSearch {
       }
       remove_after_puts(from);
       if (!deletes_need_presence() && event.release_ns <= absent_until(from)) {
-        next_.push_back(from);  // it took effect while the key was absent
+        next_.push_back(from);  // The DELETE took effect while the key was absent.
         next_.back().removes.erase(next_.back().removes.begin());
       }
     } else {
@@ -344,7 +345,7 @@ class GapSearch {
     return rules_.delete_ok_removes && rules_.model == Model::linearizable;
   }
 
-  // What is owed is settled: the key has been present since then.
+  // Makes the key present. If an exists point was owed, the write took effect by its deadline.
   void become_present(Configuration* c) const {
     if (!c->present) c->last_absent = std::min(at_, c->owed);
     c->present = true;
@@ -378,7 +379,7 @@ class GapSearch {
     return true;
   }
 
-  // The same of the pending inserts, on an absent key.
+  // Uses the pending insert that is due first, of those that settle what is owed; the key must be absent.
   bool use_insert(Configuration* c) const {
     const auto first = std::ranges::find_if(
         c->inserts, [&](std::uint32_t number) { return insert_written_[number] <= c->owed; });

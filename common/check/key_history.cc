@@ -17,7 +17,8 @@ Judgement judge_key(std::span<const KeyOp> operations, const KeyRules& rules) {
   const auto is_insert = [](const KeyOp& op) { return op.kind == OpKind::insert_if_absent; };
   if (zones.repeated_values) return search_exactly(operations, rules);
   if (std::ranges::any_of(operations, is_insert)) {
-    // An order that the search of the gaps finds is one; where it finds none, there may be one all the same.
+    // If search_gaps() finds an order, the history is linearizable. If it finds none, there may be one all
+    // the same, and the exact search decides.
     const Judgement judgement = search_gaps(zones, rules);
     return judgement.verdict == Verdict::holds ? judgement : search_exactly(operations, rules);
   }

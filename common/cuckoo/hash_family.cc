@@ -1,7 +1,7 @@
 // Computes a key's candidate slots and filter bits.
 #include "common/cuckoo/hash_family.h"
 
-#define XXH_INLINE_ALL  // keys are so short that a call costs as much as the hash
+#define XXH_INLINE_ALL  // inlined, because keys are so short that a call would cost as much as the hash
 #include <xxhash.h>
 
 #include "common/base/check.h"

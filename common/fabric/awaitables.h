@@ -10,7 +10,7 @@ namespace loch::fabric {
 class Worker::Operation : CompletionSink {
  public:
   Operation(Worker& worker, const WorkRequest& request) : worker_(worker), request_(request) {}
-  // Of one_sided(verb, …): made where it stays.
+  // Builds the request of one_sided() inside this awaitable, so that no request is copied.
   Operation(Worker& worker, Verb verb, const RemoteRegion& remote, std::uint64_t offset, LocalSlice local,
             std::uint32_t length, OpStats* stats)
       : worker_(worker), request_(one_sided(verb, remote, offset, local, length, stats)) {}

@@ -10,10 +10,12 @@
 
 namespace loch::fabric {
 
-// Whose headers packets have: InfiniBand's own, or Ethernet's with a GRH (v1) or with IPv4 and UDP (v2).
+// The packet headers of a link: InfiniBand's own, Ethernet with a GRH (RoCE v1), or Ethernet with IPv4 and
+// UDP (RoCE v2).
 enum class LinkFormat : std::uint8_t { infiniband, roce_v1, roce_v2 };
 
-// Queried when a device opens; recorded with every result. Of several nodes: the least of what each has.
+// What a device or a simulated NIC can do; queried when the device is opened, and recorded with every result.
+// For a run of several nodes: the least that all their devices can do.
 struct Capabilities {
   std::string fabric;  // "sim", "shm", "verbs"
   std::string device;  // profile or device name
@@ -21,14 +23,14 @@ struct Capabilities {
   bool receives_connected = true;  // RECVs can be posted for SENDs over RC and UC (a shared receive queue)
   AtomicScope atomic_scope = AtomicScope::nic;
   std::uint32_t untorn_bytes = 8;   // aligned bytes that are always fetched or placed at once
-  bool in_order_placement = false;  // a WRITE's bytes appear in address order in the target's memory
-  bool in_order_reads = false;      // a READ's bytes do, in the requester's memory
-  bool order_is_assumed = false;    // the device does not say so: the user does (--assume-order)
+  bool in_order_placement = false;  // the bytes of a WRITE appear in address order in the target's memory
+  bool in_order_reads = false;      // the bytes of a READ appear in address order in the requester's memory
+  bool order_is_assumed = false;  // the user asserts the order of bytes (--assume-order), the device does not
   std::uint32_t max_rd_atomic = 16;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t mtu_bytes = 4096;
-  LinkFormat link = LinkFormat::infiniband;  // what bytes on the wire are counted by
-  std::uint32_t send_queue_depth = 128;      // outstanding requests of one queue pair
+  LinkFormat link = LinkFormat::infiniband;  // link whose packet headers the bytes on the wire include
+  std::uint32_t send_queue_depth = 128;      // most outstanding requests of one queue pair
   std::uint32_t recv_queue_depth = 512;
   // number of UD queue pairs of a worker, which its datagram lanes share
   std::uint32_t datagram_queue_pairs = 1;
@@ -38,7 +40,7 @@ struct Capabilities {
   bool operator==(const Capabilities&) const = default;
 };
 
-// What each of several nodes has in common with all others, where they differ the lesser.
+// Returns the capabilities that two nodes have in common: of each capability the lesser one.
 [[nodiscard]] Capabilities least(const Capabilities& one, const Capabilities& other);
 
 // What a protocol needs; check() names the first thing that is missing.
@@ -50,7 +52,7 @@ struct Requirements {
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
   std::uint32_t ud_lanes = 1;                     // UD queue pairs that each worker needs
-  bool receives_rc = false, receives_uc = false;  // RECVs are posted for SENDs over them
+  bool receives_rc = false, receives_uc = false;  // the worker posts RECVs for SENDs over RC, over UC
   // The longest that an RC request may go on being executed after it was posted (ns); 0: the protocol does
   // not depend on it.
   Nanos request_lifetime_below = 0;

@@ -1,4 +1,4 @@
-// What several devices have in common, and in what they differ.
+// Computes what several devices can all do, and the list of capabilities in which they differ.
 #include "common/fabric/devices.h"
 
 #include <fmt/format.h>

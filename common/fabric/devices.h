@@ -1,4 +1,4 @@
-// Which device each process of a run has.
+// Describes the RDMA device of each process of a run.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace loch::fabric {
 
-// The device by which a process of the run reaches the others, as the fabric chose it.
+// The RDMA device and port that a process of the run uses, as the fabric chose them.
 struct NodeDevice {
-  NodeId node = 0;  // the process's first
+  NodeId node = 0;  // the first node of the process
   std::string host;
   std::uint32_t port = 0;
-  std::string gid;      // address; empty: none
-  std::string network;  // that all of them are in
-  double gigabits = 0;  // a second; 0: not known
+  std::string gid;      // GID of the port as text; empty if it has none
+  std::string network;  // name of the network that the ports of all processes are in
+  double gigabits = 0;  // rate of the port in Gbit/s; 0 if unknown
   std::uint32_t pkey = 0, service_level = 0, traffic_class = 0, flow_label = 0;
-  Capabilities can;  // of this device alone
+  Capabilities can;  // capabilities of this device alone
   bool operator==(const NodeDevice&) const = default;
 };
 
-// Who has what, one line for each capability in which the devices differ: "in_order_placement: yes on n1
+// Lists the capabilities in which the devices differ, one line each, such as "in_order_placement: yes on n1
 // (mlx5_0); no on n2 (mlx4_0)".
 [[nodiscard]] std::vector<std::string> unlike(std::span<const NodeDevice> devices);
 

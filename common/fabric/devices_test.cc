@@ -1,4 +1,4 @@
-// Tests of what several devices have in common, and of the table of what they do not.
+// Tests of the capabilities that several devices have in common, and of the list of their differences.
 #include "common/fabric/devices.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,8 @@ Capabilities poor() {
   return can;
 }
 
-// Every field of the poorer device, whichever comes first: unlike hosts would otherwise decide differently.
+// least() takes every field of the poorer device, in either order of the arguments; otherwise two hosts would
+// decide differently.
 TEST(Devices, TheLeastOfTwoIsTheSameEitherWay) {
   Capabilities expected = poor();
   expected.device = "mlx5_0, mlx4_0";

@@ -101,7 +101,7 @@ class Fabric {
   // it.
   virtual void on_restart(std::function<void(NodeId)> tell) { static_cast<void>(tell); }
 
-  // The devices of all processes, by rank; none where there is no device to speak of.
+  // The devices of all processes, by rank; empty on fabrics without RDMA devices.
   [[nodiscard]] virtual std::vector<NodeDevice> devices() const { return {}; }
 
   // Ends the warm-up: the counters of NodeReport start again from zero.

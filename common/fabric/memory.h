@@ -58,8 +58,9 @@ inline void copy_to_shared(std::byte* to, const void* from, std::size_t bytes) {
   for (; bytes != 0; --bytes) detail::store(to++, *in++, std::memory_order_relaxed);
 }
 
-// Shared to shared: what a one-sided READ or WRITE does on shm, from the first byte to the last. Aligned
-// 16 bytes move as one: x86-64 with AVX tears none, and reorders neither loads nor stores.
+// Copies between two shared memories, in ascending order of addresses, as a one-sided READ or WRITE on shm
+// does. Aligned blocks of 16 bytes are moved at once: x86-64 processors with AVX tear none of them, and
+// reorder neither loads with loads nor stores with stores.
 inline void copy_shared(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto step = [&] {
     detail::store(to, detail::load<std::uint64_t>(from, std::memory_order_relaxed),

@@ -4,7 +4,7 @@
 namespace loch::fabric {
 namespace {
 
-// By Verb.
+// The counter of an operation's statistics for each verb, indexed by Verb.
 constexpr std::array<std::uint32_t OpStats::*, RequestCounter::verbs> counts{
     &OpStats::read, &OpStats::write, &OpStats::cas, &OpStats::faa, &OpStats::send, &OpStats::recv};
 static_assert(static_cast<std::size_t>(Verb::read) == 0 && static_cast<std::size_t>(Verb::write) == 1 &&

@@ -1,5 +1,5 @@
-// Work requests and bytes of one worker and of its operations, counted as they are posted: what a Worker does
-// by itself once it has a RequestCounter (count/count.h gives it one).
+// Counts the work requests and bytes of one worker, and those of each operation, when they are posted. A
+// worker counts if it was given a RequestCounter (count/count.h).
 #pragma once
 
 #include <array>
@@ -31,11 +31,11 @@ class RequestCounter {
  public:
   static constexpr std::size_t verbs = 6;
   struct Peer {
-    SharedCount requested, responded;  // wire bytes to and from it
+    SharedCount requested, responded;  // bytes on the wire of requests to the peer, and of its responses
   };
 
-  // `own`: the worker's node, whose requests to itself cross no wire. `nodes`: for how many peers the bytes
-  // on the wire are counted, or 0. The table outlives the counter.
+  // `own`: the worker's node; requests to itself cross no wire. `nodes`: number of peers for which bytes on
+  // the wire are counted, or 0. The table must outlive the counter.
   RequestCounter(NodeId own, const WireTable* wire, std::uint32_t nodes)
       : own_(own), wire_(wire), peers_(nodes) {}
 
@@ -43,7 +43,7 @@ class RequestCounter {
     for (; chain != nullptr; chain = chain->next) count(*chain);
   }
   void count(const WorkRequest& request);
-  // A message that a peer posted, for the operation of request.stats.
+  // Counts a received message for the operation that `arrived.stats` belongs to.
   void attribute(const WorkRequest& arrived);
 
   [[nodiscard]] const std::array<SharedCount, verbs>& by_verb() const { return by_verb_; }

@@ -35,8 +35,9 @@ struct WatchSet {
   std::uint32_t count = 0;
   bool (*ready)(void* context, std::uint32_t index, std::uint64_t word) = nullptr;
   void* context = nullptr;
-  // By index: a word for which `ready` certainly says no, as the one that was taken last; 0 is such a word as
-  // well. `ready` need not be asked of it. Null: of every word. They may change while nothing is watched.
+  // By index: a word for which `ready` would return false, such as the word that was processed last. `ready`
+  // need not be called for this word, nor for 0. Null: `ready` is called for every word. The array may change
+  // only while no worker watches it.
   const std::uint64_t* known = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// Bytes on the wire of a work request without a division.
+// Computes a work request's bytes on the wire from a table, without a division.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace loch::fabric {
 
-// What a first packet, each further one and an immediate cost, per verb and transport. Made from wire.h, so
-// that there is one description of the headers.
+// For each verb and transport: the bytes of a first packet, of each further packet and of an immediate. The
+// table is filled by wire.h, the only place that describes packet headers.
 class WireTable {
  public:
   WireTable(LinkFormat link, std::uint32_t mtu)
@@ -46,7 +46,8 @@ class WireTable {
   static constexpr std::size_t verbs = 6, transports = 3;
   struct Entry {
     std::uint32_t request, response, second_request, second_response, more_request, more_response, immediate;
-    std::uint32_t request_payload, response_payload;  // all bits set where the payload travels that way
+    // all bits are set if the payload travels in the request (the response), else none
+    std::uint32_t request_payload, response_payload;
   };
 
   [[nodiscard]] static Entry measured(Verb verb, Transport transport, std::uint32_t mtu, LinkFormat link) {

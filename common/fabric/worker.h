@@ -32,8 +32,9 @@ struct WorkerSpec {
   std::string name;         // "client 3"; shown in traces
   // UD lanes that the worker posts on (messages arrive on lane 0). The device makes that many UD queue pairs.
   std::uint32_t ud_lanes = 1;
-  // What it uses, beside datagrams: a device makes no more than that before the run. Without receives_…, no
-  // RECVs may be posted for that transport; without uses_rc, RC connections come with their first use.
+  // What the worker uses besides datagrams, so that a device creates no more than that. If receives_rc
+  // (receives_uc) is false, no RECVs may be posted for RC (UC); if uses_rc is false, an RC connection is made
+  // at its first use.
   bool uses_rc = true, receives_rc = true, receives_uc = true;
 };
 
@@ -100,8 +101,8 @@ class Worker {
   }
   [[nodiscard]] bool is_traced() const { return is_traced_; }
 
-  // Counts every request that is posted from now on in `counter`, which outlives the worker's work; null: the
-  // requests are not counted. Of a worker and the workers that it wraps, one has a counter.
+  // From now on `counter` counts every request that is posted; null: requests are not counted. The counter
+  // must outlive the worker's run. If workers wrap each other, only one of them may have a counter.
   void count_into(RequestCounter* counter) { counter_ = counter; }
 
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
@@ -156,9 +157,9 @@ class Worker {
 
  protected:
   void set_costs(const CpuCosts* costs) { costs_ = costs; }
-  // To be called by a worker that overrides do_mark().
+  // To be called in the constructor of a worker that overrides do_mark().
   void set_traced() { is_traced_ = true; }
-  // The fabric's part of post(), post_detached() and mark().
+  // What the fabric does for post(), post_detached() and mark().
   virtual void do_post(WorkRequest* chain) = 0;
   virtual void do_post_detached(const WorkRequest& request) = 0;
   virtual void do_mark(std::string_view /*what*/, Nanos /*start*/) {}

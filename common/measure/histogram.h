@@ -81,7 +81,7 @@ class Histogram {
 
   std::array<std::unique_ptr<Octave>, octaves> octaves_;
   std::uint64_t count_ = 0;
-  std::int64_t min_ = INT64_MAX;  // of no values
+  std::int64_t min_ = INT64_MAX;  // its value while the histogram is empty
   std::int64_t max_ = 0;
   double sum_ = 0;
 };

@@ -29,7 +29,7 @@ struct PointResult {
   std::uint64_t seed = 0;
   std::uint32_t repeat = 0;
   nlohmann::ordered_json config;            // every flag and option, defaults included
-  std::vector<fabric::NodeDevice> devices;  // by rank; empty where there is none to speak of
+  std::vector<fabric::NodeDevice> devices;  // devices of all processes, by rank; empty without RDMA devices
   fabric::Capabilities capabilities;
   std::string transport;  // the transport of the protocol's requests; empty: the fabric's verbs
   double duration_s = 0;  // length of the measurement window

@@ -51,7 +51,7 @@ struct RequestTotals {
   CountDistribution reads, index_reads, swaps;
   CountDistribution payload;  // payload bytes of one operation
 
-  // `times` operations of these requests each.
+  // Records `times` operations that used the same requests.
   void record(const fabric::OpStats& stats, std::uint64_t times = 1);
   void merge(const RequestTotals& other);
 };

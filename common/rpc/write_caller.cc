@@ -245,8 +245,9 @@ WriteReply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats
   return reply;
 }
 
-// Returns the reply's frame, copied if it may change while the caller reads it: a repeated request may be
-// answered again with the same bytes; and with arrival by check, bytes may be placed after the trailer.
+// Returns the reply's frame. It is copied if the server may still change it: when a repeated request is
+// answered again with the same bytes, or when a frame is recognised as complete by its checksum, so that its
+// last bytes in address order may not be the last to arrive.
 const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes, bool is_copied) {
   if (!is_copied || slot.region->elision().on()) return slot.data();
   copied_.resize(bytes);

@@ -19,7 +19,7 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 
-# The first pattern that a path (from the tree's root) begins with decides; "" is the caller's layer.
+# Source paths from the tree's root and their layers; the first prefix that matches counts. "": the layer of the caller.
 LAYERS = [
     ("workloads/", "driver"),
     ("common/measure/", "measure"),
@@ -34,7 +34,7 @@ LAYERS = [
     ("common/rpc/", "rpc"),
     ("common/base/", ""),
     ("common/settings/", ""),
-    ("common/", "protocol"),  # kv, cuckoo, onesided, coupled: what protocols share
+    ("common/", "protocol"),  # common/kv, cuckoo, onesided and coupled, which protocols share
     ("app/", "program"),
 ]
 ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabric", "device", "program", "other"]
@@ -42,7 +42,7 @@ ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabr
 
 @cache
 def layer_of_path(path: str) -> str:
-    """The layer of a source file; "" where its caller's counts. The compiler's cache may name another copy of the tree:
+    """The layer of a source file; "" if the layer of its caller counts. The compiler's cache may name another copy of the tree:
     the path's end decides."""
     parts = Path(os.path.normpath(path)).parts
     for first in range(len(parts)):
@@ -54,7 +54,7 @@ def layer_of_path(path: str) -> str:
 
 @dataclass
 class Function:
-    """What one function executed, itself and in calls, at each address."""
+    """Instructions that one function executed, by address: its own, and those of the functions that it called."""
 
     own: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     calls: dict[int, dict[tuple[str, str], int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
@@ -62,13 +62,13 @@ class Function:
 
 @dataclass
 class Profile:
-    """One thread: functions by (object file, name)."""
+    """The functions that one thread executed, by object file and name."""
 
     functions: dict[tuple[str, str], Function] = field(default_factory=lambda: defaultdict(Function))
 
 
 class _Names:
-    """callgrind writes a name once, as "(7) name", and afterwards as "(7)"."""
+    """Resolves callgrind's abbreviated names: the first occurrence is "(7) name", later ones are "(7)"."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
@@ -81,7 +81,7 @@ class _Names:
 
 
 def read_profile(path: Path) -> Profile:
-    """Reads a file of callgrind's, written with --dump-instr=yes."""
+    """Reads a profile that callgrind wrote with --dump-instr=yes."""
     profile = Profile()
     objects, names = _Names(), _Names()
     here = callee_object = callee = ""
@@ -112,14 +112,14 @@ def read_profile(path: Path) -> Profile:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an instruction comes from: its layer, and the function whose source it is."""
+    """The layer and the source function of an instruction."""
 
     layer: str
     function: str
 
 
 class Sources:
-    """The places of a program's instructions, from its debug information."""
+    """Maps a program's instructions to layers and functions by its debug information."""
 
     def __init__(self, program: Path) -> None:
         self.program = program
@@ -149,7 +149,7 @@ def _place(frames: list[dict[str, object]]) -> Place:
 
 
 def _short(name: str) -> str:
-    """Without parameters and return types; coroutines keep their part (resume, destroy)."""
+    """A function's name without parameters and return type; a coroutine's name keeps its part (resume or destroy)."""
     part = re.search(r"\[clone \.(\w+)\]|\(\.(\w+)\)", name)
     name = re.sub(r" ?\[clone [^]]*\]| ?\(\.\w+\)", "", name)
     name = name.replace("(anonymous namespace)::", "")
@@ -157,11 +157,11 @@ def _short(name: str) -> str:
     return name + (f" [{part.group(1) or part.group(2)}]" if part else "")
 
 
-Costs = dict[tuple[str, str], float]  # by layer and function
+Costs = dict[tuple[str, str], float]  # instructions by layer and function
 
 
 def attribute(profile: Profile, program: str, sources: Sources, device: str | None = None) -> Costs:
-    """What the thread executed, by layer and function. `program` is the name of the object
+    """The thread's instructions by layer and function. `program` is the name of the object
     that `sources` knows, `device` that of the stand-in for a NIC."""
     sources.look_up(
         {
@@ -203,10 +203,10 @@ class _Attribution:
         return self.of_callers(key)
 
     def of_callers(self, key: tuple[str, str]) -> dict[tuple[str, str], float]:
-        """The layers that called a function which has none, by what each spent there."""
+        """The layers that called a function without a layer of its own, weighted by the instructions of their calls."""
         if key in self.shares:
             return self.shares[key]
-        self.shares[key] = {("other", key[1]): 1.0}  # what a cycle of such functions meets
+        self.shares[key] = {("other", key[1]): 1.0}  # ends the recursion in a cycle of functions that call each other
         spent: dict[tuple[str, str], float] = defaultdict(float)
         for caller, address, cost in self.callers[key]:
             for where, share in self.place(caller, address).items():

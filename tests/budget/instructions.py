@@ -35,12 +35,12 @@ FEW, MANY = 2_000, 12_000
 
 @dataclass(frozen=True)
 class Case:
-    """A point, and which of its threads count: "client" or "server"."""
+    """A measured point, and whether its client or its server threads are counted."""
 
     flags: str
     side: str = "client"
-    # Other threads are waited for, and how often in vain is chance: only what ends is counted, which is what
-    # WORK does, and not the turns between.
+    # The thread polls while it waits for other threads, and the number of polls is random: only the functions of WORK
+    # are counted, which do what was waited for.
     waits: bool = False
     fabric: str = "shm"
 
@@ -64,7 +64,7 @@ CASES = {
     "READ, verbs, window 32": Case(f"--protocol micro-verbs --window 32 {_ALONE} --get 1", fabric="verbs"),
     "nessie GET, verbs": Case(f"--protocol nessie {_ALONE} --get 1", fabric="verbs"),
 }
-# A layer may cost more than its budget by this share, and by so many instructions where it is small.
+# How far a layer may exceed its budget: as a share, and in instructions for small layers.
 SHARE_MORE, FEW_MORE = 0.05, 3.0
 
 
@@ -109,7 +109,7 @@ def _costs(program: Path, sources: Sources, case: Case, operations: int, device:
 
 
 def _side(functions: Iterable[tuple[str, str]]) -> str:
-    """Whose thread it is; the main thread and background threads are nobody's."""
+    """Whether a thread with these functions is a client, a server or another thread."""
     names = [name for _, name in functions]
     if any("Driver::slot_main" in name or "Driver::operate" in name for name in names):
         return "client"
@@ -138,11 +138,11 @@ def top(costs: Costs, number: int) -> str:
 
 
 def measure_all(names: list[str], bench: Path, device: Path, number: int = 0) -> dict[str, dict[str, float]]:
-    """The layers' figures of the cases; the functions of each are printed where `number` is above 0."""
+    """Instructions per operation by case and layer; prints the `number` most expensive functions of each case."""
     sources = Sources(bench)
     figures = {}
     with tempfile.TemporaryDirectory(prefix="loch-budget-") as folder:
-        # valgrind 3.19 ends at clang 19's debug information; llvm-symbolizer reads that of the program itself.
+        # valgrind 3.19 cannot read clang 19's debug information, so it runs stripped copies; llvm-symbolizer reads the originals.
         program, library = Path(folder) / "loch-bench", Path(folder) / "device.so"
         for whole, stripped in (bench, program), (device, library):
             if whole.exists():
@@ -156,7 +156,7 @@ def measure_all(names: list[str], bench: Path, device: Path, number: int = 0) ->
 
 
 def over(figures: dict[str, dict[str, float]], budget: dict[str, dict[str, float]]) -> list[str]:
-    """What costs more than the budget of its case and layer allows, one line each; the sum of a case's layers as well."""
+    """The layers, and sums of a case's layers, that exceed their budget, one line each."""
     lines = []
     for name, layers in figures.items():
         allowed = budget.get(name)
@@ -171,7 +171,7 @@ def over(figures: dict[str, dict[str, float]], budget: dict[str, dict[str, float
 
 
 def compiler(bench: Path) -> str:
-    """Which compiler made the program: another one makes other instructions."""
+    """The compiler that built the program; another compiler produces other instruction counts."""
     said = subprocess.run(
         ["readelf", "-p", ".comment", str(bench)], stdout=subprocess.PIPE, text=True, check=True
     ).stdout

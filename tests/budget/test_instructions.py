@@ -1,5 +1,5 @@
-"""The budget of instructions per operation and layer (budget.json, docs/data-path.md) is kept; and what reads callgrind's
-files reads them right."""
+"""Tests that no layer exceeds its budget of instructions per operation (budget.json, docs/data-path.md), and that profiles of
+callgrind are read correctly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ fn=(2)
 
 
 class Known(callgrind.Sources):
-    """Sources whose places are given."""
+    """Sources with given places instead of debug information."""
 
     def __init__(self, places: dict[int, callgrind.Place]) -> None:
         super().__init__(Path("/x/program"))

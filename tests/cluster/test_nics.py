@@ -42,7 +42,7 @@ def result(machine: str, *flags: str) -> Any:
 
 
 def together(folder: Path, machines: list[str], *flags: str) -> subprocess.CompletedProcess[str]:
-    """A process for each machine, on one network."""
+    """Runs one process for each of the zoo's machines, all on one network."""
     apart: list[str] = []
     for machine in machines:
         zoo = ["env", f"LD_PRELOAD={ZOO}", f"LOCH_ZOO={machine},net={folder}/net"]
@@ -87,7 +87,9 @@ def test_a2_nessie_has_the_spare_entries_of_real_time() -> None:
 def test_a5_bytes_on_the_wire_are_the_links(machine: str, link: str, wire: int) -> None:
     point = result(machine, "--protocol", "micro-verbs", "--micro-verbs.verb", "read", "--value-size", "64")
     assert point["capabilities"]["link"] == link
-    assert point["wire_bytes"]["per_get"] == pytest.approx(wire / 2, rel=0.1)  # of two nodes, every other READ is local
+    assert point["wire_bytes"]["per_get"] == pytest.approx(
+        wire / 2, rel=0.1
+    )  # half of the READs are local, since there are two nodes
 
 
 def test_b6_a_port_that_requires_a_global_routing_header_gets_one() -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 import zoo
 
 VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--fair-sched=yes", "--num-callers=30"]
-# With valgrind, one protocol a kind of device: what each device is there for.
+# The one protocol that runs under valgrind on each kind of device.
 WITH_VALGRIND = {
     "mlx5-ib": "nessie",
     "mlx5-be": "nessie",
@@ -34,7 +34,7 @@ WITH_VALGRIND = {
 
 @dataclass(frozen=True)
 class Step:
-    """One cell: `table` is the build's name, or valgrind."""
+    """One cell of a table; `table` is the name of the build, or valgrind."""
 
     table: str
     machine: str
@@ -47,7 +47,7 @@ class Step:
 
 
 def without_debug_information(build: Path, to: Path) -> Path:
-    """The program and the zoo of a build, copied: valgrind 3.19 cannot read what Clang 19 writes for debuggers."""
+    """Copies a build's program and zoo library without debug information, which valgrind 3.19 cannot read if Clang 19 wrote it."""
     for name in ("bin/loch-bench", "lib/libloch_zoo.so"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["objcopy", "--strip-debug", str(build / name), str(to / name)], check=True)
@@ -74,7 +74,7 @@ def plan(builds: dict[str, Path], for_valgrind: Path | None = None) -> list[Step
 
 
 def run(steps: list[Step], jobs: int, is_watched: bool) -> dict[Step, zoo.Outcome]:
-    """The steps, the long ones first; a line for each that went wrong, and, for who watches, how far it is."""
+    """Runs the steps, the long ones first; prints a line for each fault, and the progress if `is_watched`."""
     began, ended = time.monotonic(), {}
     with ThreadPoolExecutor(jobs) as pool:
         order = sorted(steps, key=lambda step: step.what not in zoo.SUITES and step.table != "valgrind")
@@ -97,7 +97,7 @@ def run(steps: list[Step], jobs: int, is_watched: bool) -> dict[Step, zoo.Outcom
 
 
 def table_of(name: str, ended: dict[Step, zoo.Outcome]) -> str:
-    """Rows are machines, columns what ran there: ok, - (refused, as it has to be) or FAIL; seconds in all."""
+    """A table with a row for each machine and a column for each protocol or suite: ok, - (rightly refused) or FAIL."""
     own = {(step.machine, step.what): outcome for step, outcome in ended.items() if step.table == name}
     columns = list(dict.fromkeys(what for _, what in own))
     columns.sort(key=lambda what: (what in zoo.SUITES, what))

@@ -1,5 +1,5 @@
-"""Every function of libibverbs fails at every one of its calls, and requests end in errors: a run ends well, or with one clear
-line and an exit status; it never hangs and is never killed by a signal."""
+"""Tests of runs in which one call of libibverbs fails or one request ends in an error: a run ends well, or with one clear line
+and an exit status; it never hangs and is never killed by a signal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import zoo
 
-# One that swaps words, one that is sent messages on UC and UD, one that is sent messages on RC.
+# nessie uses atomics, herd messages over UC and UD, pilaf messages over RC.
 PROTOCOLS = ("nessie", "herd", "pilaf")
 STATUSES = ("RETRY_EXC_ERR", "REM_ACCESS_ERR", "RNR_RETRY_EXC_ERR", "REM_OP_ERR", "LOC_PROT_ERR", "LOC_QP_OP_ERR")
-MOST_OF_ONE = 40  # calls of a function that are tried one by one; of those behind, a few
+MOST_OF_ONE = 40  # the first so many calls of a function fail in turn, and a few of the later ones
 LATER = (1, 7, 101, 1009)
 
 
@@ -23,7 +23,7 @@ def protocol(name: str) -> zoo.Protocol:
 
 
 def numbers_of_calls(name: str) -> dict[str, int]:
-    """How often a run calls each function."""
+    """The number of calls of each function of libibverbs in one run."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
         path = Path(folder) / "calls"
         outcome = zoo.run_protocol(zoo.RELEASE, f"mlx5-ib,calls={path}", protocol(name))
@@ -32,7 +32,7 @@ def numbers_of_calls(name: str) -> dict[str, int]:
 
 
 def plans(name: str) -> list[str]:
-    """The failures to try, as LOCH_ZOO has them."""
+    """The failures to inject, in the notation of LOCH_ZOO."""
     made = []
     for function, count in numbers_of_calls(name).items():
         tries = list(range(1, min(count, MOST_OF_ONE) + 1))
@@ -45,7 +45,7 @@ def plans(name: str) -> list[str]:
 
 
 def judge(name: str, plan: str) -> str:
-    """What is wrong with a run in which one call fails; empty: it ended as it should."""
+    """Runs a bench with one injected failure. Returns what is wrong with its end, or an empty text."""
     outcome = zoo.execute(
         [zoo.bench(zoo.RELEASE), *zoo.flags_of(name), "--json", os.devnull],
         zoo.environment(zoo.RELEASE, f"mlx5-ib,fail={plan}"),

@@ -1,4 +1,4 @@
-"""What a review of `--fabric verbs` found without a cluster, each as a run on a device that shows it."""
+"""Tests of findings about `--fabric verbs`, each a run on an emulated device that shows the fault."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def ended(result: Any) -> int:
 
 
 def test_order_is_asked_of_a_queue_pair_that_is_ready_to_send() -> None:
-    """libmlx5 says 0 in every other state, so that watermarks would never be read on hardware."""
+    """libmlx5 answers 0 for a queue pair in another state, so that watermarks would never be used on hardware."""
     assert result_of("mlx5-ib", "nessie")["capabilities"]["in_order_placement"] is True
     for silent in ("mlx4", "mlx5-adaptive"):
         assert result_of(silent, "nessie")["capabilities"]["in_order_placement"] is False
 
 
 def test_the_least_of_two_unlike_devices_counts() -> None:
-    """A frame that one process seals by its last byte would never be whole for one that expects a checksum."""
+    """If one process ended frames by their last byte and the other expected a checksum, no frame would be accepted."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as name:
         result = run_in_two("mlx5-roce,order=always", "mlx5-roce,order=never", "nessie-sd", Path(name))
     assert result["capabilities"]["in_order_placement"] is False
@@ -44,7 +44,7 @@ def test_the_least_of_two_unlike_devices_counts() -> None:
 
 
 def test_nessie_has_the_defaults_of_real_time() -> None:
-    """Those of one machine let spare entries wait for so long that the allocator was measured."""
+    """With the defaults of one machine spare entries expire so late that a run measures the allocator."""
 
     def spare_entries(of: Any) -> Any:
         options = of["config"]["options"]
@@ -90,7 +90,7 @@ def test_a_partition_key_with_full_membership_is_chosen() -> None:
 
 
 def test_unlike_interfaces_of_two_hosts_meet_on_the_subnet_that_both_have() -> None:
-    """One host has a tagged interface, whose GIDs stand before those of the untagged one that both have."""
+    """On one host the GIDs of a VLAN interface precede those of the untagged interface that both hosts have."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as name:
         result = run_in_two("mlx5-lag", "mlx5-roce,mtu=4096", "nessie", Path(name))
     assert ended(result) > 0

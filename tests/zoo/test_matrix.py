@@ -1,5 +1,5 @@
-"""Every protocol on every machine of the zoo: it runs and its values are right, or one line refuses it for what the device
-lacks. The whole, with the fabric's suites, sanitizers and valgrind, is ./loch test --zoo."""
+"""Tests every protocol on every machine of the zoo: it runs and its values are right, or one line refuses it because of what the
+device lacks. ./loch test --zoo adds the fabric's suites, sanitizers and valgrind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import matrix
 import zoo
 
-# Of the fabric's suites, those on the device that moves bytes in no order.
+# The fabric's suites run on the one device that moves the bytes of a message in random order.
 SUITES_ON = "mlx5-adaptive"
 
 

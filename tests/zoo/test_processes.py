@@ -1,4 +1,4 @@
-"""Several processes on the zoo's wire, under the launcher: what a cluster would run, its queue pairs numbered alike in each."""
+"""Tests of several processes on the zoo's network, started by the launcher; all number their queue pairs alike."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun i
 
 @pytest.fixture(name="folder")
 def a_folder() -> Iterator[Path]:
-    """For the file that is the network: of memory where there is some."""
+    """A folder for the file that emulates the network, in memory if the machine has /dev/shm."""
     of = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="loch-zoo-", dir=of) as name:
         yield Path(name)
 
 
 def on(settings: str, command: list[str], folder: Path, ranks: int) -> list[str]:
-    """So many processes of a command on a machine, as words for mpirun."""
+    """The arguments of mpirun that start `ranks` processes of a command on an emulated machine."""
     library = f"LD_PRELOAD={zoo.RELEASE}/lib/libloch_zoo.so"
     return ["-n", str(ranks), "env", library, f"LOCH_ZOO={settings},net={folder}/net", *command]
 
@@ -45,7 +45,7 @@ def launch(words: list[str], timeout_s: float = 120) -> subprocess.CompletedProc
 
 
 def run_in_two(first: str, second: str, protocol: str, folder: Path, *more: str) -> Any:
-    """The result of a run whose two processes have these machines."""
+    """The result of a run of two processes, each with its own emulated machine."""
     path = folder / "result.json"
     command = [zoo.bench(zoo.RELEASE), *zoo.flags_of(protocol, duration="200ms"), "--json", str(path), *more]
     done = launch([*on(first, command, folder, 1), ":", *on(second, command, folder, 1)])
@@ -73,7 +73,7 @@ def test_late_and_lost_messages_between_processes(folder: Path) -> None:
 
 
 def test_a_node_that_is_killed_comes_back_and_is_served_again(folder: Path) -> None:
-    """The same program as in a Soft-RoCE machine, in seconds."""
+    """The program that tests/cluster runs over Soft-RoCE, in seconds instead of minutes."""
     done = launch(on("mlx5-ib", [RANK], folder, 3))
     said = done.stdout + done.stderr
     assert done.returncode == 0, said

@@ -1,4 +1,4 @@
-"""The zoo's machines, Loch's protocols, and what is to come of one on the other (docs/zoo.md)."""
+"""The zoo's machines, Loch's protocols, and the expected outcome of each protocol on each machine (docs/zoo.md)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = Path(os.environ.get("LOCH_RELEASE") or ROOT / "build/release")
-# They bring a network of their own.
+# These systems use TCP and not a fabric.
 WITHOUT_FABRIC = ("memcached", "redis")
 SUITES = ("conformance", "litmus")
 TIMEOUT_S = 120.0
-# What a sanitizer, valgrind, a crash or the NIC itself says of a fault, whatever the exit status is.
+# Output of a sanitizer, of valgrind, of a crash or of the emulated NIC that shows a fault, whatever the exit status is.
 FAULT = re.compile(
     r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|runtime error:|ERROR SUMMARY: [1-9]"
     r"|^zoo: |was killed by signal|loch-bench crashed",
@@ -31,7 +31,7 @@ FAULT = re.compile(
 
 @dataclass(frozen=True)
 class Machine:
-    """An entry of the table of machines."""
+    """An emulated machine with its RDMA devices."""
 
     name: str
     stands_for: str
@@ -72,7 +72,7 @@ def bench(build: Path) -> str:
 
 
 def lacks(device: Mapping[str, Any], needs: Mapping[str, Any]) -> str:
-    """The first thing that a protocol needs and a device has not; empty: the device has everything."""
+    """The first capability that the protocol needs and the device lacks; empty if it lacks none."""
     for transport in ("rc", "uc", "ud"):
         if needs[transport] and not device[transport]:
             return transport.upper()
@@ -89,8 +89,8 @@ def lacks(device: Mapping[str, Any], needs: Mapping[str, Any]) -> str:
     return ""
 
 
-# What Loch's fabric cannot do yet with any protocol on a device that would have all that it needs. An entry is removed
-# with the change that makes it untrue: until then a run that succeeds fails the test.
+# Combinations that Loch refuses although the device has what the protocol needs. A run that succeeds in spite of its entry
+# fails the test, so that the entry is removed.
 GAPS: tuple[tuple[str, Callable[[Mapping[str, Any], Protocol], bool]], ...] = ()
 
 
@@ -100,7 +100,7 @@ def gap(device: Mapping[str, Any], protocol: Protocol) -> str:
 
 @dataclass
 class Outcome:
-    """What one program did: `fault` is empty where it is what was to come."""
+    """The outcome of one program; `fault` is empty if it is the expected one."""
 
     status: int
     said: str
@@ -115,7 +115,7 @@ class Outcome:
 
 
 def environment(build: Path, settings: str) -> dict[str, str]:
-    """Of a program that finds the zoo's devices: the library is the one of the program's own build."""
+    """The environment of a program that uses the zoo's devices, with the library of the program's own build."""
     return {
         **os.environ,
         "LD_PRELOAD": str(build / "lib/libloch_zoo.so"),
@@ -184,7 +184,7 @@ def wrong_with_run(outcome: Outcome, protocol: Protocol) -> str:
 
 
 def judge_refusal(outcome: Outcome, why: str) -> Outcome:
-    """A run that was to be refused: by one line, before anything ran."""
+    """Judges a run that has to be refused by one line before anything runs."""
     outcome.is_refusal = True
     lines = [line for line in outcome.said.strip().splitlines() if line]
     if outcome.status == 0:
@@ -197,7 +197,7 @@ def judge_refusal(outcome: Outcome, why: str) -> Outcome:
 
 
 def try_protocol(build: Path, machine: Machine, protocol: Protocol, prefix: Sequence[str] = ()) -> Outcome:
-    """A protocol on a machine: it runs, or is refused for a reason that follows from the device."""
+    """Runs a protocol on a machine: it has to run, or to be refused for what the device lacks."""
     device = machine.devices[0]
     outcome = run_protocol(build, machine.name, protocol, prefix=prefix)
     why = lacks(device, protocol.needs) or gap(device, protocol)
@@ -205,7 +205,7 @@ def try_protocol(build: Path, machine: Machine, protocol: Protocol, prefix: Sequ
 
 
 def try_suite(build: Path, machine: Machine, suite: str) -> Outcome:
-    """The fabric's own suites, which ask for RC, UC, UD and atomics."""
+    """Runs the fabric's conformance or litmus suite, which needs RC, UC, UD and atomics."""
     outcome = execute(
         [str(build / f"tests/fabric/fabric_{suite}_test"), "--gtest_brief=1"], environment(build, machine.name)
     )

@@ -13,7 +13,8 @@
 namespace loch::fabric {
 namespace {
 
-// Forwards everything: the workers are the inner fabric's own, each with a counter of its own.
+// A fabric decorator that forwards all calls. Workers are those of the inner fabric, each with a
+// RequestCounter.
 class CountingFabric final : public ForwardingFabric<> {
  public:
   CountingFabric(std::unique_ptr<Fabric> inner, const CountConfig& config)

@@ -10,7 +10,7 @@
 namespace loch::fabric::realtime {
 namespace {
 
-// A comparison that took longer was interrupted, and is made again.
+// A sample that took more ticks than this was interrupted, and is taken again.
 constexpr std::uint64_t ticks_per_sample_max = 1'000;
 constexpr int samples_max = 8;
 
@@ -35,7 +35,8 @@ bool kernel_trusts_ticks() {
 #endif
 }
 
-// The clock is read between two readings of the counter; of several tries the one that took least counts.
+// Reads CLOCK_MONOTONIC between two readings of the time-stamp counter. Of several tries the one that took
+// the fewest ticks counts.
 TscClock::Sample TscClock::sample() {
   Sample best;
   std::uint64_t least = ~std::uint64_t{0};
@@ -53,7 +54,8 @@ TscClock::Sample TscClock::sample() {
 Nanos TscClock::compare() {
   if (!by_ticks_) return monotonic();
   const Sample seen = sample();
-  // Not back behind the latest that was said, which may be up to `valid_ticks_` after the comparison before.
+  // The clock must not go back behind the latest time that it returned, which may be up to `valid_ticks_`
+  // after the previous comparison.
   const std::uint64_t elapsed = std::min(seen.ticks - from_ticks_, valid_ticks_);
   from_ns_ = std::max(seen.ns, from_ns_ + static_cast<Nanos>((elapsed * rate_) >> rate_bits));
   from_ticks_ = seen.ticks;
@@ -64,11 +66,12 @@ Nanos TscClock::compare() {
   }
   const std::uint64_t ticks = seen.ticks - first_.ticks;
   const auto baseline = static_cast<std::uint64_t>(seen.ns - first_.ns);
-  if (baseline < static_cast<std::uint64_t>(valid_ns) || ticks == 0) return from_ns_;  // too short for a rate
+  // the baseline is too short to derive a rate from
+  if (baseline < static_cast<std::uint64_t>(valid_ns) || ticks == 0) return from_ns_;
   const auto rate =
       static_cast<std::uint64_t>((static_cast<unsigned __int128>(baseline) << rate_bits) / ticks);
   valid_ticks_ = (static_cast<std::uint64_t>(valid_ns) << rate_bits) / std::max<std::uint64_t>(rate, 1);
-  // Where this clock is ahead it goes slower, and meets CLOCK_MONOTONIC at the next comparison.
+  // If this clock is ahead of CLOCK_MONOTONIC, it runs slower, so that both agree at the next comparison.
   const auto ahead = static_cast<std::uint64_t>(std::min(from_ns_ - seen.ns, valid_ns / 2));
   rate_ = rate - rate * ahead / static_cast<std::uint64_t>(valid_ns);
   return from_ns_;

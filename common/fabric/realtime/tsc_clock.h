@@ -1,9 +1,9 @@
-// CLOCK_MONOTONIC read off the processor's time-stamp counter: a dozen instructions instead of a call into
-// the kernel's page (25 ns). The counter is compared with CLOCK_MONOTONIC every few milliseconds, so that the
-// two never differ by more than what the kernel corrects its clock by in that time.
+// A clock that computes CLOCK_MONOTONIC from the processor's time-stamp counter: a dozen instructions instead
+// of a call of clock_gettime (25 ns). It is compared with CLOCK_MONOTONIC every millisecond, so that the two
+// differ by no more than the kernel's corrections in that time.
 //
-// Only where the kernel itself keeps time by the counter, which it does after it has seen that the counters
-// of all cores run at one constant rate and agree; elsewhere now() reads CLOCK_MONOTONIC.
+// The counter is used only if the kernel itself uses it as the clock source, which requires that the counters
+// of all cores agree and run at one constant rate. Otherwise now() reads CLOCK_MONOTONIC.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,20 @@ namespace loch::fabric::realtime {
 #endif
 }
 
-// The counter is this machine's clock source, as /sys/devices/system/clocksource says.
+// Whether the kernel uses the time-stamp counter as its clock source (/sys/devices/system/clocksource).
 [[nodiscard]] bool kernel_trusts_ticks();
 
-// For one thread.
+// Each thread needs a TscClock of its own.
 class TscClock {
  public:
-  // By how much now() may differ from CLOCK_MONOTONIC: the kernel corrects by at most 500 ns a millisecond.
+  // Largest difference between now() and CLOCK_MONOTONIC: the kernel corrects by at most 500 ns per
+  // millisecond.
   static constexpr Nanos error_ns_max = 1'000;
 
-  // `by_ticks`: false reads CLOCK_MONOTONIC each time.
+  // `by_ticks`: use the time-stamp counter; if false, now() reads CLOCK_MONOTONIC each time.
   explicit TscClock(bool by_ticks) : by_ticks_(by_ticks) {}
 
-  // CLOCK_MONOTONIC in nanoseconds. Never less than what it said before.
+  // Returns CLOCK_MONOTONIC in nanoseconds. The time never goes back.
   [[nodiscard]] Nanos now() {
     const std::uint64_t elapsed = read_ticks() - from_ticks_;
     if (elapsed < valid_ticks_) [[likely]]
@@ -46,11 +47,11 @@ class TscClock {
   }
 
  private:
-  // Nanoseconds a tick, in units of 2^-rate_bits: `elapsed` ticks of 2 ms at 5 GHz (2^24) times a rate of up
-  // to 32 ns a tick (2^5 · 2^rate_bits) stay below 2^64.
+  // Rates are nanoseconds per tick, in units of 2^-rate_bits. The product of elapsed ticks (2 ms at 5 GHz are
+  // 2^24) and a rate of up to 32 ns per tick (2^5 · 2^rate_bits) stays below 2^64.
   static constexpr int rate_bits = 32;
-  static constexpr Nanos valid_ns = 1'000'000;       // after so long the clocks are compared again
-  static constexpr Nanos baseline_ns = 500'000'000;  // the rate is that of the last 0.5 to 1 s
+  static constexpr Nanos valid_ns = 1'000'000;  // time in ns after which the two clocks are compared again
+  static constexpr Nanos baseline_ns = 500'000'000;  // the rate is measured over the last 0.5 to 1 s
   struct Sample {
     std::uint64_t ticks = 0;
     Nanos ns = 0;
@@ -59,11 +60,11 @@ class TscClock {
   Nanos compare();
 
   std::uint64_t from_ticks_ = 0;
-  std::uint64_t valid_ticks_ = 0;  // 0: the rate is not known yet
+  std::uint64_t valid_ticks_ = 0;  // ticks until the next comparison; 0: the rate is not known yet
   std::uint64_t rate_ = 0;
   Nanos from_ns_ = 0;
   bool by_ticks_;
-  Sample first_, renewed_;  // where the rate's baseline begins, and where the next one will
+  Sample first_, renewed_;  // beginnings of the current and of the next baseline of the rate
 };
 
 }  // namespace loch::fabric::realtime

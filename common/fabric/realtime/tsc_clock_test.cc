@@ -15,7 +15,7 @@ Nanos monotonic() {
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
 }
 
-// Asks for `span`, now and then after a pause, and counts answers by how far they are off.
+// Reads the clock for `span` ns, with occasional pauses, and checks how far it is from CLOCK_MONOTONIC.
 void keeps_to_monotonic(bool by_ticks, Nanos span) {
   TscClock clock(by_ticks);
   const Nanos end = monotonic() + span;
@@ -34,7 +34,8 @@ void keeps_to_monotonic(bool by_ticks, Nanos span) {
 
 TEST(TscClock, KeepsToMonotonic) {
   if (!kernel_trusts_ticks()) GTEST_SKIP() << "this machine's clock source is not the time-stamp counter";
-  keeps_to_monotonic(true, 1'500'000'000);  // longer than the baseline of a rate, which changes then
+  // longer than a baseline, so that the rate is renewed during the test
+  keeps_to_monotonic(true, 1'500'000'000);
 }
 
 TEST(TscClock, ReadsMonotonicWhereTicksAreNotTrusted) { keeps_to_monotonic(false, 20'000'000); }

@@ -116,7 +116,8 @@ bool RealtimeWorker::find_ready(WatchWait& wait) const {
   return find_ready(wait, start, wait.set.count) || find_ready(wait, 0, start);
 }
 
-// Looks at the words of [from, to): mostly at words that are known, each in a cache line of its own.
+// Searches the words of [from, to) for one that is ready. Most words are unchanged (`known`), each in its own
+// cache line.
 bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to) {
   constexpr std::uint32_t words_ahead = 8;
   const WatchSet& set = wait.set;
@@ -245,8 +246,8 @@ bool RealtimeWorker::turn() {
   return moved;
 }
 
-// Apart from turn(): what is executed in here is work, and what is executed in fruitless turns is not
-// (tests/budget).
+// A function of its own, so that tests/budget can tell the instructions of resumed coroutines from those of
+// turns that find nothing to do.
 void RealtimeWorker::resume(std::size_t ready) { run_queue_.drain(ready); }
 
 void RealtimeWorker::give_up_core() {

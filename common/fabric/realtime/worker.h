@@ -19,7 +19,7 @@ namespace loch::fabric::realtime {
 struct Shared {
   Capabilities capabilities;
   Nanos clock_base = 0;  // CLOCK_MONOTONIC at the zero of the fabric's clock
-  // Workers read the time-stamp counter instead of CLOCK_MONOTONIC. Set before workers are added.
+  // Workers read the time-stamp counter instead of CLOCK_MONOTONIC. To be set before workers are added.
   bool clocks_by_ticks = false;
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
@@ -118,7 +118,7 @@ class RealtimeWorker : public Worker {
   }
 
   Shared* shared_;
-  mutable TscClock clock_;  // reading it may compare it with the kernel's
+  mutable TscClock clock_;  // mutable because now() may renew the comparison with CLOCK_MONOTONIC
   coro::RunQueue run_queue_;
   ReceiveWait* receivers_[3] = {};  // first come, first served
   WatchWait* watches_ = nullptr;

@@ -41,8 +41,8 @@ class WorkerPool {
   [[nodiscard]] RunEnd run(bool shares_cores, const std::function<void()>& await_clients);
   // Number of this process's clients whose main coroutines have not ended.
   [[nodiscard]] std::uint32_t clients_left() const { return clients_left_; }
-  // The `await_clients` of a run in which all clients belong to this process: returns when their mains have
-  // ended (true), or after `within`.
+  // For run() of a fabric whose clients all belong to this process: returns true when the main coroutines of
+  // all clients have ended, and false after `within` ns.
   bool await_own_clients(Nanos within = forever) const;
 
   void reset_counters();
@@ -66,7 +66,7 @@ class WorkerPool {
   std::vector<std::vector<std::unique_ptr<Member>>> workers_;
   std::atomic<std::uint32_t> clients_left_ = 0;
   mutable std::mutex ending_;
-  mutable std::condition_variable ended_;  // the last client's main
+  mutable std::condition_variable ended_;  // signaled when the main coroutine of the last client ends
 };
 
 }  // namespace loch::fabric::realtime

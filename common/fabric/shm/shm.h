@@ -25,8 +25,8 @@ struct ShmConfig {
   std::uint32_t ranks = 1;
   std::string job;
   bool pin_threads = false;
-  // Workers read CLOCK_MONOTONIC itself, and not a clock within a microsecond of it: what several of them
-  // wrote down is put in one order.
+  // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond.
+  // Needed for histories, where the times of several workers are put in one order.
   bool exact_clock = true;
 };
 

@@ -77,7 +77,8 @@ bool ShmWorker::arm_doorbell() {
   return true;
 }
 
-// Those of now: a sink may post what completes in the next turn. A request is its sink's to free.
+// Calls the sinks of the requests that have completed by now. What a sink posts completes in the next turn.
+// The sink may free its request.
 void ShmWorker::tell_sinks() {
   WorkRequest* done = std::exchange(completions_, nullptr);
   completions_end_ = &completions_;

@@ -92,8 +92,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
   enum class Attempt : std::uint8_t { done, not_ready };
 
   void submit(WorkRequest& request, bool is_detached);
-  // Executes a valid READ or WRITE to a peer on whose queue pairs no request failed or waits. False: nothing
-  // was done, and submit() has to execute or refuse the request.
+  // Executes a valid READ or WRITE to a peer to which no request has failed or is waiting. Returns false if
+  // nothing was done, so that submit() has to execute or refuse the request.
   [[nodiscard]] bool perform_plain(const WorkRequest& request);
   // Executes the request, and sets request.status when it is done. `inline_data`: where the inline payload is
   // kept; null: in the local buffer.

@@ -69,7 +69,8 @@ struct Staged {
   Staged* next_free = nullptr;
   const Region* source = nullptr;
   std::uint64_t offset = 0;  // logical offset in the source region
-  std::uint64_t first = 0;   // number of stored bytes of the source before the message
+  // how many bytes of the source region are stored before the first byte of the message
+  std::uint64_t first = 0;
   std::uint64_t kept = 0;    // number of stored bytes of the message
   std::uint32_t length = 0;  // logical length of the message
   std::uint8_t size_class = 0;

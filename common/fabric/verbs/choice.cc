@@ -13,9 +13,11 @@
 namespace loch::fabric::verbs {
 namespace {
 
-constexpr std::uint32_t ipv4_bits_before = 96;  // ::ffff:0:0
+// number of bits before the IPv4 address in an IPv4-mapped GID (::ffff:0:0/96)
+constexpr std::uint32_t ipv4_bits_before = 96;
 
-// Where nobody knows how long an address's prefix is.
+// Returns the length in bits of a GID's network prefix; if the interface does not tell, 24 for IPv4 and 64
+// otherwise.
 std::uint32_t prefix_of(const GidEntry& entry) {
   if (entry.prefix_bits != 0)
     return is_ipv4(entry.gid) ? ipv4_bits_before + entry.prefix_bits : entry.prefix_bits;
@@ -65,7 +67,7 @@ struct Candidate {
   }
 };
 
-// Smaller is better.
+// The sort key of a host's candidates in one network; the smallest is chosen.
 auto rank_in_network(const Candidate& one) {
   return std::tuple(-one.port->gigabits, one.gid && one.gid->is_vlan, one.port->device, one.port->number,
                     one.gid ? one.gid->index : 0);
@@ -213,7 +215,7 @@ Chosen chosen_of(const Candidate& one, std::string network) {
 
 // ---- All hosts ---------------------------------------------------------------------------------
 
-using Candidates = std::vector<std::vector<Candidate>>;  // by host
+using Candidates = std::vector<std::vector<Candidate>>;  // indexed by host
 
 std::optional<std::vector<Chosen>> all_of(const Candidates& hosts, auto is_meant,
                                           const std::string& network) {
@@ -226,7 +228,8 @@ std::optional<std::vector<Chosen>> all_of(const Candidates& hosts, auto is_meant
   return all;
 }
 
-// Larger is better: by the slowest host, then by what the addresses are.
+// The sort key of networks; the largest is chosen. The rate of the slowest host counts first, then the kinds
+// of addresses.
 auto worth(const std::vector<Chosen>& all) {
   double slowest = all.front().gigabits;
   int least = 1 << 20, privates = 0, untagged = 0;

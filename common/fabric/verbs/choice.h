@@ -29,21 +29,22 @@ struct PortOffer {
   std::string device;
   std::uint32_t number = 1;
   bool is_roce = false;
-  double gigabits = 0;               // a second; 0: not known
-  std::vector<std::uint16_t> pkeys;  // by index; empty: one, that of the default partition
-  std::string refusal;               // why it cannot be used; empty: it can
+  double gigabits = 0;               // rate in Gbit/s; 0 if unknown
+  std::vector<std::uint16_t> pkeys;  // P_Keys by index; empty: only that of the default partition
+  std::string refusal;               // the reason why the port cannot be used; empty if it can
   std::vector<GidEntry> gids;
   bool operator==(const PortOffer&) const = default;
 };
 
-// What the flags ask of a host.
+// The flags of a host that restrict the choice.
 struct Wish {
-  // --device: names, each alone or as HOST=NAME, and subnets such as 10.1.0.0/16, separated by commas. A port
-  // that any of them means may be used; where a host is named, only what is named for it. Empty: any.
+  // --device: names of devices, alone or as HOST=NAME, and subnets such as 10.1.0.0/16, separated by commas.
+  // Ports that match one of them may be used; on a host that is named, only ports that match its own entries.
+  // Empty: any port.
   std::string device;
-  std::uint32_t port = 0;             // 0: any
-  int gid_index = -1;                 // -1: any
-  std::optional<std::uint16_t> pkey;  // the partition, with or without the bit of full membership
+  std::uint32_t port = 0;             // port number; 0: any
+  int gid_index = -1;                 // GID index; -1: any
+  std::optional<std::uint16_t> pkey;  // P_Key of the partition, with or without the full-membership bit
   bool operator==(const Wish&) const = default;
 };
 
@@ -58,18 +59,19 @@ struct Chosen {
   std::string device;
   std::uint32_t port = 1;
   bool is_roce = false;
-  std::optional<GidEntry> gid;  // InfiniBand may have none
+  std::optional<GidEntry> gid;  // none on an InfiniBand port without GIDs
   std::uint16_t pkey_index = 0, pkey = 0xffff;
   double gigabits = 0;
-  std::string network;  // "RoCE v2, 10.1.0.0/16", "InfiniBand, fe80::/64", "RoCE v2, routed"
+  // name of the network, such as "RoCE v2, 10.1.0.0/16", "InfiniBand, fe80::/64" or "RoCE v2, routed"
+  std::string network;
   bool operator==(const Chosen&) const = default;
 };
 
-// One for each host, or one line that says which hosts have what (invalid_argument: a flag names what is not
-// there; unsupported: hosts that cannot reach each other).
+// Returns the choice for each host. The error is one line that says which hosts have what: invalid_argument
+// if a flag names something that does not exist, unsupported if the hosts cannot reach each other.
 [[nodiscard]] Result<std::vector<Chosen>> choose_ports(std::span<const HostOffer> hosts);
 
-// JSON, for other processes; what is parsed may come from anyone.
+// Conversion to and from JSON, which other processes send. Parsing accepts no malformed input.
 [[nodiscard]] std::string to_text(const HostOffer& offer);
 [[nodiscard]] Result<HostOffer> parse_offer(std::string_view text);
 [[nodiscard]] std::string to_text(const NodeDevice& device);

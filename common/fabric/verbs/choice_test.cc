@@ -1,4 +1,4 @@
-// Tests of the choice of device, port, GID and partition, by tables of hosts as there are.
+// Tests of the choice of device, port, GID and partition, on tables of hosts as they occur in clusters.
 #include "common/fabric/verbs/choice.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST(Choice, AloneAHostUsesItsFastestPortAndTheFirstAmongEquals) {
       std::vector<std::string>{"a"});
 }
 
-// A device that cannot be used does not stand in the way of one behind it.
+// A device that cannot be used does not keep the next device from being chosen.
 TEST(Choice, WhatCannotBeUsedIsPassedOver) {
   PortOffer iwarp = roce("iw0", 100, {ip(0, {10, 0, 0, 1})});
   iwarp.refusal = "is an iWARP device's";
@@ -65,7 +65,7 @@ TEST(Choice, WhatCannotBeUsedIsPassedOver) {
   EXPECT_THAT(refusal({{"n1", {}, {}}}), HasSubstr("no RDMA device"));
 }
 
-// Azure HB and HC: which of mlx5_0 and mlx5_1 is InfiniBand is random.
+// On Azure HB and HC hosts it is random which of mlx5_0 and mlx5_1 is the InfiniBand device.
 TEST(Choice, HostsWhoseDevicesHaveOtherOrdersMeetOnOneNetwork) {
   const auto ethernet = [](const char* name, std::uint8_t host) {
     return roce(name, 50, {ip(1, {10, 0, 0, host})});
@@ -75,7 +75,7 @@ TEST(Choice, HostsWhoseDevicesHaveOtherOrdersMeetOnOneNetwork) {
             (std::vector<std::string>{"mlx5_1", "mlx5_0"}));
 }
 
-// CloudLab: the control network has a NIC of the same kind and rate, with a public address.
+// On CloudLab the control network has a NIC of the same kind and rate, with a public address.
 TEST(Choice, APrivateNetworkComesBeforeAPublicOne) {
   EXPECT_EQ(devices({{"n1",
                       {},
@@ -97,7 +97,7 @@ TEST(Choice, TheSlowestHostDecidesBetweenNetworks) {
       (std::vector<std::string>{"slow", "two"}));
 }
 
-// Two hosts whose best GIDs by themselves would be of different subnets.
+// Two hosts whose best GIDs, each chosen alone, would be of different subnets.
 TEST(Choice, GidsOfOneSubnetAreTakenThoughOthersComeFirst) {
   const std::vector<HostOffer> hosts = {
       {"n1", {}, {roce("a", 100, {ip(2, {10, 5, 0, 1}), ip(3, {10, 9, 0, 1})})}},

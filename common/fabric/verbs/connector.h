@@ -69,9 +69,9 @@ class Connector {
   [[nodiscard]] Result<> fence(NodeId dead, Nanos within);
   void begin_run(std::uint64_t run) { run_ = run; }
   void clients_ended(std::uint64_t run);
-  // The processes, neither lost nor this one, whose clients have not ended this run.
+  // Returns the ranks of the other live processes whose clients have not ended the given run.
   [[nodiscard]] std::vector<std::uint32_t> still_running(std::uint64_t run) const;
-  // Returns when there are none of those, or after `within`.
+  // Returns when the clients of all live processes have ended the run, or after `within` ns.
   void await_others(std::uint64_t run, Nanos within);
 
   [[nodiscard]] std::map<std::string, double> counters() const;
@@ -127,10 +127,10 @@ class Connector {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable fenced_, met_, run_ended_;
-  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // under mutex_
-  std::vector<Incoming> incoming_;                           // under mutex_
-  std::vector<std::uint32_t> fenced_by_;                     // under mutex_
-  std::uint64_t run_of_others_ = 0;                          // under mutex_
+  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // guarded by mutex_
+  std::vector<Incoming> incoming_;                           // guarded by mutex_
+  std::vector<std::uint32_t> fenced_by_;                     // guarded by mutex_
+  std::uint64_t run_of_others_ = 0;                          // guarded by mutex_
   std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, reconnects_ = 0, events_ = 0, bad_messages_ = 0;
 };
 

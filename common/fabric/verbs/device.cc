@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t send_depth = 128, receive_depth = 512;
 constexpr std::uint32_t inline_wanted[] = {256, 220, 188, 128, 96, 64, 32, 16, 0};
-constexpr std::uint32_t software_vendor = 0xffffff;  // what rxe calls itself
+constexpr std::uint32_t software_vendor = 0xffffff;  // vendor ID of Soft-RoCE (rxe) devices
 
 }  // namespace
 
@@ -96,11 +96,11 @@ Result<> Device::query() {
   can.mtu_bytes = port_.address.mtu_bytes;
   can.send_queue_depth =
       std::min<std::uint32_t>(send_depth, static_cast<std::uint32_t>(attributes.max_qp_wr));
-  // That of UD's receive queues, and of shared ones where there are any.
+  // Depth of receive queues: of UD queue pairs, and of shared receive queues if the device has any.
   const int recv_most = attributes.max_srq_wr > 0 ? std::min(attributes.max_qp_wr, attributes.max_srq_wr)
                                                   : attributes.max_qp_wr;
   can.recv_queue_depth = std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(recv_most));
-  can.datagram_queue_pairs = ud_lanes_most;  // a worker makes one for each of its lanes
+  can.datagram_queue_pairs = ud_lanes_most;  // one UD queue pair for each lane of a worker
   most_completions_ = attributes.max_cqe;
   return {};
 }
@@ -139,7 +139,7 @@ Result<> Device::try_queue_pairs() {
   return {};
 }
 
-// A queue pair, ready to send, whose other end is itself.
+// Creates a queue pair that is connected to itself and ready to send.
 Result<QueuePair> Device::connect_to_itself(Transport transport, ibv_cq* cq) const {
   LOCH_ASSIGN(QueuePair qp, QueuePair::create(pd(), {transport, cq, cq, nullptr, 1, 1, 0}));
   LOCH_TRY(qp.restart(port_));
@@ -149,9 +149,10 @@ Result<QueuePair> Device::connect_to_itself(Transport transport, ibv_cq* cq) con
   return qp;
 }
 
-// Whether bytes are placed in the order of their addresses is a property of a connected queue pair: libmlx5
-// answers "no" for one that is not ready to send. It is asked of each transport that has the verb, and all
-// must say yes. What other nodes' devices do is theirs to say (fabric.cc, learn_limits).
+// Asks whether the bytes of a message are placed in the order of their addresses. That is a property of a
+// connected queue pair: libmlx5 answers "no" for one that is not ready to send. Each transport that has the
+// verb is asked, and all must say yes. The other nodes' devices are asked by their own processes
+// (opening.cc).
 Result<> Device::ask_order() {
   const CompletionQueue cq(ibv_create_cq(context(), 4, nullptr, nullptr, 0));
   if (cq == nullptr)

@@ -26,9 +26,10 @@ class Device {
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
   [[nodiscard]] const Port& port() const { return port_; }
-  // Before any queue pair is connected: a receiver that lost its core for a while is waited for, 1 s in all.
+  // To be called before any queue pair is connected: senders then wait up to 1 s for a receiver that has no
+  // buffer posted because it lost its core.
   void wait_for_receivers() { port_.not_ready_timer = 28; }  // code for 164 ms
-  // Before any queue pair is connected to another process.
+  // To be called before any queue pair is connected to another process.
   void set_traffic_class(std::uint8_t traffic_class) { port_.traffic_class = traffic_class; }
   [[nodiscard]] const Address& address() const { return port_.address; }
   [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }

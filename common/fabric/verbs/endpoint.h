@@ -19,10 +19,10 @@ namespace loch::fabric::verbs {
 struct Address {
   std::uint16_t lid = 0;  // InfiniBand LID; 0 on RoCE
   Gid gid{};
-  // InfiniBand: the port shares its LID with others (virtual functions do), so that packets need a global
+  // InfiniBand: the port shares its LID with others, as virtual functions do, so that packets need a global
   // routing header even within the subnet.
   bool needs_grh = false;
-  std::uint32_t mtu_bytes = 1024;  // of the active path: both ends use the lesser
+  std::uint32_t mtu_bytes = 1024;  // path MTU; a connection uses the lesser of both ends
   bool operator==(const Address&) const = default;
 };
 

@@ -23,7 +23,7 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr Nanos run_look = 100'000'000;
-constexpr std::size_t sources_most = 4096;  // queue pairs that end at a worker
+constexpr std::size_t sources_most = 4096;  // most queue pairs that may end at one worker
 
 int access_of(const RegionSpec& spec) {
   // Local write access: the NIC writes READ results here, and ibv_reg_mr requires it for remote write access.
@@ -136,7 +136,7 @@ class VerbsFabric final : public Fabric {
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
-  std::vector<std::uint32_t> late_;  // nodes that the run was ended without
+  std::vector<std::uint32_t> late_;  // nodes whose clients had not ended when the run was given up
   double huge_bytes_ = 0, plain_bytes_ = 0;
 };
 
@@ -361,8 +361,8 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
 
 // ---- Runs ----------------------------------------------------------------------------------------
 
-// Hears of ends by signals, and looks seldom: where a worker polls on every core, each look of this thread is
-// a gap of some worker's.
+// Waits until all clients have ended. It is woken by notices of the other processes and looks at nothing in
+// between: where a worker polls on every core, each wake-up of this thread takes a core from a worker.
 void VerbsFabric::await_clients() {
   if (config_.control == nullptr) {
     pool_.await_own_clients();

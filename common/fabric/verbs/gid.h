@@ -15,8 +15,8 @@ struct GidEntry {
   std::uint32_t index = 0;
   Gid gid{};
   GidKind kind = GidKind::infiniband;
-  std::uint32_t prefix_bits = 0;  // of the interface's address, 24 of 10.1.2.3/24; 0: not known
-  bool is_vlan = false;           // of an interface with a VLAN tag
+  std::uint32_t prefix_bits = 0;  // prefix length of the interface's address, 24 of 10.1.2.3/24; 0 if unknown
+  bool is_vlan = false;           // the GID belongs to an interface with a VLAN tag
   bool operator==(const GidEntry&) const = default;
 };
 

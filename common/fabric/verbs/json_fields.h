@@ -1,4 +1,4 @@
-// Fields of JSON that may come from anyone: each is checked for presence, type and range.
+// Reads fields of untrusted JSON: each is checked for presence, type and range.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t u16_most = 65535, u32_most = 0xffffffffu;
 
-// A field that is wrong ends the parse; caught in guarded().
+// Thrown for a field that is missing, of the wrong type or out of range; guarded() catches it.
 struct Malformed {
   std::string what;
 };
@@ -52,7 +52,7 @@ inline std::string text_in(const Json& object, const char* name, std::size_t mos
   return value.get<std::string>();
 }
 
-// Absent means no.
+// Returns a boolean field; false if it is absent.
 inline bool flag_in(const Json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end()) return false;

@@ -1,4 +1,4 @@
-// How long a run goes on for those that are behind.
+// Decides how long a run waits for clients that have not ended when others have.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,13 @@
 
 namespace loch::fabric::verbs {
 
-// From the first end of a part of the cluster on, the rest has `least`, or as long again as the first took,
-// if that is more: all clients have as much to do.
+// After the first clients of the cluster have ended, the rest may go on for `least` ns, or for as long as the
+// first ones took, if that is longer. All clients have the same amount of work.
 class Laggards {
  public:
   Laggards(Nanos began, Nanos least) : began_(began), least_(least) {}
-  // At this time, a part (this process, or all others) has ended its run, or none has.
+  // `has_part_ended`: the clients of this process, or of all other processes, have ended. Returns whether the
+  // wait is over.
   [[nodiscard]] bool is_over(Nanos now, bool has_part_ended) {
     if (has_part_ended && !first_end_) first_end_ = now;
     return first_end_ && now - *first_end_ > std::max(least_, *first_end_ - began_);

@@ -1,4 +1,4 @@
-// Tests of how long a run goes on for those that are behind.
+// Tests of how long a run waits for clients that have not ended when others have.
 #include "common/fabric/verbs/laggards.h"
 
 #include <gtest/gtest.h>

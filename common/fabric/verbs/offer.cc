@@ -1,4 +1,4 @@
-// Writes and parses the JSON by which processes tell each other what their hosts have.
+// Writes and parses the JSON in which processes tell each other the devices of their hosts.
 #include "common/fabric/verbs/choice.h"
 #include "common/fabric/verbs/json_fields.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using namespace fields;
 
-constexpr std::size_t name_most = 256, text_most = 4096, ports_most = 1024, gids_most = 1024,
+constexpr std::size_t label_most = 256, text_most = 4096, ports_most = 1024, gids_most = 1024,
                       pkeys_most = 65536;
 
 Json gid_json(const GidEntry& entry) {
@@ -41,7 +41,7 @@ Json port_json(const PortOffer& port) {
 
 PortOffer port_of(const Json& json) {
   PortOffer port;
-  port.device = text_in(json, "device", name_most);
+  port.device = text_in(json, "device", label_most);
   port.number = static_cast<std::uint32_t>(number_in(json, "port", 255));
   port.is_roce = flag_in(json, "roce");
   const Json& rate = member(json, "gigabits");
@@ -97,7 +97,7 @@ Capabilities can_of(const Json& json) {
   };
   Capabilities can;
   can.fabric = "verbs";
-  can.device = text_in(json, "device", name_most);
+  can.device = text_in(json, "device", label_most);
   can.rc = flag_in(json, "rc");
   can.uc = flag_in(json, "uc");
   can.ud = flag_in(json, "ud");
@@ -140,10 +140,10 @@ Result<NodeDevice> parse_device(std::string_view text) {
   return guarded<NodeDevice>(text, "a node's device", [](const Json& json) {
     NodeDevice device;
     device.node = static_cast<NodeId>(number_in(json, "node", u16_most));
-    device.host = text_in(json, "host", name_most);
+    device.host = text_in(json, "host", label_most);
     device.port = static_cast<std::uint32_t>(number_in(json, "port", 255));
-    device.gid = text_in(json, "gid", name_most);
-    device.network = text_in(json, "network", name_most);
+    device.gid = text_in(json, "gid", label_most);
+    device.network = text_in(json, "network", label_most);
     const Json& rate = member(json, "gigabits");
     if (!rate.is_number()) throw Malformed{"gigabits: expected a number"};
     device.gigabits = rate.get<double>();
@@ -165,7 +165,7 @@ std::string to_text(const HostOffer& offer) {
 Result<HostOffer> parse_offer(std::string_view text) {
   return guarded<HostOffer>(text, "what a host offers", [](const Json& json) {
     HostOffer offer;
-    offer.host = text_in(json, "host", name_most);
+    offer.host = text_in(json, "host", label_most);
     offer.wish = wish_of(member(json, "wish"));
     for (const Json& port : array_in(json, "ports", ports_most)) offer.ports.push_back(port_of(port));
     return offer;

@@ -1,4 +1,5 @@
-// Gathers what all hosts offer, opens this one's device, and gathers what the devices can do.
+// Gathers the devices of all hosts, opens the chosen one of this host, and gathers the capabilities of all
+// chosen devices.
 #include "common/fabric/verbs/opening.h"
 
 #include <fmt/format.h>
@@ -14,9 +15,11 @@
 namespace loch::fabric::verbs {
 namespace {
 
-constexpr std::uint8_t lossless_class = 106;  // DSCP 26 and ECN-capable transport
+// DSCP 26 in the upper six bits, and ECN-capable transport in the lower two
+constexpr std::uint8_t lossless_class = 106;
 
-// Every process's text, by rank; empty where it is lost. Alone, mine.
+// Sends a text to all processes and returns theirs by rank; empty for lost processes. A process that runs
+// alone gets its own text.
 Result<std::vector<std::string>> tell_all(const VerbsConfig& config, std::string_view what,
                                           std::string mine) {
   cluster::Control* control = config.control;

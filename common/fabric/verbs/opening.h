@@ -15,19 +15,21 @@ namespace loch::fabric::verbs {
 
 struct Opened {
   std::unique_ptr<Device> device;
-  std::vector<NodeDevice> devices;  // of all processes that are there, by rank
-  Capabilities agreed;              // the least of what they have
+  std::vector<NodeDevice> devices;  // devices of all live processes, by rank
+  Capabilities agreed;              // capabilities that all devices have
 };
 
-// A process that was started again opens a device by itself: the others are in the midst of their run.
+// Opens this process's device. A process that was restarted chooses alone, because the others are in the
+// middle of their run.
 [[nodiscard]] Result<Opened> open_together(const VerbsConfig& config);
 
-// What all of them have in common, with what the user says of their order. Not of none.
+// Returns the capabilities that all devices have, and assumes the order of bytes if the user says so. At
+// least one device is required.
 [[nodiscard]] Capabilities agree(const std::vector<NodeDevice>& devices, bool assumes_order);
 
-// The traffic class for packets: what was asked for, else the administrator's (`administered`, the text of
-// /sys/class/infiniband/DEVICE/tc/PORT/traffic_class), else on RoCE v2 that of the class which switches are
-// usually set to keep lossless (DSCP 26, as UCX has it), else 0.
+// Returns the traffic class of packets. In this order: the class that was asked for; the administrator's,
+// from the text of /sys/class/infiniband/DEVICE/tc/PORT/traffic_class (`administered`); on RoCE v2 the class
+// that switches are usually configured to keep lossless (DSCP 26, as in UCX); else 0.
 [[nodiscard]] std::uint8_t choose_traffic_class(std::optional<std::uint8_t> asked,
                                                 std::string_view administered, LinkFormat link,
                                                 bool is_software);

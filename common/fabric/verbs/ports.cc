@@ -1,4 +1,4 @@
-// Asks every RDMA device of this host for its ports, their rates, GIDs and partitions.
+// Lists the RDMA devices of this host with their ports, rates, GIDs and P_Keys.
 #include "common/fabric/verbs/ports.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t most_gids = 256;
 
-// How long the prefix of each of this host's addresses is, by the GID that the address makes.
+// Returns the prefix length of each IP address of this host, by the GID that is derived from the address.
 std::map<Gid, std::uint32_t> prefixes_here() {
   std::map<Gid, std::uint32_t> all;
   ifaddrs* list = nullptr;
@@ -78,7 +78,7 @@ std::vector<GidEntry> gids_of(ibv_context* context, std::uint32_t port) {
   return entries;
 }
 
-// The table where there is one; else the default partition's key, which every port has.
+// Returns the P_Keys of a port; empty if its table has one entry, the default partition's.
 std::vector<std::uint16_t> pkeys_of(ibv_context* context, std::uint8_t port, std::uint16_t length) {
   std::vector<std::uint16_t> keys;
   if (length <= 1) return keys;
@@ -141,7 +141,7 @@ ibv_device* DeviceList::find(const std::string& name) const {
 }
 
 double gigabits_of(std::uint8_t width, std::uint8_t speed) {
-  // InfiniBand 1.5, 14.2.5.6 (PortInfo): lanes, and the rate of one.
+  // number of lanes, from the code in PortInfo (InfiniBand 1.5, 14.2.5.6)
   const double lanes = width == 1    ? 1
                        : width == 2  ? 4
                        : width == 4  ? 8

@@ -1,4 +1,4 @@
-// What the RDMA devices of this host have, as libibverbs tells it. Control path.
+// The RDMA devices of this host, as libibverbs lists them. Control path.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -7,7 +7,7 @@
 
 namespace loch::fabric::verbs {
 
-// The devices of this host; owns the list.
+// The list of this host's devices, which is freed with this object.
 struct DeviceList {
   DeviceList() : list(ibv_get_device_list(&count)) {}
   ~DeviceList() {
@@ -15,15 +15,15 @@ struct DeviceList {
   }
   DeviceList(const DeviceList&) = delete;
   DeviceList& operator=(const DeviceList&) = delete;
-  // Null where there is none of that name.
+  // Returns the device of the given name, or null.
   [[nodiscard]] ibv_device* find(const std::string& name) const;
   int count = 0;
   ibv_device** list;
 };
 
-// Every port of every device, with why it cannot be used where it cannot.
+// Returns every port of every device; for a port that cannot be used, with the reason.
 [[nodiscard]] HostOffer offer_of_this_host(const Wish& wish);
-// Gigabits a second of a port's active width and speed as they are coded (ibv_port_attr); 0: not known.
+// Returns the rate in Gbit/s for the width and speed codes of ibv_port_attr; 0 if the codes are unknown.
 [[nodiscard]] double gigabits_of(std::uint8_t width, std::uint8_t speed);
 
 }  // namespace loch::fabric::verbs

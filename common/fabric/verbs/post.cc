@@ -49,7 +49,7 @@ WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
     return WcStatus::local_error;
   if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
   if (is_atomic(request.verb) && can.atomic_scope == AtomicScope::none) return WcStatus::local_error;
-  // A NIC refuses these at the other end, some libraries when they are posted.
+  // An atomic on an unaligned word: some NICs refuse it at the target, some libraries when it is posted.
   if (is_atomic(request.verb) && request.remote_offset % 8 != 0) return WcStatus::remote_access;
   const LocalSlice& local = request.local;
   if (local.region == nullptr)
@@ -251,7 +251,7 @@ void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
     if (request != nullptr) finish(*request, number == first ? WcStatus::local_error : WcStatus::flushed);
   }
   queue.posted = first;
-  if (queue.key.transport != Transport::ud) cut(queue);  // UD has no connection
+  if (queue.key.transport != Transport::ud) cut(queue);  // a UD queue pair has no connection
 }
 
 void VerbsWorker::do_post(WorkRequest* chain) {

@@ -36,7 +36,7 @@ Error refused(const QueuePairSpec& spec, int reason) {
   return {reason == ENOMEM ? ErrorCode::exhausted : ErrorCode::unsupported, std::move(text)};
 }
 
-// Of InfiniBand: a GID's first half is its subnet's prefix.
+// Whether two InfiniBand addresses are in one subnet: the first half of a GID is the subnet's prefix.
 bool is_of_subnet(const Address& one, const Address& other) {
   return std::equal(one.gid.begin(), one.gid.begin() + 8, other.gid.begin());
 }
@@ -68,7 +68,7 @@ ibv_ah_attr path_to(const Port& port, const Address& address) {
   path.port_num = port.number;
   path.dlid = address.lid;
   path.sl = port.service_level;
-  const bool has_lid = address.lid != 0;  // EFA has GIDs alone, and is no RoCE
+  const bool has_lid = address.lid != 0;  // EFA ports have GIDs and no LID although they are not RoCE
   if (port.is_roce || !has_lid || port.address.needs_grh || address.needs_grh ||
       !is_of_subnet(port.address, address)) {
     path.is_global = 1;

@@ -36,13 +36,13 @@ struct Port {
   std::uint8_t service_level = 0;
   std::uint8_t traffic_class = 0;
   std::uint32_t flow_label = 0;
-  bool is_roce = true;  // addressed by GID; InfiniBand within a subnet by LID, where that is enough
-  // How long an ACK may take, 4.096 us * 2^n; six retries later a peer is given up. 14 (67 ms) for
-  // a NIC; Soft-RoCE answers when its kernel gets a core.
+  bool is_roce = true;  // peers are addressed by GID; on InfiniBand within a subnet by LID
+  // Local ACK timeout, 4.096 us * 2^n; after six retries the peer is given up. 14 (67 ms) suits a NIC;
+  // Soft-RoCE acknowledges only when its kernel gets a core.
   std::uint8_t ack_timeout = 14;
-  // When a receiver without a buffer is asked again: 22 is 20 ms. Six times, so that a server may begin 120
-  // ms after its clients, or lose its core for as long. Shorter waits (others take 0.64 ms) go with asking
-  // for ever.
+  // RNR timer code: after how long a SEND is repeated whose receiver had no buffer; 22 is 20 ms. There are
+  // six repetitions, so that a server may start 120 ms after its clients, or lose its core for as long. Other
+  // systems use 0.64 ms and repeat without limit.
   std::uint8_t not_ready_timer = 22;
   Address address;
 };
@@ -99,8 +99,8 @@ class QueuePair {
 [[nodiscard]] std::uint32_t mtu_bytes(ibv_mtu mtu);
 // Address handle attributes of the path from `port` to `address`.
 [[nodiscard]] ibv_ah_attr path_to(const Port& port, const Address& address);
-// The device has failed in a way after which nothing that this process posted need ever complete: says so on
-// standard error and ends the process with exit status 1, as a lost device does to its machine. Any thread.
+// To be called when the device has failed so that posted requests may never complete: prints a line to
+// standard error and ends the process with exit status 1. Any thread may call it.
 [[noreturn]] void give_up(std::string_view why);
 // A random 24-bit packet sequence number, from the kernel's getrandom().
 [[nodiscard]] std::uint32_t random_psn();

@@ -1,4 +1,4 @@
-// Tests of the path from a port to an address: when it has a global routing header.
+// Tests of path_to(): when the path to an address has a global routing header.
 #include "common/fabric/verbs/queue_pair.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(PathTo, ALidIsEnoughWithinASubnetOfInfiniband) {
   EXPECT_EQ(path.port_num, 2);
 }
 
-// Virtual functions share their port's LID (finding B6).
+// Virtual functions share the LID of their port (finding B6).
 TEST(PathTo, APortThatRequiresAGlobalRoutingHeaderGetsOne) {
   for (const auto& [own, peer] : {std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
     const Address target = infiniband(9, 0, peer);

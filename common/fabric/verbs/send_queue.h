@@ -40,15 +40,17 @@ struct SendQueue {
   std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair is connected to
   bool is_cut = false;            // this end cut the queue pair: flushed requests may have been executed
 
-  bool needs_marker = false;  // it was cut when it was full: the request that drains it is not posted yet
+  // the queue pair was cut while it was full, and the request that drains it is still to be posted
+  bool needs_marker = false;
 
   QueuePair qp;
   std::uint32_t depth = 0;  // capacity in requests, a power of two
   // Sequence numbers: requests `retired` to `posted` - 1 are outstanding. Request s uses slot s % depth.
   std::uint32_t posted = 0, retired = 0;
-  std::uint32_t since_signaled = 0;  // requests since the last signaled one
-  std::vector<WorkRequest*> slots;   // null: nobody hears of it
-  // Which of the worker's landing words the old word of an atomic goes to, by slot; 0: none of its own.
+  std::uint32_t since_signaled = 0;  // number of requests since the last signaled one
+  std::vector<WorkRequest*> slots;   // requests by slot; null if no completion is to be reported
+  // By slot: the index of the worker's landing word that gets the old word of an atomic; 0 if no old word is
+  // needed.
   std::vector<std::uint32_t> landing;
 
   Parked* first_parked = nullptr;

@@ -23,25 +23,29 @@ struct VerbsConfig {
   // The control plane of the run's processes: control->ranks() == nodes, and this process hosts node
   // control->rank(). Null: one process hosts every node. It must outlive the fabric.
   cluster::Control* control = nullptr;
-  // Which device, port, GID and partition: as choice.h's Wish. All processes of a run agree on one network.
+  // Which device, port, GID and partition to use (choice.h, Wish). All processes of a run agree on one
+  // network.
   std::string device;
   std::uint32_t port = 0;
   int gid_index = -1;
   std::optional<std::uint16_t> pkey;
-  std::uint8_t service_level = 0;             // InfiniBand's, 0 to 15
-  std::optional<std::uint8_t> traffic_class;  // not set: opening.h, choose_traffic_class
-  std::uint32_t flow_label = 0;  // 20 bits; 0: the kernel derives RoCE's UDP port from queue pairs
-  // Bytes arrive in order, and 64 aligned ones at once, though the devices do not say so; it is recorded.
+  std::uint8_t service_level = 0;             // InfiniBand service level, 0 to 15
+  std::optional<std::uint8_t> traffic_class;  // if not set: chosen by choose_traffic_class() (opening.h)
+  // 20 bits; 0: the kernel derives the UDP port of RoCE packets from the queue pair numbers
+  std::uint32_t flow_label = 0;
+  // Assume that bytes arrive in order, and aligned blocks of 64 bytes at once, although the devices do not
+  // say so. Results record the assumption.
   bool assumes_order = false;
-  Nanos meet_within = 120'000'000'000;  // for agreeing with other processes on a network
+  Nanos meet_within = 120'000'000'000;  // time limit in ns for agreeing on a network with the other processes
   bool pin_threads = false;
-  // Workers read CLOCK_MONOTONIC itself, and not a clock within a microsecond of it (realtime/tsc_clock.h).
+  // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond
+  // (realtime/tsc_clock.h).
   bool exact_clock = true;
   // Whether workers that poll in vain give their cores up after a while (realtime/worker.h). If not set: yes
   // with more workers than cores, and on Soft-RoCE, whose packets are moved by the same cores.
   std::optional<bool> shares_cores;
-  // How long the clients of some processes may go on when those of the others have ended, at least; as long
-  // as the others took, if that is more. Then run() fails and names the nodes (timed_out).
+  // When the clients of some processes have ended, the others' may go on for this many ns, or for as long as
+  // the first ones took, if that is longer. Then run() fails with timed_out and names the nodes.
   Nanos laggards_most = 120'000'000'000;
 };
 

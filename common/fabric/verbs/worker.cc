@@ -95,7 +95,7 @@ Result<> VerbsWorker::open() {
   return {};
 }
 
-// A queue of the RECVs for all queue pairs of the transport that end here.
+// Creates the queue of RECVs that all queue pairs of the transport share which end at this worker.
 Result<> VerbsWorker::open_receives(Transport transport) {
   const Device& device = *shared_->device;
   ibv_srq_init_attr attributes{};
@@ -108,7 +108,8 @@ Result<> VerbsWorker::open_receives(Transport transport) {
               fmt::format("verbs: cannot create a shared receive queue: {}", std::strerror(errno)));
 }
 
-// A word for each request that can be outstanding, and one for all those that nobody hears of.
+// Registers the landing words: one for each request that can be outstanding, and one for atomics whose old
+// word nobody needs.
 Result<> VerbsWorker::open_landing() {
   landing_.resize(std::size_t{most_outstanding_} + 1);
   free_landing_.reserve(most_outstanding_);
@@ -124,7 +125,8 @@ Result<> VerbsWorker::open_landing() {
 
 std::uint32_t VerbsWorker::take_landing_word(bool is_heard) {
   if (!is_heard) return 0;
-  const std::uint32_t word = free_landing_.back();  // there are as many as requests can be outstanding
+  // never empty, because there are as many landing words as outstanding requests
+  const std::uint32_t word = free_landing_.back();
   free_landing_.pop_back();
   return word;
 }
@@ -358,11 +360,11 @@ void VerbsWorker::cut(SendQueue& queue) {
   drain(queue);
 }
 
-// Unsignaled requests that were executed before a cut complete without a word, and what is known of them
-// comes with the completion of a later signaled request. The last one is this: it does nothing, and is
-// flushed.
+// Posts a last, signaled request to a queue pair that was cut. Unsignaled requests that were executed before
+// the cut produce no completion; they count as completed when a later signaled request completes. This
+// request does nothing and is flushed.
 void VerbsWorker::drain(SendQueue& queue) {
-  queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();  // retire() tries again
+  queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();  // retire() calls drain() again
   if (queue.outstanding() == 0 || queue.needs_marker) return;
   ibv_send_wr marker{};
   marker.wr_id = std::uint64_t{queue.number} << 32 | queue.posted;

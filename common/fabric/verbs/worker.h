@@ -94,7 +94,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void adopt_incarnations();
   // The completion queue of the receiving ends that deliver to this worker.
   [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
-  // Null where the worker's spec says that it posts no RECVs for the transport.
+  // Returns null if the worker's spec says that it posts no RECVs for the transport.
   [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
   }
@@ -201,13 +201,13 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t polls_ = 0;
   Sources sources_;
 
-  // Where old words of atomics land that have no place of their own: one registration for all queue pairs, so
-  // that the NIC translates it once. Word 0 is for those that nobody hears of.
+  // Landing words for the old words of atomics without a local buffer. They are one registered region for all
+  // queue pairs, so that the NIC needs a single translation. Word 0 is for old words that nobody needs.
   std::vector<std::uint64_t> landing_;
   std::vector<std::uint32_t> free_landing_;
   MemoryRegion landing_memory_;
 
-  // One doorbell's worth.
+  // The queue pair and the requests that the next doorbell posts.
   SendQueue* staged_queue_ = nullptr;
   std::uint32_t staged_ = 0;
   std::array<ibv_send_wr, batch> staged_requests_{};

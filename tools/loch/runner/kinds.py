@@ -112,7 +112,7 @@ def _check_option(key: str, value: Any, by_place: bool) -> Any:
 
 
 def of_option(key: str, by_place: bool) -> type[Kind]:
-    """The type of an option's value; with `by_place` also of a mapping from conditions on axes, and else, to values."""
+    """The type of an option's value; with `by_place` also a mapping whose keys are conditions on axes and `else`."""
     leaf = {**SCALAR} if options.is_protocol_option(key) else option_schema(option_of(key))
     cases = {"type": "object", "required": ["else"], "minProperties": 2, "additionalProperties": leaf}
     schema = {"anyOf": [*leaf.get("anyOf", [leaf]), cases]} if by_place else leaf

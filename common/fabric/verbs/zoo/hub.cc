@@ -50,10 +50,6 @@ Hub& hub() {
 }
 
 Hub::Hub() {
-  // Programs that the user of a NIC starts (a sanitizer's symbolizer, a shell) need none, and may not even be
-  // able to load the library of a sanitizer's build. Those that start the user (nice, env, valgrind) hand it
-  // on.
-  unsetenv("LD_PRELOAD");
   const auto write_calls = [] {
     Hub& all = hub();
     std::FILE* file = all.settings.calls.empty() ? nullptr : std::fopen(all.settings.calls.c_str(), "we");
@@ -70,9 +66,9 @@ Hub::Hub() {
 void Hub::configure() {
   const std::scoped_lock lock(control_mutex_);
   if (open_devices_ != 0) return;
-  // Programs that this one starts (a sanitizer's symbolizer, a shell) need no NIC, and may not even be able
-  // to load the library of a sanitizer's build. Not done sooner, for valgrind's launcher starts the program
-  // itself.
+  // Programs that this one starts, such as a sanitizer's symbolizer, need no NIC and may not be able to load
+  // the library of a sanitizer's build. Programs that start this one (nice, valgrind) must hand the variable
+  // on, so it is removed here and not when the library is loaded.
   unsetenv("LD_PRELOAD");
   const char* given = std::getenv("LOCH_ZOO");
   const std::string text = given == nullptr ? "mlx5-ib" : given;

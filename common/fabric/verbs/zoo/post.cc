@@ -155,7 +155,7 @@ int post_all(QueuePair& qp, std::span<SendRequest> requests) {
     for (SendRequest& request : requests) {
       if (reason == 0) reason = add(qp, request);
     }
-    if (reason != 0) qp.posted = before;  // nothing has looked at them: they execute in advance()
+    if (reason != 0) qp.posted = before;  // none of the requests has been executed yet: advance() does that
     advance(qp);
   }
   hub().settle();

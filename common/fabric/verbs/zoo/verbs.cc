@@ -270,8 +270,8 @@ LOCH_ZOO_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t 
   const bool is_consistent = (access & writes) == 0 || (access & IBV_ACCESS_LOCAL_WRITE) != 0;
   if (length == 0 || !is_consistent || iova != reinterpret_cast<std::uintptr_t>(address))
     return refuse<ibv_mr>(EINVAL);
-  // Key indices are sequential, as those of mlx5 are; another process's, also of a node that has come back,
-  // are others.
+  // Key indices are sequential, as those of mlx5 devices, and differ between processes, also between a
+  // process and its successor.
   static std::atomic<std::uint32_t> next = 0x18 + (std::uint32_t{hub().wire.self()} << 11);
   auto* region = new Region();
   auto* domain = static_cast<Domain*>(pd)->root;

@@ -439,7 +439,7 @@ TEST(ZooTest, ExtendedPostingAndDomains) {
   EXPECT_EQ(ibv_wc_read_opcode(cq), IBV_WC_RDMA_WRITE);
   ibv_end_poll(cq);
   EXPECT_EQ(nic.word(2048), 31u);
-  // A refused request takes those before it along.
+  // A refused request aborts the requests before it too.
   value = 32;
   ibv_wr_start(extended);
   ibv_wr_rdma_write(extended, nic.mr->rkey, nic.at(2048));
