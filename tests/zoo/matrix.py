@@ -47,7 +47,7 @@ class Step:
 
 
 def without_debug_information(build: Path, to: Path) -> Path:
-    """Copies a build's program and zoo library without debug information, which valgrind 3.19 cannot read if Clang 19 wrote it."""
+    """Copies a build's program and zoo library without debug information: valgrind 3.19 cannot read what Clang 19 writes."""
     for name in ("bin/loch-bench", "lib/libloch_zoo.so"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["objcopy", "--strip-debug", str(build / name), str(to / name)], check=True)
