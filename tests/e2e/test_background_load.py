@@ -85,12 +85,16 @@ class CpuLoad(EndToEnd):
     def test_pinned_alongside_pinned_workers(self) -> None:
         cores = os.cpu_count() or 1
         self.assert_refused(self.loch(*SHM, "--hogs", "1", "--hog-pin", "shared"), "--hog-pin", "--pin")
-        separate = self.loch(*SHM, "--hogs", "1", "--hog-pin", "separate", "--pin")
-        if cores == 1:
-            self.assert_refused(separate, "--hog-pin separate")
-        else:  # the client workers of all nodes are pinned to core 0
+        # Each worker of the machine has a core of its own: one of a single node, two of the two nodes of SHM.
+        alone = ["1" if SHM[i - 1] == "--nodes" else word for i, word in enumerate(SHM)]
+        for flags, workers in ((alone, 1), (SHM, 2)):
+            separate = self.loch(*flags, "--hogs", "1", "--hog-pin", "separate", "--pin")
+            if cores <= workers:
+                self.assert_refused(separate, "--hog-pin separate")
+                continue
             self.assertEqual(separate.returncode, 0, separate.stderr)
-            self.assertNotIn("0", json.loads(separate.stdout)["hogs"]["cores"].replace("-", ",").split(","))
+            free = json.loads(separate.stdout)["hogs"]["cores"].replace("-", ",").split(",")
+            self.assertFalse({str(core) for core in range(workers)} & set(free), free)
         everywhere = [str(cores) if SHM[i - 1] == "--clients" else word for i, word in enumerate(SHM)]
         self.assert_refused(
             self.loch(*everywhere, "--hogs", "1", "--hog-pin", "separate", "--pin", "--dry-run"), "no core is left"
