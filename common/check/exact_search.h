@@ -1,7 +1,7 @@
 // The checker for histories that zones do not decide: those in which a value is put more than once, so
 // that the value which a GET returns does not identify its PUT (deciding such histories is NP-complete:
-// Gibbons and Korach 1997, theorem 2.1), and those with INSERTs, whose effect depends on whether the key
-// is present.
+// Gibbons and Korach 1997, theorem 2.1), and those with INSERTs for which gap_search.h finds no order. The
+// effect of an INSERT depends on whether the key is present.
 //
 // The algorithm tracks the set of all possible (value, open operations that have taken effect) over time,
 // after Wing and Gong (1993) and Lowe (2017). Four arguments keep the set small without losing an order
