@@ -430,7 +430,7 @@ int run_here(const BenchOptions& o, const kv::Module& module, const Place& place
 }
 
 // Runs one process of a multi-process job. The work is done in a child process, so that its death does not
-// end the job. Processes on verbs may be on several machines and coordinate over MPI; processes on shm
+// end the job. Processes on verbs may be on several machines and coordinate over PMIx; processes on shm
 // coordinate in shared memory.
 int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module, const Place& place) {
   if (o.fabric == "verbs") {

@@ -38,8 +38,8 @@ class Board {
   [[nodiscard]] virtual std::string failure() = 0;
   // Discards what was left for a lost rank.
   virtual void forget(std::uint32_t rank) = 0;
-  // Leaves the launch. The board cannot be used afterwards.
-  virtual void close() = 0;
+  // Leaves the launch, in which no rank was lost if `is_whole`. The board cannot be used afterwards.
+  virtual void close(bool is_whole) = 0;
 };
 
 }  // namespace loch::cluster

@@ -41,7 +41,7 @@ class BoardWire final : public Wire {
   // Waits until every message can be fetched without this process, but at most for `within`.
   void flush(Nanos within);
   [[nodiscard]] std::string failure() { return board_->failure(); }
-  void close() { board_->close(); }
+  void close(bool is_whole) { board_->close(is_whole); }
 
  private:
   struct Lane {

@@ -144,7 +144,7 @@ TEST_F(BoardWireTest, NothingIsLeftWhenAllHaveLeft) {
   for (auto& wire : wires) {
     EXPECT_TRUE(std::filesystem::exists(folder()));
     wire->flush(second);
-    wire->close();
+    wire->close(true);
   }
   EXPECT_FALSE(std::filesystem::exists(folder()));
 }

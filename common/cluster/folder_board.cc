@@ -82,7 +82,7 @@ class FolderBoard final : public Board {
     fs::remove_all(inbox_of(rank), ignored);
   }
 
-  void close() override {
+  void close(bool /*is_whole*/) override {
     forget(rank_);
     rmdir(folder_.c_str());  // fails as long as another rank has an inbox
   }

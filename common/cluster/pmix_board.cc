@@ -128,7 +128,9 @@ class PmixBoard final : public Board {
     return failure_;
   }
   void forget(std::uint32_t /*rank*/) override {}  // the daemons drop what is left with the job
-  void close() override { api_.finalize(nullptr, 0); }
+  void close(bool is_whole) override {
+    if (is_whole) api_.finalize(nullptr, 0);  // may wait for a rank that is lost
+  }
 
  private:
   // What PMIx holds on to until it has called back.

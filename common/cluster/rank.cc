@@ -230,9 +230,12 @@ class Launcher {
       fmt::print(stderr, "{}: control messages refused: {}\n", config_.label, refused);
     wire_->flush(flush_within);
     std::fflush(nullptr);
-    if (board_->has_silent()) _exit(board_->is_cut_off() ? 1 : status);
+    if (board_->has_silent()) {
+      wire_->close(false);
+      _exit(board_->is_cut_off() ? 1 : status);
+    }
     const Alarm alarm(finalize_within_s, status, "");
-    wire_->close();
+    wire_->close(true);
   }
 
  private:

@@ -1,5 +1,5 @@
 // Decides what a rank's launcher process does with each message, silence and death: a state machine that
-// calls neither MPI nor a clock.
+// calls neither PMIx nor a clock.
 #include "common/cluster/switchboard.h"
 
 #include <fmt/format.h>
