@@ -78,7 +78,7 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
     const Capabilities& can = device.capabilities();
     queue.prepare(std::bit_floor(can.send_queue_depth));
     LOCH_ASSIGN(queue.qp,
-                QueuePair::create(device.pd(), {queue.key.transport, worker.send_cq(), passive_cq_.get(),
+                QueuePair::create(worker.pd(), {queue.key.transport, worker.send_cq(), passive_cq_.get(),
                                                 nullptr, queue.depth, 1, can.max_inline_bytes}));
   }
   senders_[queue.key] = {&worker, &queue};

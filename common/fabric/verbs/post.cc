@@ -254,7 +254,9 @@ void VerbsWorker::ring_doorbell(SendQueue& queue) {
   }
 }
 
+// Gives the device all that is staged; RECVs first, because an answer to a request may need one.
 void VerbsWorker::ring_doorbells() {
+  if (staged_receives_ != 0) give_receives();
   for (SendQueue* queue = first_staged_; queue != nullptr; queue = queue->next_staged) {
     queue->is_staged = false;
     if (queue->first_staged != nullptr) ring_doorbell(*queue);
@@ -351,8 +353,7 @@ bool VerbsWorker::poll_waiting() {
       drop_parked(queue);
       moved = true;
     } else if (state == SendQueue::State::broken && queue.outstanding() == 0) {
-      queue.state = SendQueue::State::connecting;
-      shared_->connector->connect_later(*this, queue);
+      connect_again(queue);
     }
     while (queue.first_parked != nullptr && can_take(queue)) {
       Parked* waiting = queue.unpark();

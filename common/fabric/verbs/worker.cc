@@ -45,14 +45,9 @@ WcStatus status_of(ibv_wc_status status) {
   }
 }
 
-Result<CompletionQueue> make_completion_queue(const Device& device, int entries) {
-  CompletionQueue queue(
-      ibv_create_cq(device.context(), std::min(entries, device.most_completions()), nullptr, nullptr, 0));
-  if (queue == nullptr) {
-    return fail(ErrorCode::exhausted, fmt::format("verbs: cannot create a completion queue of {}: {}",
-                                                  entries, std::strerror(errno)));
-  }
-  return queue;
+Result<> no_completion_queue(int entries) {
+  return fail(ErrorCode::exhausted, fmt::format("verbs: cannot create a completion queue of {}: {}", entries,
+                                                std::strerror(errno)));
 }
 
 }  // namespace
@@ -65,6 +60,10 @@ VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* sha
   completions_.reserve(256);
   completing_.reserve(256);
   for (Staged& staged : staging_) staged.request.sg_list = &staged.slice;
+  for (StagedReceive& staged : staging_receives_) {
+    staged.request.sg_list = &staged.slice;
+    staged.request.num_sge = 1;
+  }
 }
 
 VerbsWorker::~VerbsWorker() = default;
@@ -72,9 +71,14 @@ VerbsWorker::~VerbsWorker() = default;
 Result<> VerbsWorker::open() {
   const Device& device = *shared_->device;
   const Capabilities& can = device.capabilities();
-  LOCH_ASSIGN(send_cq_, make_completion_queue(device, most_completions));
+  domain_ = device.make_worker_domain();
+  const int sends = std::min(most_completions, device.most_completions());
+  send_cq_ = device.make_private_queue(sends, domain_.domain.get());
+  if (send_cq_ == nullptr) return no_completion_queue(sends);
   most_outstanding_ = static_cast<std::uint32_t>(send_cq_->cqe);
-  LOCH_ASSIGN(receive_cq_, make_completion_queue(device, static_cast<int>(3 * can.recv_queue_depth)));
+  const int receives_most = std::min(static_cast<int>(3 * can.recv_queue_depth), device.most_completions());
+  receive_cq_.reset(ibv_create_cq(device.context(), receives_most, nullptr, nullptr, 0));
+  if (receive_cq_ == nullptr) return no_completion_queue(receives_most);
   for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
     Receives& receives = receives_[static_cast<std::size_t>(transport)];
     receives.slots.resize(can.recv_queue_depth);
@@ -139,9 +143,8 @@ Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_
   const Capabilities& can = device.capabilities();
   lane.key.transport = Transport::ud;
   lane.prepare(std::bit_floor(can.send_queue_depth));
-  LOCH_ASSIGN(lane.qp,
-              QueuePair::create(device.pd(), {Transport::ud, send_cq_.get(), receive_cq_.get(), nullptr,
-                                              lane.depth, receive_depth, can.max_inline_bytes}));
+  LOCH_ASSIGN(lane.qp, QueuePair::create(pd(), {Transport::ud, send_cq_.get(), receive_cq_.get(), nullptr,
+                                                lane.depth, receive_depth, can.max_inline_bytes}));
   datagram_lanes_.push_back(&lane);
   return {};
 }
@@ -200,14 +203,29 @@ void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_
   const std::uint32_t slot = receives.free.back();
   receives.free.pop_back();
   receives.slots[slot] = {buffer, length, user};
-  ibv_sge slice{reinterpret_cast<std::uintptr_t>(buffer.data()), length,
-                static_cast<const VerbsRegion*>(buffer.region)->lkey()};
-  ibv_recv_wr request{receive_id(transport, slot), nullptr, &slice, 1}, *bad = nullptr;
-  const int reason = transport == Transport::ud
-                         ? ibv_post_recv(datagram_.qp.get(), &request, &bad)
-                         : ibv_post_srq_recv(shared_receives(transport), &request, &bad);
-  if (reason != 0) give_up(fmt::format("a RECV was not taken: {}", std::strerror(reason)));
+  StagedReceive& staged = staging_receives_[staged_receives_];
+  staged.request.wr_id = receive_id(transport, slot);
+  staged.request.next = nullptr;
+  staged.slice = {reinterpret_cast<std::uintptr_t>(buffer.data()), length,
+                  static_cast<const VerbsRegion*>(buffer.region)->lkey()};
+  (receives.first_staged == nullptr ? receives.first_staged : receives.last_staged->next) = &staged.request;
+  receives.last_staged = &staged.request;
   ++posted_receives_;
+  if (++staged_receives_ >= ring_at_) give_receives();
+}
+
+void VerbsWorker::give_receives() {
+  for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
+    ibv_recv_wr* const first =
+        std::exchange(receives_[static_cast<std::size_t>(transport)].first_staged, nullptr);
+    if (first == nullptr) continue;
+    ibv_recv_wr* bad = nullptr;
+    const int reason = transport == Transport::ud
+                           ? ibv_post_recv(datagram_.qp.get(), first, &bad)
+                           : ibv_post_srq_recv(shared_receives(transport), first, &bad);
+    if (reason != 0) give_up(fmt::format("a RECV was not taken: {}", std::strerror(reason)));
+  }
+  staged_receives_ = 0;
 }
 
 void VerbsWorker::arrive(const ibv_wc& wc) {
@@ -250,6 +268,7 @@ bool VerbsWorker::drain_receives() {
   const int count = ibv_poll_cq(receive_cq_.get(), static_cast<int>(batch), completed_.data());
   if (count < 0) give_up("a receive completion queue is gone");
   for (int i = 0; i < count; ++i) arrive(completed_[static_cast<std::size_t>(i)]);
+  if (staged_receives_ != 0) give_receives();
   return count != 0;
 }
 
@@ -350,6 +369,14 @@ void VerbsWorker::heed_incarnations() {
   }
 }
 
+// Has a queue pair without outstanding requests connected anew. The reset belongs to this thread, because the
+// provider looks through the completion queue that this thread polls; if it fails, the connector says so.
+void VerbsWorker::connect_again(SendQueue& queue) {
+  if (queue.qp) (void)queue.qp.reset();
+  queue.state = SendQueue::State::connecting;
+  shared_->connector->connect_later(*this, queue);
+}
+
 void VerbsWorker::leave(SendQueue& queue) {
   if (queue.incarnation != links_[queue.key.peer].incarnation) cut(queue);
 }
@@ -443,8 +470,7 @@ bool VerbsWorker::try_reconnect(NodeId peer) {
     for (SendQueue* queue : link.queues) {
       const SendQueue::State state = queue->state;
       if (state != SendQueue::State::failed && state != SendQueue::State::refused) continue;
-      queue->state = SendQueue::State::connecting;
-      shared_->connector->connect_later(*this, *queue);
+      connect_again(*queue);
     }
     link.is_reconnecting = true;
     return false;

@@ -17,6 +17,7 @@
 #include "common/fabric/fabric.h"
 #include "common/fabric/realtime/mapping.h"
 #include "common/fabric/realtime/worker.h"
+#include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/endpoint.h"
 #include "common/fabric/verbs/send_queue.h"
 #include "common/fabric/verbs/sources.h"
@@ -24,7 +25,6 @@
 namespace loch::fabric::verbs {
 
 class Connector;
-class Device;
 
 class VerbsRegion final : public Region {
  public:
@@ -102,6 +102,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
   }
   [[nodiscard]] ibv_cq* send_cq() const { return send_cq_.get(); }
+  // The protection domain of the queue pairs that this worker posts to.
+  [[nodiscard]] ibv_pd* pd() const {
+    return domain_.domain != nullptr ? domain_.domain.get() : shared_->device->pd();
+  }
   [[nodiscard]] Sources& sources() { return sources_; }
   // Tells the worker to look at the state of its queues and at the incarnations of its peers. Any thread may
   // call it.
@@ -119,7 +123,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void enter_thread() override;
   bool poll_device() override;
   void end_turn() override {
-    if (staged_ != 0) ring_doorbells();
+    if ((staged_ | staged_receives_) != 0) ring_doorbells();
   }
   [[nodiscard]] bool device_is_busy() const override {
     return outstanding_ != 0 || !waiting_queues_.empty() || !completions_.empty();
@@ -151,6 +155,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     std::vector<std::uint32_t> free;
     std::vector<Received> arrived;  // ring with room for as many messages as RECVs are posted
     std::uint32_t first = 0, count = 0;
+    // the RECVs that the device is given next, as a chain
+    ibv_recv_wr* first_staged = nullptr;
+    ibv_recv_wr* last_staged = nullptr;
     [[nodiscard]] std::uint32_t wrapped(std::uint32_t at) const {  // `at` is below twice the ring's size
       const auto around = static_cast<std::uint32_t>(arrived.size());
       return at < around ? at : at - around;
@@ -176,6 +183,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void take_into(SendQueue& queue, ibv_send_wr& out);
   void ring_doorbell(SendQueue& queue);
   void ring_doorbells();
+  void give_receives();
   void refuse_staged(SendQueue& queue, const ibv_send_wr* bad);
   bool poll_waiting();
   [[nodiscard]] bool is_hopeless(const SendQueue& queue) const;
@@ -193,11 +201,13 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void arrive(const ibv_wc& wc);
   void heed_notices();
   void heed_incarnations();
+  void connect_again(SendQueue& queue);
   void leave(SendQueue& queue);
   void cut(SendQueue& queue);
   void drain(SendQueue& queue);
 
   Shared* shared_;
+  WorkerDomain domain_;  // declared before what belongs to it
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];            // index: rc, uc
   SendQueue datagram_;                               // UD queue pair of lane 0, where datagrams arrive
@@ -229,6 +239,13 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t ring_at_ = 1;          // 1 until the worker's thread runs, which has turns
   SendQueue* first_staged_ = nullptr;  // the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
+  // RECVs that the device is given at the end of the turn, before the requests.
+  struct StagedReceive {
+    ibv_recv_wr request{};
+    ibv_sge slice{};
+  };
+  std::array<StagedReceive, batch> staging_receives_{};
+  std::uint32_t staged_receives_ = 0;
   std::array<ibv_wc, batch> completed_{};
 
   std::vector<WorkRequest*> completions_, completing_;  // completed without the device; swapped each poll
