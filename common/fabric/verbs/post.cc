@@ -13,28 +13,20 @@
 namespace loch::fabric::verbs {
 namespace {
 
-ibv_wr_opcode opcode_of(const WorkRequest& request) {
-  switch (request.verb) {
-    case Verb::read:
-      return IBV_WR_RDMA_READ;
-    case Verb::write:
-      return request.has_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-    case Verb::cas:
-      return IBV_WR_ATOMIC_CMP_AND_SWP;
-    case Verb::faa:
-      return IBV_WR_ATOMIC_FETCH_AND_ADD;
-    case Verb::send:
-      return request.has_immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
-    case Verb::recv:
-      break;
-  }
-  LOCH_CHECK(false, "a RECV is posted by post_recv");
-  return IBV_WR_SEND;
-}
+// The device's opcodes by verb, without and with an immediate.
+constexpr ibv_wr_opcode opcodes[][2] = {{IBV_WR_RDMA_READ, IBV_WR_RDMA_READ},
+                                        {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM},
+                                        {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP},
+                                        {IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD},
+                                        {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM}};
+static_assert(static_cast<int>(Verb::read) == 0 && static_cast<int>(Verb::write) == 1 &&
+              static_cast<int>(Verb::cas) == 2 && static_cast<int>(Verb::faa) == 3 &&
+              static_cast<int>(Verb::send) == 4);
 
 void check_transport(const WorkRequest& request) {
   const bool is_reliable_only = request.verb == Verb::read || is_atomic(request.verb);
   LOCH_CHECK(!is_reliable_only || request.transport == Transport::rc, "{} needs RC", name(request.verb));
+  LOCH_CHECK(request.verb != Verb::recv, "a RECV is posted by post_recv");
   LOCH_CHECK(request.verb != Verb::write || request.transport != Transport::ud, "UD has no WRITE");
 }
 
@@ -100,7 +92,38 @@ bool VerbsWorker::can_take(const SendQueue& queue) const {
          outstanding_ < most_outstanding_;
 }
 
+// The queue pair of a READ or WRITE that is valid and can be staged at once, as nearly every one is. Null:
+// the request has to go through all checks.
+SendQueue* VerbsWorker::plain_queue(const WorkRequest& request) const {
+  if (request.verb > Verb::write || request.transport == Transport::ud || request.peer >= links_.size() ||
+      request.local.region == nullptr || outstanding_ >= most_outstanding_)
+    return nullptr;
+  const Region& local = *request.local.region;
+  const std::uint64_t length = request.length;
+  const bool is_reliable = request.transport == Transport::rc;
+  if (local.node() != node() || length > local.bytes() || request.local.offset > local.bytes() - length ||
+      (request.verb == Verb::read && (request.is_inline || !is_reliable)) ||
+      (request.is_inline && length > shared_->capabilities.max_inline_bytes))
+    return nullptr;
+  for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
+    if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
+    // A queue pair that is ready has a peer that is known.
+    const bool is_free = queue->state.load(std::memory_order_acquire) == SendQueue::State::ready &&
+                         queue->first_parked == nullptr && queue->has_room();
+    return is_free ? queue : nullptr;
+  }
+  return nullptr;
+}
+
 void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
+  if (SendQueue* const free = plain_queue(request); free != nullptr) [[likely]] {
+    if (request.sink != nullptr && !is_detached) ++owed_;
+    return stage(*free, request, is_detached, nullptr);
+  }
+  submit_any(request, is_detached);
+}
+
+void VerbsWorker::submit_any(WorkRequest& request, bool is_detached) {
   check_transport(request);
   if (request.sink != nullptr && !is_detached) ++owed_;
   if (const WcStatus status = check_local(request); status != WcStatus::success) [[unlikely]] {
@@ -214,23 +237,24 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   // depth / 2 is signaled.
   const bool is_signaled = (request.is_signaled && !is_detached) || ++queue.since_signaled >= queue.depth / 2;
   if (is_signaled) queue.since_signaled = 0;
+  const bool is_word = is_atomic(request.verb);
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
-  out.opcode = opcode_of(request);
+  out.opcode = opcodes[static_cast<std::size_t>(request.verb)][request.has_immediate ? 1 : 0];
   out.send_flags = (is_signaled ? IBV_SEND_SIGNALED : 0u) | (request.is_fenced ? IBV_SEND_FENCE : 0u) |
                    (request.is_inline ? IBV_SEND_INLINE : 0u);
-  out.imm_data = request.has_immediate ? htobe32(request.immediate) : 0;
+  out.imm_data = htobe32(request.immediate);
   out.num_sge = 1;
-  if (is_atomic(request.verb) && !lands_in_place(request)) {
+  if (is_word && !lands_in_place(request)) [[unlikely]] {
     slot.landing = take_landing_word(!is_detached);
     slice = {reinterpret_cast<std::uintptr_t>(&landing_[slot.landing]), 8, landing_memory_->lkey};
-  } else if (request.length != 0 || is_atomic(request.verb)) {
+  } else if (request.length != 0 || is_word) {
     const std::byte* data = inline_data != nullptr ? inline_data : request.local.data();
     if (request.is_inline) {
       std::byte* kept = staged_inline_[staged_].data();
       copy_from_shared(kept, data, request.length);
       data = kept;
     }
-    slice = {reinterpret_cast<std::uintptr_t>(data), is_atomic(request.verb) ? 8 : request.length,
+    slice = {reinterpret_cast<std::uintptr_t>(data), is_word ? 8 : request.length,
              static_cast<const VerbsRegion*>(request.local.region)->lkey()};
   } else {
     out.num_sge = 0;

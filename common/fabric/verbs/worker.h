@@ -170,6 +170,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
 
   // Defined in post.cc.
   void submit(WorkRequest& request, bool is_detached);
+  void submit_any(WorkRequest& request, bool is_detached);
+  [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
   [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
   [[nodiscard]] bool has_datagram_worker(const WorkRequest& request) const;
   [[nodiscard]] SendQueue& queue_of(const WorkRequest& request);
