@@ -16,7 +16,7 @@ from loch.setup.outcome import SetUpError, say
 
 TO_BUILD = """
   ccache clang-19 lld-19 libclang-rt-19-dev libstdc++-12-dev libc6-dev cmake ninja-build pkg-config
-  libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libisal-dev libssl-dev
+  libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libisal-dev libssl-dev libhwloc-dev
   libgtest-dev libgmock-dev libbenchmark-dev libopenmpi-dev openmpi-bin openssh-client
   libibverbs-dev ibverbs-providers
   libmemcached-dev libhiredis-dev redis-tools libevent-2.1-7
