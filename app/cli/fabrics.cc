@@ -203,12 +203,11 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.assumes_order = o.assume_order;
   config.exact_clock = !o.history.empty();
   config.pin_threads = o.pin;
-  config.numa_node_of_memory =
-      [&](const std::vector<fabric::NodeDevice>& devices) -> Result<std::optional<std::uint32_t>> {
+  config.place_memory =
+      [&](const std::vector<fabric::NodeDevice>& devices) -> Result<std::vector<std::uint32_t>> {
     LOCH_ASSIGN(Placing placing, place_on_verbs(o, place, devices));
     pin_workers(std::move(placing), open);
-    if (!open.placing->is_pinned()) return std::nullopt;
-    return open.placing->plans[open.placing->host.first].memory_numa_node;
+    return open.placing->memory_numa_nodes(place.rank);
   };
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));
   if (place.rank == 0) {

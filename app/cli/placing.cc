@@ -156,7 +156,6 @@ nlohmann::ordered_json to_json(const Placing& placing, const BenchOptions& o, st
                          {"core", cpu.core},
                          {"numa_node", cpu.numa_node}});
     }
-    // On verbs the process has one device, and all of its nodes' memory is near that.
     memory.push_back(plan.memory_numa_node);
   }
   const bool is_verbs = o.fabric == "verbs";

@@ -57,8 +57,8 @@ class VerbsFabric final : public Fabric {
   }
   ~VerbsFabric() override;
   [[nodiscard]] Result<> open() {
-    if (config_.numa_node_of_memory) {
-      LOCH_ASSIGN(numa_node_, config_.numa_node_of_memory(devices_));
+    if (config_.place_memory) {
+      LOCH_ASSIGN(numa_nodes_, config_.place_memory(devices_));
     }
     return connector_->open();
   }
@@ -141,8 +141,8 @@ class VerbsFabric final : public Fabric {
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
-  std::vector<std::uint32_t> late_;         // nodes whose clients had not ended when the run was given up
-  std::optional<std::uint32_t> numa_node_;  // of the memory of regions
+  std::vector<std::uint32_t> late_;        // nodes whose clients had not ended when the run was given up
+  std::vector<std::uint32_t> numa_nodes_;  // of the memory of regions, by node
   double huge_bytes_ = 0, plain_bytes_ = 0, bound_bytes_ = 0;
 };
 
@@ -163,7 +163,7 @@ Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec
   const bool is_huge = huge.has_value();
   Result<realtime::Mapping> memory = is_huge ? std::move(*huge) : realtime::zeroed_memory(spec.bytes);
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
-  if (numa_node_ && realtime::prefer_numa_node(*memory, *numa_node_))
+  if (node < numa_nodes_.size() && realtime::prefer_numa_node(*memory, numa_nodes_[node]))
     bound_bytes_ += static_cast<double>(memory->bytes());
   MemoryRegion registered(ibv_reg_mr(device_->pd(), memory->data(), spec.bytes, access_of(spec)));
   if (registered == nullptr) {

@@ -41,9 +41,9 @@ struct VerbsConfig {
   Nanos meet_within = 120'000'000'000;  // time limit in ns for agreeing on a network with the other processes
   bool pin_threads = false;
   // Called once when the devices of all processes are known and before memory is registered. Returns the NUMA
-  // node of this machine on which regions are placed; no value: wherever the kernel puts them. Its error is
-  // make_verbs's. Empty: as no value.
-  std::function<Result<std::optional<std::uint32_t>>(const std::vector<NodeDevice>&)> numa_node_of_memory;
+  // node of this machine on which each node's regions are placed, by node; an empty list: wherever the kernel
+  // puts them. Its error is make_verbs's.
+  std::function<Result<std::vector<std::uint32_t>>(const std::vector<NodeDevice>&)> place_memory;
   // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond
   // (realtime/tsc_clock.h).
   bool exact_clock = true;
