@@ -170,7 +170,8 @@ nlohmann::ordered_json to_json(const Placing& placing, const BenchOptions& o, st
       !workers.empty() && counter(counters, o.fabric + ".pinned") == static_cast<double>(workers.size());
   out["reason"] =
       placing.reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(placing.reason);
-  out["nic_numa_node"] = placing.nic_numa_node ? nlohmann::ordered_json(*placing.nic_numa_node) : nullptr;
+  out["nic_numa_node"] = placing.nic_numa_node ? nlohmann::ordered_json(*placing.nic_numa_node)
+                                               : nlohmann::ordered_json(nullptr);
   out["workers"] = std::move(workers);
   out["memory"] = {{"numa_nodes", std::move(memory)},
                    {"bytes", bytes},
