@@ -174,8 +174,8 @@ nlohmann::ordered_json to_json(const Placing& placing, const BenchOptions& o, st
                                                : nlohmann::ordered_json(nullptr);
   out["workers"] = std::move(workers);
   out["memory"] = {{"numa_nodes", std::move(memory)},
-                   {"bytes", bytes},
-                   {"bound_bytes", counter(counters, o.fabric + ".bound_bytes")}};
+                   {"bytes", static_cast<std::uint64_t>(bytes)},
+                   {"bound_bytes", static_cast<std::uint64_t>(counter(counters, o.fabric + ".bound_bytes"))}};
   return out;
 }
 

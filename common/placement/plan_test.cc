@@ -17,7 +17,7 @@ constexpr auto two_sockets = "Package:2 [NUMANode] Core:8 PU:2";
 constexpr auto four_nodes = "Package:4 [NUMANode] Core:4 PU:1";
 constexpr auto one_core = "NUMANode:1 Core:1 PU:1";
 constexpr auto sub_numa = "Package:2 NUMANode:2 Core:4 PU:2";
-constexpr auto late_siblings = "Package:1 [NUMANode] Core:4 PU:2(indexes=core:pu)";
+constexpr auto late_siblings = "Package:1 [NUMANode] Core:4 PU:2(indexes=0,4,1,5,2,6,3,7)";
 
 Machine machine_of(const char* description) {
   auto machine = synthetic_machine(description);

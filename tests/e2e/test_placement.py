@@ -69,7 +69,7 @@ def test_one_worker_leaves_the_first_core_alone() -> None:
 
 def test_processes_of_a_host_are_pinned_apart() -> None:
     two_cpus()
-    point = result(*SHM, "--pin", before=LAUNCH)
+    point = result(*SHM, "--pin", "--json", "-", before=LAUNCH)
     assert [entry["node"] for entry in point["placement"]] == [0, 1]
     assert all(entry["pinned"] for entry in point["placement"])
     assert len({worker["cpu"] for entry in point["placement"] for worker in entry["workers"]}) == 2
