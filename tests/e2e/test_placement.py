@@ -82,9 +82,9 @@ def test_without_the_flag_shm_pins_nothing() -> None:
 
 
 def test_too_few_cpus_are_refused_in_one_line() -> None:
-    for flags in ([], ["--dry-run"]):
+    for pinned in (["--pin"], ["--pin", "--dry-run"]):
         for words, env in ((SHM, ONE_CPU), (VERBS, {**ONE_CPU, **ON_ZOO})):
-            done = loch(*words, "--pin", *flags, env=env)
+            done = loch(*words, *pinned, env=env)
             assert done.returncode == 2, done.stderr
             (line,) = done.stderr.splitlines()
             assert line == "loch bench: --pin: 2 workers on this host, and 1 CPU that the process may use"
