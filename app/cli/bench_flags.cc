@@ -266,8 +266,9 @@ std::vector<BenchFlag> machine_flags() {
       {.setting = of(Type::integer, "cores", "0",
                      "sim: cores of a node that are in use, a socket's first; 0: the profile's", 0, 64),
        .place = LOCH_PLACE(cores)},
-      {.setting =
-           of(Type::boolean, "pin", "", "workers pinned to cores of their own (sim: true, shm: false)"),
+      {.setting = of(Type::boolean, "pin", "",
+                     "workers pinned to cores of their own (sim: true, shm: false, verbs: true if there are "
+                     "enough cores and the device is not Soft-RoCE)"),
        .place = LOCH_PLACE(pin)},
       {.setting = shown(of(Type::text, "device", "",
                            "verbs: RDMA devices, NAME, HOST=NAME or SUBNET/BITS, by commas (the fastest in a "

@@ -190,7 +190,8 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   LOCH_TRY(apply_distribution(given, o));
   const bool is_sim = o.fabric == "sim";
   o.load.warmup = is_sim ? 1'000'000 : 500'000'000;
-  o.pin = is_sim;
+  o.pin = o.fabric != "shm";
+  o.pin_is_given = is_given(given, "pin");
   if (given.text("duration") && given.text("operations")) {
     return fail(ErrorCode::invalid_argument, "--duration and --operations: give one of them");
   }

@@ -45,6 +45,7 @@ struct BenchOptions {
   std::uint32_t background_nodes = 0;  // number of nodes with background workers; 0: all nodes
   std::uint32_t cores = 0;             // cores of a simulated node; 0: as in the hardware profile
   bool pin = true;
+  bool pin_is_given = false;    // --pin was given, and is not the fabric's default
   std::string device;           // verbs: device name; empty: the first with an active port
   std::uint32_t port = 0;       // verbs: port number; 0: the first active port
   std::int32_t gid_index = -1;  // verbs: GID index; -1: chosen by score

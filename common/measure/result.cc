@@ -315,6 +315,7 @@ ordered_json to_json(const PointResult& point) {
   out["wire_bytes"] = wire_json(all, point.nodes);
   out["cpu"] = cpu_json(point.nodes);
   out["power_w"] = power_json(point.nodes);
+  out["placement"] = point.placement;
   out["hogs"] = point.background_workers;
   out["window"] = window_json(point);
   out["timeline"] = point.timeline ? bins_json(*point.timeline) : ordered_json(nullptr);

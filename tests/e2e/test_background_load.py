@@ -93,9 +93,12 @@ class CpuLoad(EndToEnd):
                 self.assert_refused(separate, "--hog-pin separate")
                 continue
             self.assertEqual(separate.returncode, 0, separate.stderr)
-            free = json.loads(separate.stdout)["hogs"]["cores"].replace("-", ",").split(",")
-            self.assertFalse({str(core) for core in range(workers)} & set(free), free)
-        everywhere = [str(cores) if SHM[i - 1] == "--clients" else word for i, word in enumerate(SHM)]
+            point = json.loads(separate.stdout)
+            free = point["hogs"]["cores"].replace("-", ",").split(",")
+            taken = {str(worker["cpu"]) for worker in point["placement"][0]["workers"]}
+            self.assertEqual(len(taken), workers)
+            self.assertFalse(taken & set(free), free)
+        everywhere = [str(cores) if alone[i - 1] == "--clients" else word for i, word in enumerate(alone)]
         self.assert_refused(
             self.loch(*everywhere, "--hogs", "1", "--hog-pin", "separate", "--pin", "--dry-run"), "no core is left"
         )

@@ -113,6 +113,7 @@ class ShmFabric final : public Fabric {
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;
   std::uint64_t runs_ = 0;
+  double region_bytes_ = 0, bound_bytes_ = 0;
 };
 
 Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) {
@@ -136,6 +137,9 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
     memory = realtime::zeroed_memory(spec.bytes);
   }
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
+  region_bytes_ += static_cast<double>(memory->bytes());
+  if (node < config_.numa_nodes.size() && realtime::prefer_numa_node(*memory, config_.numa_nodes[node]))
+    bound_bytes_ += static_cast<double>(memory->bytes());
   ShmRegion* region = regions_.add(std::make_unique<ShmRegion>(node, id, entry, std::move(*memory)));
   for (Worker* worker : pool_.workers(node)) worker_at(worker).add_region(region);
   return region;
@@ -262,6 +266,9 @@ FabricReport ShmFabric::report() const {
       report.nodes[node] = pool_.report(static_cast<NodeId>(node), "shm");
     report.nodes[node].is_lost = shared_.is_lost(static_cast<NodeId>(node));
   }
+  report.counters["shm.region_bytes"] = region_bytes_;
+  report.counters["shm.bound_bytes"] = bound_bytes_;
+  report.counters["shm.pinned"] = pool_.pinned();
   report.counters["shm.crowded"] = shared_.is_crowded.load() ? 1 : 0;
   return report;
 }

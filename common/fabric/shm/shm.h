@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/fabric/fabric.h"
@@ -25,6 +26,9 @@ struct ShmConfig {
   std::uint32_t ranks = 1;
   std::string job;
   bool pin_threads = false;
+  // The NUMA node of the machine on which each node's regions are placed, by node; empty: wherever the kernel
+  // puts them.
+  std::vector<std::uint32_t> numa_nodes;
   // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond.
   // Needed for histories, where the times of several workers are put in one order.
   bool exact_clock = true;

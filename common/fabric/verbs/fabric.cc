@@ -56,7 +56,12 @@ class VerbsFabric final : public Fabric {
     shared_.connector = connector_.get();
   }
   ~VerbsFabric() override;
-  [[nodiscard]] Result<> open() { return connector_->open(); }
+  [[nodiscard]] Result<> open() {
+    if (config_.place_memory) {
+      LOCH_ASSIGN(numa_nodes_, config_.place_memory(devices_));
+    }
+    return connector_->open();
+  }
 
   [[nodiscard]] const Capabilities& capabilities() const override { return shared_.capabilities; }
   [[nodiscard]] std::uint32_t nodes() const override { return config_.nodes; }
@@ -136,8 +141,9 @@ class VerbsFabric final : public Fabric {
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
-  std::vector<std::uint32_t> late_;  // nodes whose clients had not ended when the run was given up
-  double huge_bytes_ = 0, plain_bytes_ = 0;
+  std::vector<std::uint32_t> late_;        // nodes whose clients had not ended when the run was given up
+  std::vector<std::uint32_t> numa_nodes_;  // of the memory of regions, by node
+  double huge_bytes_ = 0, plain_bytes_ = 0, bound_bytes_ = 0;
 };
 
 // Destroys each object before the objects that it refers to: receiving ends before the workers' receive
@@ -157,6 +163,9 @@ Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec
   const bool is_huge = huge.has_value();
   Result<realtime::Mapping> memory = is_huge ? std::move(*huge) : realtime::zeroed_memory(spec.bytes);
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
+  if (node < numa_nodes_.size() && realtime::prefer_numa_node(*memory, numa_nodes_[node]))
+    bound_bytes_ += static_cast<double>(memory->bytes());
+  realtime::touch(*memory);  // which ibv_reg_mr would do with one thread
   MemoryRegion registered(ibv_reg_mr(device_->pd(), memory->data(), spec.bytes, access_of(spec)));
   if (registered == nullptr) {
     const int reason = errno;
@@ -416,6 +425,8 @@ FabricReport VerbsFabric::report() const {
   report.counters = connector_->counters();
   report.counters["verbs.huge_page_bytes"] = huge_bytes_;
   report.counters["verbs.plain_bytes"] = plain_bytes_;
+  report.counters["verbs.bound_bytes"] = bound_bytes_;
+  report.counters["verbs.pinned"] = pool_.pinned();
   report.counters["verbs.crowded"] = shared_.is_crowded.load() ? 1 : 0;
   return report;
 }
