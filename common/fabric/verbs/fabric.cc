@@ -16,6 +16,7 @@
 #include "common/fabric/verbs/laggards.h"
 #include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/peers.h"
+#include "common/fabric/verbs/port_counters.h"
 #include "common/fabric/verbs/verbs.h"
 #include "common/fabric/verbs/worker.h"
 
@@ -124,6 +125,9 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<std::vector<LinkRecord>> share(std::string_view what,
                                                       const std::vector<LinkRecord>& mine, Nanos within);
   void await_clients();
+  [[nodiscard]] CounterValues read_counters() const {
+    return read_port_counters(rdma_folder(), device_->name(), device_->port().number);
+  }
 
   VerbsConfig config_;
   std::unique_ptr<Device> device_;
@@ -138,6 +142,7 @@ class VerbsFabric final : public Fabric {
   std::uint64_t runs_ = 0;
   std::vector<std::uint32_t> late_;  // nodes whose clients had not ended when the run was given up
   double huge_bytes_ = 0, plain_bytes_ = 0;
+  PortHealth health_;  // of the last run
 };
 
 // Destroys each object before the objects that it refers to: receiving ends before the workers' receive
@@ -389,7 +394,9 @@ Result<RunEnd> VerbsFabric::run() {
   connector_->begin_run(++runs_);
   const bool shares_cores =
       config_.shares_cores.value_or(device_->is_software() || pool_.started() > realtime::usable_cores());
+  const CounterValues before = read_counters();
   const RunEnd end = pool_.run(shares_cores, [this] { await_clients(); });
+  health_ = compare(before, read_counters());
   if (late_.empty()) return end;
   return fail(ErrorCode::timed_out,
               fmt::format("verbs: the clients of node {} have not ended, long after those of the others",
@@ -399,11 +406,13 @@ Result<RunEnd> VerbsFabric::run() {
 FabricReport VerbsFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
+  bool has_told = false;  // the process's port is reported with its first node
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     NodeReport& of = report.nodes[node];
     of.is_lost = shared_.is_lost(static_cast<NodeId>(node));
     if (!is_local(static_cast<NodeId>(node))) continue;
     of = pool_.report(static_cast<NodeId>(node), "verbs");
+    if (!std::exchange(has_told, true)) of.counters.merge(to_counters(health_));
     for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) {
       const WorkerCounters& counts = worker_at(worker).counters();
       of.counters["verbs.doorbells"] += static_cast<double>(counts.doorbells.load());

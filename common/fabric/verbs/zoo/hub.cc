@@ -94,6 +94,19 @@ void Hub::configure() {
     std::snprintf(device->dev_name, sizeof device->dev_name, "uverbs%u", device->number);
     devices.push_back(std::move(device));
   }
+  if (const auto ok = open_counters(); !ok) refuse(ok.error());
+}
+
+// Each process of a network has a folder of its own. The program reads the files where LOCH_RDMA_SYSFS says.
+std::expected<void, std::string> Hub::open_counters() {
+  if (settings.counters.empty()) return {};
+  const std::string folder =
+      wire.is_open() ? settings.counters + "/" + std::to_string(wire.self()) : settings.counters;
+  for (const auto& device : devices) {
+    if (auto ok = device->counters.open(folder, device->model, settings.counter_start); !ok) return ok;
+  }
+  setenv("LOCH_RDMA_SYSFS", folder.c_str(), 0);
+  return {};
 }
 
 void Hub::opened() {

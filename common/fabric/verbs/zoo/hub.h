@@ -4,9 +4,11 @@
 
 #include <array>
 #include <atomic>
+#include <expected>
 #include <memory>
 #include <mutex>
 #include <queue>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -57,6 +59,7 @@ class Hub {
     bool operator>(const Look& other) const { return when > other.when; }
   };
 
+  [[nodiscard]] std::expected<void, std::string> open_counters();
   void body();
   void start_thread();
   [[nodiscard]] Nanos look();  // returns the time of the next due queue pair

@@ -130,12 +130,14 @@ std::expected<void, std::string> apply(Settings& settings, std::string_view key,
     return {};
   };
   if (key == "delay_us") return set(1e6, settings.delay_ns, 1000);
+  if (key == "retransmit") return set(1, settings.retransmit);
+  if (key == "counter_start") return set(std::numeric_limits<std::uint32_t>::max(), settings.counter_start);
   if (key == "drop") return set(1, settings.drop);
   if (key == "seed") return set(1e15, settings.seed);
   if (key == "events") return set(1e6, settings.events_per_second);
   if (key == "first_qpn") return set(1 << 23, settings.first_qpn);
-  if (key == "net" || key == "calls") {
-    (key == "net" ? settings.net : settings.calls) = text;
+  if (key == "net" || key == "calls" || key == "counters") {
+    (key == "net" ? settings.net : key == "calls" ? settings.calls : settings.counters) = text;
     return {};
   }
   if (key == "fail") {
