@@ -60,6 +60,7 @@ Result<CompletionQueue> make_completion_queue(const Device& device, int entries)
 VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
     : RealtimeWorker(spec, seed, shared),
       shared_(shared),
+      silence_(silence_most(shared->capabilities.request_lifetime)),
       links_(shared->peers.size()),
       unreliable_(shared->peers.size()) {
   completions_.reserve(256);
@@ -321,7 +322,30 @@ bool VerbsWorker::poll_sends() {
   const int count = ibv_poll_cq(send_cq_.get(), static_cast<int>(batch), completed_.data());
   if (count < 0) give_up("a send completion queue is gone");
   for (int i = 0; i < count; ++i) retire(completed_[static_cast<std::size_t>(i)]);
-  return count != 0;
+  if (count != 0) {
+    silence_.end();
+    return true;
+  }
+  if (owed_ != 0 && outstanding_ != 0 && silence_.is_over([this] { return now(); })) [[unlikely]]
+    report_silence();
+  return false;
+}
+
+// Ends the run: the requests that are outstanding can be neither completed nor taken back.
+void VerbsWorker::report_silence() {
+  if (shared_->has_failed.load(std::memory_order_relaxed)) return;
+  std::string peers;
+  for (const auto& queue : queues_) {
+    if (queue == nullptr || queue->outstanding() == 0) continue;
+    const std::string peer = fmt::format("{}{}", peers.empty() ? "" : ", ", queue->key.peer);
+    if (!peers.ends_with(peer)) peers += peer;
+  }
+  shared_->fail(fmt::format(
+      "verbs: {} gives no completion of {} requests of worker \"{}\" of node {}{}{} for {}: the device or "
+      "its "
+      "driver hangs (dmesg, ./loch doctor)",
+      shared_->device->name(), outstanding_, spec().name, node(), peers.empty() ? "" : " to node ", peers,
+      format_duration(silence_most(shared_->capabilities.request_lifetime))));
 }
 
 void VerbsWorker::adopt_incarnations() {
@@ -397,6 +421,7 @@ bool VerbsWorker::poll_device() {
       done->sink->fn(done->sink, *done);
     }
     completing_.clear();
+    silence_.end();
     moved = true;
   }
   // Even if no request awaits a completion, the queue is polled now and then, since an unsignaled request may

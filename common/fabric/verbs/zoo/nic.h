@@ -45,6 +45,7 @@ struct Nic {
   std::vector<ibv_async_event> events;  // asynchronous events that the program has not fetched yet
   std::vector<ibv_gid_entry> gids;      // by GID index
   std::uint16_t lid = 0;
+  std::atomic<bool> is_down = false;  // the port is not active, as an event said
   [[nodiscard]] const DeviceModel& model() const { return device->model; }
 };
 [[nodiscard]] Nic& nic_of(ibv_context* context);

@@ -46,6 +46,7 @@ void complete(QueuePair& qp, ibv_wc_status status) {
   qp.sent = std::max(qp.sent, qp.acked);
   qp.answer_by = 0;
   if (status == IBV_WC_SUCCESS && (request.flags & IBV_SEND_SIGNALED) == 0 && !qp.signals_all) return;
+  if (hub().swallows()) return;
   Completion completion;
   completion.wc.wr_id = request.id;
   completion.wc.status = status;
@@ -71,6 +72,7 @@ void complete_well(QueuePair& qp) {
   qp.ready_tries_left = qp.attributes.rnr_retry;
   const int planned = hub().fault(Call::completion);
   if (planned != 0) return complete_with_error(qp, static_cast<ibv_wc_status>(planned));
+  hub().went_well(qp);
   complete(qp, IBV_WC_SUCCESS);
 }
 
