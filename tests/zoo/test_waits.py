@@ -33,8 +33,12 @@ def test_completions_that_never_come_end_the_run(protocol: str) -> None:
 def test_sigterm_ends_a_run_whose_completions_never_come() -> None:
     command = [zoo.bench(zoo.RELEASE), *zoo.flags_of("nessie", duration="60s")]
     with subprocess.Popen(
-        command, env=zoo.environment(zoo.RELEASE, "mlx5-roce,swallow=500"), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command,
+        env=zoo.environment(zoo.RELEASE, "mlx5-roce,swallow=500"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             time.sleep(3)
