@@ -238,8 +238,8 @@ std::string list_of(std::vector<Finding> findings, SymptomKind kind) {
   std::erase_if(findings, [&](const Finding& finding) {
     return words[static_cast<std::size_t>(finding.meaning)].kind != kind;
   });
-  std::ranges::stable_sort(findings, [](const Finding& one, const Finding& other) {
-    return one.change.count > other.change.count;
+  std::ranges::sort(findings, {}, [](const Finding& finding) {
+    return std::tuple(~finding.change.count, finding.meaning, finding.where);
   });
   std::vector<std::string> texts;
   for (const Finding& finding : findings) {
@@ -257,7 +257,7 @@ std::vector<Symptom> symptoms_of(const PortReport& port) {
     const Words& of = words[static_cast<std::size_t>(found->meaning)];
     symptoms.push_back({port.node, port.host, counter, std::string(of.many), of.kind, change});
   }
-  std::ranges::stable_sort(symptoms, {}, &Symptom::kind);
+  std::ranges::sort(symptoms, {}, [](const Symptom& one) { return std::tuple(one.kind, one.counter); });
   return symptoms;
 }
 
