@@ -21,7 +21,7 @@ LIMIT_S = 60
 def test_completions_that_never_come_end_the_run(protocol: str) -> None:
     outcome = zoo.execute(
         [zoo.bench(zoo.RELEASE), *zoo.flags_of(protocol, duration="1s")],
-        zoo.environment(zoo.RELEASE, "mlx5-roce,swallow=500"),
+        zoo.environment(zoo.RELEASE, "mlx5-roce,swallow=50"),
         timeout_s=LIMIT_S,
     )
     assert not outcome.fault and outcome.status == 1, f"{outcome.fault} {outcome.status}\n{outcome.said}"
@@ -34,7 +34,7 @@ def test_sigterm_ends_a_run_whose_completions_never_come() -> None:
     command = [zoo.bench(zoo.RELEASE), *zoo.flags_of("nessie", duration="60s")]
     with subprocess.Popen(
         command,
-        env=zoo.environment(zoo.RELEASE, "mlx5-roce,swallow=500"),
+        env=zoo.environment(zoo.RELEASE, "mlx5-roce,swallow=50"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -58,7 +58,7 @@ def test_one_process_of_two_whose_device_hangs_ends_both() -> None:
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as name:
         folder = Path(name)
         command = [zoo.bench(zoo.RELEASE), *zoo.flags_of("nessie", duration="1s")]
-        healthy, hung = on("mlx5-roce", command, folder, 1), on("mlx5-roce,swallow=500", command, folder, 1)
+        healthy, hung = on("mlx5-roce", command, folder, 1), on("mlx5-roce,swallow=50", command, folder, 1)
         done = launch([*healthy, ":", *hung], timeout_s=2 * LIMIT_S)
     said = done.stdout + done.stderr
     assert done.returncode not in (0, 130), said
