@@ -389,6 +389,8 @@ void VerbsFabric::await_clients() {
     }
     if (have_ended) connector_->await_others(runs_, run_look);
   }
+  // The others' clients need not wait for those of a process that is about to end.
+  if (shared_.has_failed.load() && !has_told) connector_->clients_ended(runs_);
 }
 
 // What to say when workers have not ended although they should have.

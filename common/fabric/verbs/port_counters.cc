@@ -20,7 +20,7 @@ std::string first_line(const std::filesystem::path& path) {
 
 // The number that the first line is; nothing if it is none.
 template <typename Number>
-std::optional<Number> number_in(const std::filesystem::path& path) {
+std::optional<Number> number_of_file(const std::filesystem::path& path) {
   const std::string line = first_line(path);
   Number value = 0;
   const char* end = line.data() + line.size();
@@ -39,7 +39,7 @@ void add_counters(const std::filesystem::path& folder, CounterValues& to) {
        at.increment(failure)) {
     const std::string name = at->path().filename().string();
     if (name == "lifespan") continue;  // for how many ms the kernel gives the same values again
-    if (const auto value = number_in<std::uint64_t>(at->path())) to.emplace(name, *value);
+    if (const auto value = number_of_file<std::uint64_t>(at->path())) to.emplace(name, *value);
   }
 }
 
@@ -66,7 +66,7 @@ DevicePlace read_device_place(const std::string& folder, const std::string& devi
   const std::filesystem::path driver = std::filesystem::read_symlink(of / "driver", failure);
   DevicePlace place;
   if (!failure) place.driver = driver.filename().string();
-  place.numa_node = number_in<int>(of / "numa_node").value_or(-1);
+  place.numa_node = number_of_file<int>(of / "numa_node").value_or(-1);
   return place;
 }
 
