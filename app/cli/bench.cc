@@ -280,6 +280,10 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
     point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
   }
   if (o.load.replay) say_replay(o, point);
+  point.network = measure::judge_network(point.devices, point.nodes);
+  if (point.network && point.network->is_sick)
+    point.caveats.insert(point.caveats.begin(),
+                         fmt::format("the network was sick: {}", point.network->verdict));
   point.argv = o.argv;
   return point;
 }

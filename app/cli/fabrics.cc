@@ -202,6 +202,11 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.flow_label = o.flow_label;
   config.assumes_order = o.assume_order;
   config.exact_clock = !o.history.empty();
+  if (o.load.duration > 0) {
+    // Repairs and sweeps follow the load, and take as long as the table is large.
+    constexpr Nanos patience = 600'000'000'000;
+    config.run_most = o.load.warmup + o.load.duration + std::max(patience, o.load.duration);
+  }
   config.pin_threads = o.pin;
   config.place_memory =
       [&](const std::vector<fabric::NodeDevice>& devices) -> Result<std::vector<std::uint32_t>> {

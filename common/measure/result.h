@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/health.h"
 #include "common/measure/tally.h"
 #include "common/measure/timeline.h"
 
@@ -30,6 +31,7 @@ struct PointResult {
   std::uint32_t repeat = 0;
   nlohmann::ordered_json config;            // every flag and option, defaults included
   std::vector<fabric::NodeDevice> devices;  // devices of all processes, by rank; empty without RDMA devices
+  std::optional<fabric::NetworkState> network;  // verdict on the network; none without RDMA devices
   fabric::Capabilities capabilities;
   std::string transport;  // the transport of the protocol's requests; empty: the fabric's verbs
   double duration_s = 0;  // length of the measurement window
@@ -68,6 +70,9 @@ struct PointResult {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const PointResult& point);
 [[nodiscard]] nlohmann::ordered_json to_json(const fabric::Capabilities& capabilities);
+// The verdict on the network that the devices' counters give; none without RDMA devices.
+[[nodiscard]] std::optional<fabric::NetworkState> judge_network(
+    const std::vector<fabric::NodeDevice>& devices, const std::vector<NodePart>& nodes);
 [[nodiscard]] nlohmann::json to_json(const NodePart& part);
 [[nodiscard]] Result<NodePart> node_part_from_json(const nlohmann::json& json);
 

@@ -53,6 +53,8 @@ struct VerbsConfig {
   // When the clients of some processes have ended, the others' may go on for this many ns, or for as long as
   // the first ones took, if that is longer. Then run() fails with timed_out and names the nodes.
   Nanos laggards_most = 120'000'000'000;
+  // The longest that a run may take in ns, after which run() fails with timed_out; 0: no limit.
+  Nanos run_most = 0;
 };
 
 // Opens the device and makes the fabric. The error says what is missing and how to get it: no device, no such

@@ -2,11 +2,13 @@
 #include "common/fabric/verbs/worker.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -55,6 +57,7 @@ Result<> no_completion_queue(int entries) {
 VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
     : RealtimeWorker(spec, seed, shared),
       shared_(shared),
+      silence_(silence_most(shared->capabilities.request_lifetime)),
       links_(shared->peers.size()),
       unreliable_(shared->peers.size()) {
   completions_.reserve(256);
@@ -342,7 +345,28 @@ bool VerbsWorker::poll_sends() {
   const int count = ibv_poll_cq(send_cq_.get(), static_cast<int>(batch), completed_.data());
   if (count < 0) give_up("a send completion queue is gone");
   for (int i = 0; i < count; ++i) retire(completed_[static_cast<std::size_t>(i)]);
-  return count != 0;
+  if (count != 0) {
+    silence_.end();
+    return true;
+  }
+  if (owed_ != 0 && outstanding_ != 0 && silence_.is_over([this] { return now(); })) [[unlikely]]
+    report_silence();
+  return false;
+}
+
+// Ends the run: the requests that are outstanding can be neither completed nor taken back.
+void VerbsWorker::report_silence() {
+  if (shared_->has_failed.load(std::memory_order_relaxed)) return;
+  std::set<NodeId> peers;
+  for (const auto& queue : queues_) {
+    if (queue != nullptr && queue->outstanding() != 0) peers.insert(queue->key.peer);
+  }
+  shared_->fail(
+      fmt::format("verbs: {} gives no completion of {} requests of worker \"{}\" of node {} to node {} for "
+                  "{}: the device "
+                  "or its driver hangs (dmesg, ./loch doctor)",
+                  shared_->device->name(), outstanding_, spec().name, node(), fmt::join(peers, ", "),
+                  format_duration(silence_most(shared_->capabilities.request_lifetime))));
 }
 
 void VerbsWorker::adopt_incarnations() {
@@ -429,6 +453,7 @@ bool VerbsWorker::poll_device() {
       done->sink->fn(done->sink, *done);
     }
     completing_.clear();
+    silence_.end();
     moved = true;
   }
   // Even if no request awaits a completion, the queue is polled now and then, since an unsignaled request may

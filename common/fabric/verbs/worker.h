@@ -11,6 +11,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/cluster/control.h"
@@ -20,6 +23,7 @@
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/endpoint.h"
 #include "common/fabric/verbs/send_queue.h"
+#include "common/fabric/verbs/silence.h"
 #include "common/fabric/verbs/sources.h"
 
 namespace loch::fabric::verbs {
@@ -52,6 +56,22 @@ struct Peer {
 };
 
 struct Shared : realtime::Shared {
+  // Ends the run early; the first reason counts. Any thread may call it.
+  void fail(std::string why) {
+    {
+      const std::scoped_lock lock(failure_mutex);
+      if (failure.empty()) failure = std::move(why);
+    }
+    has_failed.store(true);
+    stopping.store(true);
+  }
+  [[nodiscard]] std::string failure_text() const {
+    const std::scoped_lock lock(failure_mutex);
+    return failure;
+  }
+  std::atomic<bool> has_failed = false;
+  mutable std::mutex failure_mutex;
+  std::string failure;  // guarded by failure_mutex
   Device* device = nullptr;
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
@@ -194,6 +214,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void mark_failed(SendQueue& queue);
   // Defined in worker.cc.
   bool poll_sends();
+  [[gnu::noinline]] void report_silence();
   void retire(const ibv_wc& wc);
   void retire_silent(SendQueue& queue, std::uint32_t count);
   void take_old_word(const SendSlot& slot, WorkRequest& request);
@@ -209,6 +230,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void drain(SendQueue& queue);
 
   Shared* shared_;
+  Silence silence_;
   WorkerDomain domain_;  // declared before what belongs to it
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];            // index: rc, uc
