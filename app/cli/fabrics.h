@@ -20,7 +20,7 @@ struct Place {
   std::uint32_t rank = 0, ranks = 1;
   std::uint32_t rank_here = 0;  // rank of this process among those on the same machine
   std::string job;
-  cluster::Control* control = nullptr;  // control plane; set if several processes run on verbs
+  cluster::Control* control = nullptr;  // control plane; set if several processes run on verbs or ofi
 };
 
 // A process to kill, as `kill -9` does, at a time after the load's begin; given in a faults file.
