@@ -59,8 +59,9 @@ struct Requirements {
   AtomicScope atomic_scope = AtomicScope::none;
   std::uint32_t untorn_bytes = 8;
   bool in_order_placement = false;
-  // READs, or atomics, are posted behind a WRITE whose end nobody awaits
-  bool write_then_read = false, write_then_atomic = false;
+  // Rule 4 of fabric.h over RC. A protocol that awaits each WRITE before it posts a READ, or an atomic, to
+  // the same node may set these to false.
+  bool write_then_read = true, write_then_atomic = true;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
   std::uint32_t ud_lanes = 1;                     // UD queue pairs that each worker needs

@@ -88,9 +88,9 @@ Result<> check(const Requirements& needs, const Capabilities& has) {
   if (needs.in_order_placement && !has.in_order_placement) {
     return refuse("does not place the bytes of a message in order");
   }
-  if (needs.write_then_read && has.write_then_read == Order::none)
+  if (needs.rc && needs.write_then_read && has.write_then_read == Order::none)
     return refuse("lets a READ overtake the WRITE before it (write_then_read)");
-  if (needs.write_then_atomic && has.write_then_atomic == Order::none)
+  if (needs.rc && needs.write_then_atomic && has.write_then_atomic == Order::none)
     return refuse("lets an atomic overtake the WRITE before it (write_then_atomic)");
   if (needs.max_inline_bytes > has.max_inline_bytes) {
     return refuse(
