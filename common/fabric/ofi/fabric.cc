@@ -16,10 +16,10 @@
 #include "common/fabric/ofi/progress.h"
 #include "common/fabric/ofi/provider.h"
 #include "common/fabric/ofi/worker.h"
+#include "common/fabric/processes/clock.h"
+#include "common/fabric/processes/laggards.h"
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
-#include "common/fabric/verbs/clock.h"
-#include "common/fabric/verbs/laggards.h"
 
 namespace loch::fabric::ofi {
 namespace {
@@ -251,8 +251,8 @@ Result<> OfiFabric::exchange(Nanos within) {
   if (config_.control != nullptr) {
     if (config_.control->incarnation(rank()) != 0)
       return fail(ErrorCode::unsupported, "ofi: a process that was restarted cannot join the run again");
-    LOCH_ASSIGN(const verbs::Alignment aligned,
-                verbs::align_clocks(*config_.control, shared_.clock_base, within));
+    LOCH_ASSIGN(const processes::Alignment aligned,
+                processes::align_clocks(*config_.control, shared_.clock_base, within));
     shared_.clock_base = aligned.base;
     clock_error_ = aligned.error;
   }
@@ -299,7 +299,7 @@ void OfiFabric::await_clients() {
     return;
   }
   cluster::Control& control = *config_.control;
-  verbs::Laggards laggards(shared_.now(), config_.laggards_most);
+  processes::Laggards laggards(shared_.now(), config_.laggards_most);
   bool has_told = false;
   while (!shared_.stopping.load()) {
     const bool have_ended = pool_.await_own_clients(has_told ? 0 : run_look);

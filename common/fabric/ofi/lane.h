@@ -46,9 +46,10 @@ struct Lane {
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t number = 0;
-  bool is_listed = false;  // in the worker's list of lanes that have something to do
-  bool has_failed = false;
-  Slot* first = nullptr;  // the oldest request that has not ended
+  bool is_listed = false;            // in the worker's list of lanes that have something to do
+  bool has_failed = false;           // takes no more requests
+  bool has_retired_failure = false;  // a request that failed has ended, so that no later one succeeds
+  Slot* first = nullptr;             // the oldest request that has not ended
   Slot* last = nullptr;
   Slot* unposted = nullptr;      // the first that waits
   std::uint32_t writes = 0;      // WRITEs that the provider has

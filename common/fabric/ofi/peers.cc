@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include "common/fabric/verbs/json_fields.h"
+#include "common/fabric/processes/json_fields.h"
 
 namespace loch::fabric::ofi {
 namespace {
 
-using namespace verbs::fields;
+using namespace processes::fields;
 
 constexpr std::size_t name_most = 128, regions_most = 4096, workers_most = 65536, address_most = 1024;
 constexpr std::uint64_t u64_most = ~std::uint64_t{0};

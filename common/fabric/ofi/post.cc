@@ -207,6 +207,8 @@ void OfiWorker::pump(Lane& lane) {
       end(slot, WcStatus::flushed);
     } else if (slot.sent == 0) {
       if (const WcStatus status = check_request(*slot.request); status != WcStatus::success) {
+        // Requests before a refused one are not affected, so they end first.
+        if (lane.first != &slot) break;
         // A message of an unreliable transport that finds no receiver is lost, and the sender hears nothing.
         const bool is_silent = lane.transport != Transport::rc && status != WcStatus::local_error;
         end(slot, is_silent ? WcStatus::success : status);
@@ -369,10 +371,7 @@ void OfiWorker::end(Slot& slot, WcStatus status) {
     --lane.announcing;
     --lane.writes;
   }
-  // Behind a failure, whatever the provider executed may have been executed before it or after it.
-  const bool was_posted = slot.state == Slot::State::posted;
-  slot.status =
-      lane.has_failed && was_posted && lane.transport == Transport::rc ? WcStatus::retry_exceeded : status;
+  slot.status = status;
   slot.state = Slot::State::done;
   list(lane);
   if (slot.status != WcStatus::success && lane.transport == Transport::rc) fail_lane(lane);
@@ -391,6 +390,10 @@ void OfiWorker::retire(Lane& lane) {
     if (lane.first == nullptr) lane.last = nullptr;
     if (lane.unposted == slot) lane.unposted = slot->next;
     WorkRequest& request = *slot->request;
+    // The provider had this request already when one before it failed.
+    if (lane.has_retired_failure && slot->status == WcStatus::success)
+      slot->status = WcStatus::retry_exceeded;
+    lane.has_retired_failure |= lane.transport == Transport::rc && slot->status != WcStatus::success;
     if (is_atomic(request.verb) && slot->status == WcStatus::success) {
       if (!slot->is_detached) request.result = slot->result;
       if (request.local.region != nullptr) store_word_release(request.local.data(), slot->result);

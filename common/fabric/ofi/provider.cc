@@ -75,16 +75,6 @@ bool has_order(const fi_info& info, std::uint64_t general, std::uint64_t special
   return ((general | special) & kept) != 0;
 }
 
-// Whether the endpoint swaps and adds words of 8 bytes.
-Result<> check_atomics(const fi_info& info, fid_ep* endpoint) {
-  std::size_t count = 0;
-  const bool swaps = fi_compare_atomicvalid(endpoint, FI_UINT64, FI_CSWAP, &count) == 0 && count > 0;
-  const bool adds = fi_fetch_atomicvalid(endpoint, FI_UINT64, FI_SUM, &count) == 0 && count > 0;
-  if (swaps && adds) return {};
-  return fail(ErrorCode::unsupported, fmt::format("ofi: provider {} has no {} of 8 bytes",
-                                                  info.fabric_attr->prov_name, swaps ? "FAA" : "CAS"));
-}
-
 }  // namespace
 
 std::string reason(long code) { return fi_strerror(static_cast<int>(code < 0 ? -code : code)); }
@@ -148,11 +138,16 @@ Result<> Provider::open_domain() {
   if (const int code = fi_av_open(domain, &attributes, &addresses, nullptr); code != 0)
     return refuse("opens no address vector", code);
   addresses_.reset(addresses);
-  fid_ep* endpoint = nullptr;
-  if (const int code = fi_endpoint(domain, info_.get(), &endpoint, nullptr); code != 0)
-    return refuse("opens no endpoint", code);
-  const Handle<fid_ep> asked(endpoint);
-  return check_atomics(*info_, endpoint);
+  return {};
+}
+
+Result<> Provider::check_atomics(fid_ep* endpoint) const {
+  std::size_t count = 0;
+  const bool swaps = fi_compare_atomicvalid(endpoint, FI_UINT64, FI_CSWAP, &count) == 0 && count > 0;
+  const bool adds = fi_fetch_atomicvalid(endpoint, FI_UINT64, FI_SUM, &count) == 0 && count > 0;
+  if (swaps && adds) return {};
+  return fail(ErrorCode::unsupported,
+              fmt::format("ofi: provider {} has no {} of 8 bytes", name(), swaps ? "FAA" : "CAS"));
 }
 
 Result<Handle<fid_mr>> Provider::register_memory(void* start, std::size_t bytes, std::uint64_t access,

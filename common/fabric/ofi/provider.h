@@ -70,6 +70,8 @@ class Provider {
   [[nodiscard]] bool needs_target_cpu() const {
     return info_->domain_attr->data_progress != FI_PROGRESS_AUTO;
   }
+  // Refuses a provider whose endpoints cannot swap and add words of 8 bytes.
+  [[nodiscard]] Result<> check_atomics(fid_ep* endpoint) const;
   // Registers memory for access by peers (`access`: FI_REMOTE_READ …) or as a local buffer. `key` is the key
   // to ask for where the provider does not choose keys. `endpoint`: used where memory is bound to one.
   [[nodiscard]] Result<Handle<fid_mr>> register_memory(void* start, std::size_t bytes, std::uint64_t access,

@@ -89,7 +89,12 @@ Result<> OfiWorker::open() {
   int code = fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV);
   if (code == 0) code = fi_ep_bind(endpoint, &provider.addresses()->fid, 0);
   if (code == 0) code = fi_enable(endpoint);
-  if (code != 0) return refuse("cannot enable an endpoint", code);
+  if (code != 0) {
+    // Not closed: ofi_rxm 1.17 crashes when it closes an endpoint that was never enabled.
+    (void)endpoint_.release();
+    return refuse("cannot enable an endpoint", code);
+  }
+  LOCH_TRY(provider.check_atomics(endpoint));
   // A quarter of the provider's queue is left for answers.
   limit_ = static_cast<std::uint32_t>(std::clamp<std::size_t>(info.tx_attr->size / 4 * 3, 4, 1024));
   const auto buffers = std::min<std::size_t>(receive_buffers, info.rx_attr->size);
@@ -119,7 +124,7 @@ bool OfiWorker::try_reconnect(NodeId peer) {
   for (const auto& lane : link.lanes) {
     if (lane->has_failed && lane->first != nullptr) return false;
   }
-  for (const auto& lane : link.lanes) lane->has_failed = false;
+  for (const auto& lane : link.lanes) lane->has_failed = lane->has_retired_failure = false;
   link.failed = 0;
   ++link.epoch;
   return true;

@@ -8,12 +8,12 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/fabric/processes/clock.h"
+#include "common/fabric/processes/laggards.h"
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
-#include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
-#include "common/fabric/verbs/laggards.h"
 #include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/peers.h"
 #include "common/fabric/verbs/verbs.h"
@@ -312,7 +312,8 @@ Result<> VerbsFabric::exchange(Nanos within) {
   }));
   if (config_.control != nullptr && config_.control->incarnation(rank()) != 0) return rejoin(within);
   if (config_.control != nullptr) {
-    LOCH_ASSIGN(const Alignment aligned, align_clocks(*config_.control, shared_.clock_base, within));
+    LOCH_ASSIGN(const processes::Alignment aligned,
+                processes::align_clocks(*config_.control, shared_.clock_base, within));
     shared_.clock_base = aligned.base;
     clock_error_ = aligned.error;
   }
@@ -368,7 +369,7 @@ void VerbsFabric::await_clients() {
     pool_.await_own_clients();
     return;
   }
-  Laggards laggards(shared_.now(), config_.laggards_most);
+  processes::Laggards laggards(shared_.now(), config_.laggards_most);
   bool has_told = false;
   while (!shared_.stopping.load()) {
     const bool have_ended = pool_.await_own_clients(has_told ? 0 : run_look);
