@@ -54,7 +54,7 @@ Result<Info> find(const std::string& provider) {
   const int code = fi_getinfo(api_version, nullptr, nullptr, 0, hints.get(), &list);
   if (code != 0) {
     return fail(
-        ErrorCode::unavailable,
+        ErrorCode::invalid_argument,
         fmt::format("ofi: provider {} is not here, or has no reliable datagrams with RMA and atomics: {}",
                     provider, reason(code)));
   }
