@@ -434,10 +434,10 @@ int run_here(const BenchOptions& o, const kv::Module& module, const Place& place
 }
 
 // Runs one process of a multi-process job. The work is done in a child process, so that its death does not
-// end the job. Processes on verbs may be on several machines and coordinate over PMIx; processes on shm
-// coordinate in shared memory.
+// end the job. Processes on verbs and ofi may be on several machines and coordinate over PMIx; processes on
+// shm coordinate in shared memory.
 int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module, const Place& place) {
-  if (o.fabric == "verbs") {
+  if (o.fabric == "verbs" || o.fabric == "ofi") {
     const auto env = cluster::launch_env();
     if (!env) return complain(env.error());
     const auto config = cluster::rank_config();

@@ -305,6 +305,18 @@ std::vector<BenchFlag> machine_flags() {
            of(Type::boolean, "assume-order", "false",
               "verbs: bytes arrive in order, and 64 aligned ones at once, though the devices do not say so"),
        .place = LOCH_PLACE(assume_order)},
+      {.setting =
+           shown(of(Type::text, "ofi-provider", "",
+                    "ofi: provider of libfabric, such as tcp, sockets, shm, efa (the first of cxi, efa, "
+                    "verbs;ofi_rxm and tcp that is here)"),
+                 "NAME"),
+       .place = LOCH_PLACE(ofi_provider),
+       .is_recorded = false},
+      {.setting = choice("ofi-order", {"waits", "provider"},
+                         "ofi: what is behind a WRITE waits for its end where the provider keeps no order "
+                         "(waits), or protocols that need the order are refused there (provider)",
+                         "WHO"),
+       .place = LOCH_PLACE(ofi_order)},
   };
 }
 

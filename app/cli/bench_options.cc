@@ -312,6 +312,10 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("--{}: for --fabric verbs, not {}", key, o.fabric));
   }
+  for (const char* key : {"ofi-provider", "ofi-order"}) {
+    if (given.text(key) && o.fabric != "ofi")
+      return fail(ErrorCode::invalid_argument, fmt::format("--{}: for --fabric ofi, not {}", key, o.fabric));
+  }
   if (!o.pkey.empty()) LOCH_TRY(parse_pkey(o.pkey));
   return check_timeline(given, o);
 }
@@ -326,7 +330,7 @@ std::string rounded(double bytes) {
 
 // Number of nodes on this machine, which share its memory.
 Result<std::uint32_t> nodes_here(const BenchOptions& o) {
-  if (o.fabric == "verbs") {
+  if (o.fabric == "verbs" || o.fabric == "ofi") {
     LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
     if (env.ranks > 1 && env.ranks_here > 0) return env.ranks_here;
   }

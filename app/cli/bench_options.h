@@ -53,6 +53,9 @@ struct BenchOptions {
   std::uint32_t service_level = 0;
   std::int32_t traffic_class = -1;  // verbs: traffic class of packets; -1: chosen by the fabric
   std::uint32_t flow_label = 0;
+  std::string
+      ofi_provider;  // ofi: provider name; empty: the first of the preferred ones that this machine has
+  std::string ofi_order = "waits";  // ofi: who keeps the order behind a WRITE: waits, provider
   bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
   bool verify_full = false;
   std::string history_format;  // text, binary or by-name

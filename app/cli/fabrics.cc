@@ -15,6 +15,7 @@
 #include "common/fabric/count/count.h"
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/fault/fault_file.h"
+#include "common/fabric/ofi/ofi.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/trace/trace_fabric.h"
@@ -221,6 +222,21 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   return with_faults(std::move(fabric), o, seed, place, open);
 }
 
+Result<std::unique_ptr<fabric::Fabric>> open_ofi(const BenchOptions& o, std::uint64_t seed,
+                                                 const Place& place, OpenFabric& open) {
+  fabric::ofi::OfiConfig config;
+  config.nodes = o.nodes;
+  config.seed = seed;
+  config.control = place.control;
+  config.provider = o.ofi_provider;
+  config.waits_for_writes = o.ofi_order == "waits";
+  config.exact_clock = !o.history.empty();
+  config.pin_threads = o.pin;
+  if (o.pin) open.pinning = real_pinning(o, place.rank_here);
+  LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::ofi::make_ofi(config));
+  return with_faults(std::move(fabric), o, seed, place, open);
+}
+
 Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[maybe_unused]] std::uint64_t seed,
                                                    const Place& place, [[maybe_unused]] OpenFabric& open) {
   if (place.ranks > 1 && o.fabric == "sim") {
@@ -235,6 +251,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
   if (o.fabric == "sim") return open_sim(o, seed, open);
   if (o.fabric == "shm") return open_shm(o, seed, place, open);
   if (o.fabric == "verbs") return open_verbs(o, seed, place, open);
+  if (o.fabric == "ofi") return open_ofi(o, seed, place, open);
   return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
 }
 

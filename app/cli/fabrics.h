@@ -23,7 +23,7 @@ struct Place {
   std::uint32_t rank_here = 0;   // rank of this process among those on the same machine
   std::uint32_t ranks_here = 0;  // number of processes on this machine; 0: the launcher does not say
   std::string job;
-  cluster::Control* control = nullptr;  // control plane; set if several processes run on verbs
+  cluster::Control* control = nullptr;  // control plane; set if several processes run on verbs or ofi
 };
 
 // A process to kill, as `kill -9` does, at a time after the load's begin; given in a faults file.

@@ -61,6 +61,8 @@ ordered_json needs_of(const fabric::Requirements& needs) {
   out["atomic_scope"] = scope_name(needs.atomic_scope);
   out["untorn_bytes"] = needs.untorn_bytes;
   out["in_order_placement"] = needs.in_order_placement;
+  out["write_then_read"] = needs.write_then_read;
+  out["write_then_atomic"] = needs.write_then_atomic;
   out["max_inline_bytes"] = needs.max_inline_bytes;
   out["max_rd_atomic"] = needs.max_rd_atomic;
   return out;
@@ -82,7 +84,8 @@ std::vector<Entry> protocols(const kv::Registry& registry) {
 std::vector<Entry> fabrics() {
   return {{"sim", "a simulated cluster in virtual time; one seed decides everything"},
           {"shm", "this machine's memory: nodes are threads, or processes under mpirun"},
-          {"verbs", "RDMA devices by libibverbs"}};
+          {"verbs", "RDMA devices by libibverbs"},
+          {"ofi", "libfabric: TCP, shared memory, and NICs that it alone drives (EFA, Slingshot)"}};
 }
 
 std::vector<Entry> hardware() {

@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "common/base/check.h"
+#include "common/fabric/processes/clock.h"
+#include "common/fabric/processes/laggards.h"
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
-#include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
-#include "common/fabric/verbs/laggards.h"
 #include "common/fabric/verbs/last_resort.h"
 #include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/peers.h"
@@ -331,7 +331,8 @@ Result<> VerbsFabric::exchange(Nanos within) {
   }));
   if (config_.control != nullptr && config_.control->incarnation(rank()) != 0) return rejoin(within);
   if (config_.control != nullptr) {
-    LOCH_ASSIGN(const Alignment aligned, align_clocks(*config_.control, shared_.clock_base, within));
+    LOCH_ASSIGN(const processes::Alignment aligned,
+                processes::align_clocks(*config_.control, shared_.clock_base, within));
     shared_.clock_base = aligned.base;
     clock_error_ = aligned.error;
   }
@@ -384,7 +385,7 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
 // between: where a worker polls on every core, each wake-up of this thread takes a core from a worker.
 void VerbsFabric::await_clients() {
   const bool is_alone = config_.control == nullptr;
-  Laggards laggards(shared_.now(), config_.laggards_most, config_.run_most);
+  processes::Laggards laggards(shared_.now(), config_.laggards_most, config_.run_most);
   bool has_told = false;
   while (!shared_.stopping.load()) {
     const bool have_ended = pool_.await_own_clients(has_told ? 0 : run_look);

@@ -1,11 +1,11 @@
 // Writes and parses the JSON in which processes tell each other the devices of their hosts.
+#include "common/fabric/processes/json_fields.h"
 #include "common/fabric/verbs/choice.h"
-#include "common/fabric/verbs/json_fields.h"
 
 namespace loch::fabric::verbs {
 namespace {
 
-using namespace fields;
+using namespace processes::fields;
 
 constexpr std::size_t label_most = 256, text_most = 4096, ports_most = 1024, gids_most = 1024,
                       pkeys_most = 65536;

@@ -65,7 +65,7 @@ class Launch:
         return self.node_count if self.launcher == "srun" else sum(host.slots for host in self.hosts)
 
     def is_for(self, point: Point) -> bool:
-        return point.params["fabric"] == "verbs" or (point.params["fabric"] == "shm" and bool(self.hosts))
+        return point.params["fabric"] in ("verbs", "ofi") or (point.params["fabric"] == "shm" and bool(self.hosts))
 
     def command(self, point: Point, command: list[str], environment: Mapping[str, str]) -> list[str]:
         """The command line that runs `command` in as many ranks as `point` has nodes."""

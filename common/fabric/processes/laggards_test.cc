@@ -1,9 +1,9 @@
 // Tests of how long a run waits for clients that have not ended when others have.
-#include "common/fabric/verbs/laggards.h"
+#include "common/fabric/processes/laggards.h"
 
 #include <gtest/gtest.h>
 
-namespace loch::fabric::verbs {
+namespace loch::fabric::processes {
 namespace {
 
 TEST(Laggards, NobodyIsLateBeforeSomebodyHasEnded) {
@@ -33,4 +33,4 @@ TEST(Laggards, ARunThatIsLimitedEndsThoughNobodyHas) {
 }
 
 }  // namespace
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::processes

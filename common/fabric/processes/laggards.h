@@ -6,7 +6,7 @@
 
 #include "common/base/units.h"
 
-namespace loch::fabric::verbs {
+namespace loch::fabric::processes {
 
 // After the first clients of the cluster have ended, the rest may go on for `least` ns, or for as long as the
 // first ones took, if that is longer. All clients have the same amount of work.
@@ -28,4 +28,4 @@ class Laggards {
   std::optional<Nanos> first_end_;
 };
 
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::processes
