@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -61,5 +62,8 @@ def test_one_process_of_two_whose_device_hangs_ends_both() -> None:
         healthy, hung = on("mlx5-roce", command, folder, 1), on("mlx5-roce,swallow=10", command, folder, 1)
         done = launch([*healthy, ":", *hung], timeout_s=2 * LIMIT_S)
     said = done.stdout + done.stderr
-    assert done.returncode not in (0, 130), said
+    # mpirun's own status says nothing here: with --enable-recovery it is 0 whatever a process ends with.
     assert "zoo_mlx5_0 gives no completion of" in said, said
+    assert re.search(
+        r"^loch bench: results: rank 1 \(.*\) has ended with exit status 1 before", said, re.MULTILINE
+    ), said
