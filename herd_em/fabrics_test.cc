@@ -73,6 +73,7 @@ class Herd : public ::testing::TestWithParam<std::string> {
       config.nodes = plan_.deploy.nodes;
       config.hardware = fabric::sim::load_hardware("connectx3-56g-ib").value();
       config.faults.uc_loss = config.faults.ud_loss = loss;
+      config.faults.schedule = schedule_;
       made = std::move(fabric::sim::make_sim(config).value());
     } else {
       made = std::move(fabric::shm::make_shm({.nodes = plan_.deploy.nodes, .seed = 1}).value());
@@ -128,6 +129,7 @@ class Herd : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<kv::Module> module_;
   workloads::RunPlan plan_;
   Recording recording_;
+  std::vector<fabric::sim::ScheduledFault> schedule_;  // on sim only
 };
 INSTANTIATE_TEST_SUITE_P(Fabrics, Herd, ::testing::Values("sim", "shm"));
 
@@ -139,6 +141,8 @@ TEST_P(Herd, EveryVariantReadsTheNewestValueOrNothing) {
            {{"herd.layout", "2016"}, {"herd.batch", "4"}, {"herd.prefetch", "none"}},
            {{"herd.buckets", "1"}, {"herd.tag-bits", "1"}, {"herd.log", "500"}},
            {{"herd.mode", "store"}, {"herd.buckets", "1"}},
+           {{"herd.transport", "rc"}},
+           {{"herd.transport", "rc"}, {"herd.layout", "2016"}, {"herd.batch", "16"}},
        }) {
     const workloads::RunOutcome outcome = run(options);
     const measure::Tally sum = total(outcome);
@@ -148,6 +152,38 @@ TEST_P(Herd, EveryVariantReadsTheNewestValueOrNothing) {
     EXPECT_GT(sum.verified, 0U);
     expect_no_stale_value(sum);
   }
+}
+
+// A cut link breaks RC connections, which clients make anew; over UC nothing breaks.
+TEST_P(Herd, OverRcConnectionsAreMadeAnew) {
+  if (!is_sim()) return;  // links are cut on sim only
+  using fabric::sim::ScheduledFault;
+  plan_.load.operations = 200'000;
+  for (Nanos at = 1'000'000; at < 1'000'000'000; at += 150'000'000)
+    schedule_.push_back({.kind = ScheduledFault::Kind::cut, .node = 1, .at = at, .span = 100'000'000});
+  for (const bool is_rc : {true, false}) {
+    SCOPED_TRACE(is_rc ? "RC" : "UC");
+    const workloads::RunOutcome outcome =
+        run({{"herd.transport", is_rc ? "rc" : "uc"}, {"herd.give-up", "4s"}});
+    const measure::Tally sum = total(outcome);
+    EXPECT_EQ(sum.total(), plan_.load.operations);
+    EXPECT_EQ(count(sum, OpStatus::timeout), 0U);
+    EXPECT_EQ(outcome.protocol_counters.contains("reconnects"), is_rc);
+    if (is_rc) EXPECT_GT(outcome.protocol_counters.at("reconnects"), 0);
+    expect_no_stale_value(sum);
+  }
+}
+
+TEST(HerdRequirements, OverRcNoDeviceNeedsUcAndTheResultSaysSo) {
+  const auto module = make_module();
+  kv::Options options(module->options());
+  EXPECT_TRUE(module->requirements(options).uc);
+  EXPECT_FALSE(module->requirements(options).rc);
+  EXPECT_EQ(module->departure(options), "");
+  ASSERT_TRUE(options.set("herd.transport", "rc"));
+  EXPECT_FALSE(module->requirements(options).uc);
+  EXPECT_TRUE(module->requirements(options).rc);
+  EXPECT_EQ(module->departure(options), "over RC");
 }
 
 TEST_P(Herd, ValuesOfSeveralLinesAndOfADatagram) {

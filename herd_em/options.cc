@@ -124,6 +124,11 @@ Specs memory_specs() {
 // Options of a client that gets no reply.
 Specs loss_specs() {
   return {
+      {"herd.transport",
+       choice,
+       "uc",
+       "of requests: uc, as published, or rc, for devices without UC (the result says over RC)",
+       {"uc", "rc"}},
       {"herd.retry",
        duration,
        "200us",

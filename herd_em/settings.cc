@@ -168,6 +168,7 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   s.replies.signal_every = static_cast<std::uint32_t>(options.integer("herd.signal-every"));
   s.replies.lanes = static_cast<std::uint8_t>(options.integer("herd.ud-qps"));
   s.replies.inline_below = static_cast<std::uint32_t>(options.integer("herd.inline-below"));
+  if (options.choice("herd.transport") == "rc") s.transport = fabric::Transport::rc;
   s.retry = options.integer("herd.retry");
   s.give_up = options.integer("herd.give-up");
   s.rewrites = options.boolean("herd.rewrite");

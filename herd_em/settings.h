@@ -48,6 +48,7 @@ struct Settings {
   std::uint32_t batch = 1;
   Nanos drain = 0;
   rpc::DatagramShape replies;
+  fabric::Transport transport = fabric::Transport::uc;  // of requests
   Nanos retry = 0, give_up = 0;
   std::uint16_t first_number = 0;
   bool rewrites = true;  // a request without a reply is written again

@@ -40,6 +40,7 @@ class HerdStore final : public kv::Store {
   };
 
   Settings settings_;
+  fabric::Fabric* fabric_ = nullptr;         // set by connect()
   std::map<fabric::NodeId, Node> nodes_;     // nodes of this process
   std::vector<fabric::RemoteRegion> slots_;  // indexed by serving node
 };

@@ -260,6 +260,9 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
     if (!trouble.empty()) point.caveats.push_back(std::move(trouble));
   }
   point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
+  point.departure = module.departure(o.protocol_options);
+  if (!point.departure.empty())
+    point.notes.push_back(fmt::format("{} {}: not the published transport", module.name(), point.departure));
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
   if (o.fabric == "verbs" && !o.history.empty() && !o.history_sync && !point.lost_nodes.empty()) {
     point.notes.push_back(fmt::format(

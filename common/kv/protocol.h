@@ -314,6 +314,12 @@ class Module {
     return config.value_size;
   }
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
+  // What a figure has to say behind the protocol's name when these options choose another transport than the
+  // published one: "over RC". Empty for the published transport.
+  [[nodiscard]] virtual std::string_view departure(const Options& options) const {
+    static_cast<void>(options);
+    return {};
+  }
   // The promise for the keys that are affected by this kind of failure.
   [[nodiscard]] virtual Promise promise(Loss loss, const Options& options) const {
     static_cast<void>(loss);

@@ -333,6 +333,7 @@ ordered_json to_json(const PointResult& point) {
   out["history"] = point.history;
   out["search"] = point.search;
   out["caveats"] = point.caveats;
+  if (!point.departure.empty()) out["departure"] = point.departure;
   out["notes"] = point.notes;
   out["provenance"] = provenance(point.argv);
   out["sim"] = sim_json(point.sim);

@@ -59,6 +59,7 @@ struct PointResult {
   // Reasons why the rates are not those of the design in a steady state, for instance that it waited for free
   // entries.
   std::vector<std::string> caveats;
+  std::string departure;           // "over RC", if the run had another transport than the published one
   std::vector<std::string> notes;  // remarks for the user (ignored workload keys, …)
   std::vector<std::string> argv;
 };

@@ -154,7 +154,7 @@ def _series(results: Results, system: System) -> Series:
     places: list[Place] = [(), *(((axis, value),) for value in (results.experiment.axes[axis] if axis else ()))]
     return Series(
         name=system.name,
-        label=system.label,
+        label=report.label(results, system),
         protocol=str(system.params["protocol"]),
         is_measured=system.is_measured,
         is_drawn=system.is_drawn,
