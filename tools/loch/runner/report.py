@@ -47,7 +47,8 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
 def label(results: Results, system: System) -> str:
     """A system's label, with the words that a result asks for where its transport is not the published one: "HERD over
     RC"."""
-    departure = next((row.result.known.departure for row in results.rows if row.ok and row.point.system == system.name), "")
+    rows = (row for row in results.rows if row.ok and row.point.system == system.name)
+    departure = next((said for row in rows if (said := row.result.known.departure)), "")
     return system.label if not departure or departure in system.label else f"{system.label} {departure}"
 
 
