@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/base/parallel.h"
 #include "common/cuckoo/placement.h"
 #include "common/fabric/memory.h"
 #include "nessie/store.h"
@@ -11,9 +10,6 @@
 namespace loch::nessie {
 namespace {
 
-constexpr std::uint64_t least_records = 20'000;  // of one thread: fewer take less time than a thread's start
-
-// Each thread has a Preloader of its own.
 class Preloader {
  public:
   Preloader(const Settings& settings, const kv::Dataset& data)
@@ -22,21 +18,19 @@ class Preloader {
         key_(settings.entry.key_size()),
         value_(std::min(settings.config.kept_value_bytes, settings.entry.value_size())) {}
 
-  // Writes slots [from, to) of this node's index: the word of a record, or EMPTY.
-  void fill_index(fabric::Region& index, std::uint32_t node, const cuckoo::Placement& placement,
-                  std::uint64_t from, std::uint64_t to) {
-    for (std::uint64_t slot = from; slot < to; ++slot) {
+  // Writes every slot of this node's index: the word of a record, or EMPTY.
+  void fill_index(fabric::Region& index, std::uint32_t node, const cuckoo::Placement& placement) {
+    for (std::uint64_t slot = 0; slot < s_.slots_per_node; ++slot) {
       const std::uint32_t owner = placement.owner(cuckoo::Place{node, slot});
       const Word word = owner == cuckoo::Placement::free_slot ? s_.format.initial_empty() : word_of(owner);
       fabric::store_word_release(index.at(slot * 8), word);
     }
   }
 
-  // Writes DTEs [from, to) of this node, which hold records node, node + nodes, ….
-  void fill_data(fabric::Region& data, std::uint32_t node, std::uint64_t from, std::uint64_t to) {
+  // Writes the DTEs of this node, which hold records node, node + nodes, ….
+  void fill_data(fabric::Region& data, std::uint32_t node) {
     const EntryLayout& entry = s_.entry;
-    for (std::uint64_t own = from; own < to; ++own) {
-      const std::uint64_t record = node + own * s_.config.nodes;
+    for (std::uint64_t record = node; record < s_.config.keys; record += s_.config.nodes) {
       const EntryId id = s_.preloaded_entry(record);
       const std::uint64_t at = id.index * entry.stride();
       data_.key(record, key_.data());
@@ -75,17 +69,10 @@ Result<> NessieStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& dat
   LOCH_ASSIGN(const cuckoo::Placement placement,
               cuckoo::plan_placement(settings_->family, settings_->config.keys, settings_->entry.key_size(),
                                      write_key));
-  const std::uint64_t nodes = settings_->config.nodes;
-  for (auto& [number, each] : nodes_) {
-    const std::uint32_t node = number;
-    auto& state = each;
-    in_parallel(settings_->slots_per_node, least_records, [&](std::uint64_t from, std::uint64_t to) {
-      Preloader(*settings_, data).fill_index(*state.index, node, placement, from, to);
-    });
-    const std::uint64_t records = node < data.count() ? (data.count() - node + nodes - 1) / nodes : 0;
-    in_parallel(records, least_records, [&](std::uint64_t from, std::uint64_t to) {
-      Preloader(*settings_, data).fill_data(*state.data, node, from, to);
-    });
+  Preloader preloader(*settings_, data);
+  for (auto& [node, state] : nodes_) {
+    preloader.fill_index(*state.index, node, placement);
+    preloader.fill_data(*state.data, node);
   }
   return {};
 }

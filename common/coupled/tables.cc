@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "common/base/parallel.h"
 #include "common/fabric/memory.h"
 
 namespace loch::coupled {
@@ -62,22 +61,13 @@ Result<> Tables::preload(const kv::Dataset& data) {
   LOCH_ASSIGN(
       const cuckoo::Placement placement,
       cuckoo::plan_placement(settings_.family, settings_.config.keys, settings_.config.key_size, write_key));
-  std::vector<std::pair<Row*, std::uint32_t>> rows;  // with their numbers
   for (auto& [node, tables] : nodes_) {
     for (std::uint32_t server = 0; server < tables.rows.size(); ++server) {
       fabric::store_word_release(tables.membership->at(server * 8),
                                  static_cast<std::uint64_t>(Member::serves));
-      rows.emplace_back(tables.rows[server].get(), node * settings_.servers() + server);
+      LOCH_TRY(fill_row(*tables.rows[server], node * settings_.servers() + server, data, placement));
     }
   }
-  constexpr std::uint64_t least_records = 40'000;  // fewer take less time than a thread's start
-  std::vector<Result<>> filled(rows.size());
-  in_parallel(rows.size(), data.count() < least_records ? rows.size() : 1,
-              [&](std::uint64_t from, std::uint64_t to) {
-                for (std::uint64_t i = from; i < to; ++i)
-                  filled[i] = fill_row(*rows[i].first, rows[i].second, data, placement);
-              });
-  for (Result<>& each : filled) LOCH_TRY(std::move(each));
   return {};
 }
 

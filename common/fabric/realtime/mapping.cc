@@ -13,8 +13,6 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/parallel.h"
-
 namespace loch::fabric::realtime {
 namespace {
 
@@ -45,16 +43,6 @@ bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node) {
   // Preferred and not bound: where the node has too few huge pages, bound memory would end in a SIGBUS.
   return syscall(SYS_mbind, mapping.data(), mapping.bytes(), MPOL_PREFERRED, nodes.data(),
                  nodes.size() * bits, 0UL) == 0;
-}
-
-void touch(const Mapping& mapping) {
-  constexpr std::size_t least_pages =
-      16;  // huge pages for a thread: below 32 MiB it costs more than it saves
-  const std::size_t pages = mapping.bytes() / huge_page;
-  if (pages < 2 * least_pages) return;
-  in_parallel(pages, least_pages, [&](std::uint64_t from, std::uint64_t to) {
-    (void)madvise(mapping.data() + from * huge_page, (to - from) * huge_page, MADV_POPULATE_WRITE);
-  });
 }
 
 Result<Mapping> zeroed_memory(std::size_t bytes) {

@@ -29,9 +29,6 @@ class Mapping {
 // Pages for which that node has no room come from another. Returns false if the kernel refuses.
 [[nodiscard]] bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node);
 
-// Touches all pages of a large mapping, with as many threads as CPUs. Does nothing where the kernel cannot.
-void touch(const Mapping& mapping);
-
 // Zeroed memory of ordinary pages, which the kernel may make huge by itself. Error: exhausted.
 [[nodiscard]] Result<Mapping> zeroed_memory(std::size_t bytes);
 // Zeroed memory in reserved huge pages (a whole number of them). nullopt: too few are free, or the memory

@@ -175,7 +175,6 @@ Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
   if (node < numa_nodes_.size() && realtime::prefer_numa_node(*memory, numa_nodes_[node]))
     bound_bytes_ += static_cast<double>(memory->bytes());
-  realtime::touch(*memory);  // which ibv_reg_mr would do with one thread
   MemoryRegion registered(ibv_reg_mr(device_->pd(), memory->data(), spec.bytes, access_of(spec)));
   if (registered == nullptr) {
     const int reason = errno;
