@@ -1,4 +1,4 @@
-// PUT as published (HERD 2014, section 5.1): the client WRITEs S_K + S_V bytes over UC into a slot that a
+// PUT as published (HERD 2014, section 5.1): the client WRITEs value and key over UC into a slot that a
 // server worker polls; the worker zeroes the slot's last word and WRITEs one byte back.
 //
 //   slot    | unused | value | key |     the key's last word, never 0, is polled; here it is a hash

@@ -202,7 +202,8 @@ class Audit {
 }  // namespace
 
 std::vector<std::string> NessieStore::audit(const std::vector<fabric::NodeId>& lost) const {
-  // The published variants are not audited: they are known to leave entries behind (H3, H11).
+  // The published variants are not audited: they are known to leave entries behind (H3, H11 in
+  // docs/protocols/nessie.md).
   if (!settings_->format.has_incarnation()) return {};
   const std::set<std::uint32_t> gone(lost.begin(), lost.end());
   return Audit(*settings_, nodes_, gone).run();

@@ -1,5 +1,5 @@
-// A worker's background work (2017, 4.2.5), off the critical path of operations: stamping DTEs that left
-// the index, finding the worker's own DTEs whose deadline has passed, and settling operations that were
+// A worker's background work (Nessie, 2017, 4.2.5), off the critical path of operations: stamping DTEs that
+// left the index, finding the worker's own DTEs whose deadline has passed, and settling operations that were
 // left unfinished.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Settles doubts about entries by reading the candidate slots of each entry's key.
+// Examines entries in doubt by reading the candidate slots of each entry's key.
 #include "nessie/doubts.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ coro::Task<Linked> find_links(Access access, EntryId id) {
 
 coro::Task<void> settle_doubts(Lane* lane) {
   WorkerState& own = lane->own;
-  constexpr std::uint32_t most = 16;  // doubts examined in one turn of the background work
+  constexpr std::uint32_t most = 16;  // entries in doubt that one turn of the background work examines
   std::vector<std::uint32_t> again;
   for (std::uint32_t i = 0; i < most; ++i) {
     const std::optional<EntryId> id = own.table.take_doubt();

@@ -1,5 +1,5 @@
-// Tests connection errors, ambiguous CASes (H17), expiry under clock skew, back-pressure, and bad
-// options.
+// Tests connection errors, ambiguous CASes (H17 in docs/protocols/nessie.md), expiry under clock skew,
+// back-pressure, and bad options.
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -198,7 +198,8 @@ TEST(Recycling, LazyStampsReachTheirOwner) {
   EXPECT_EQ(cluster.counter("stamps_remote"), 1);
 }
 
-// Without in-order placement, entries must be awaited by completion, index words by their watermark.
+// Where the fabric does not place bytes in order, READs of entries must be awaited by completion; READs of
+// index words, which have 8 bytes, can still be awaited by polling a bit of the word.
 TEST(Completion, TheTailIsOnlyPolledWhereBytesArriveInOrder) {
   for (const bool is_ordered : {true, false}) {
     TestCluster::Shape shape;
@@ -285,8 +286,8 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   EXPECT_EQ((*settings)->rules, expected);
 }
 
-// A6: the word's generation fences a CAS that is executed late, unless the generation number has wrapped
-// around meanwhile (H16).
+// Case A6 of docs/protocols/nessie.md: the word's generation fences a CAS that is executed late, unless the
+// generation number has wrapped around meanwhile (H16 in docs/protocols/nessie.md).
 TEST(Options, ARequestThatMayBeExecutedTooLateIsRefused) {
   const auto module = make_module();
   kv::Options options(module->options());

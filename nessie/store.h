@@ -63,8 +63,8 @@ struct Unlinked {
 };
 
 // Unfinished work of an operation whose CAS ended in an error and whose node could not be asked for the
-// outcome: the operation's own word is, or may be, in the index (A3). The worker's background tries to
-// settle it until the node is back.
+// outcome: the operation's own word is, or may be, in the index (A3 in docs/protocols/nessie.md). The
+// worker's background tries to settle it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
     take_back,    // roll back: CAS from `own` to `back`; if `own` is gone, the last CAS had taken place
@@ -92,7 +92,7 @@ struct Counters {
                 reverse_mismatches = 0, reserved_slots = 0, watch_timeouts = 0, left_unfinished = 0,
                 settled = 0, suspicions = 0, doubts_cleared = 0, leaks_found = 0, lost_words_buried = 0,
                 lost_values_met = 0, members_told = 0,
-                removed_then_aborted = 0;  // H1: attempts that removed a committed entry and then gave up
+                removed_then_aborted = 0;  // attempts that removed a committed entry and then gave up
 };
 
 // The state of one client worker; only the worker's own thread uses it.

@@ -175,7 +175,7 @@ TEST_P(OnFabric, OneNodeMayServeAll) { support::expect_one_node_to_serve(protoco
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
-// Replaced entries may be reused only after the expiry period E. PUTs that find no free entry wait for it.
+// Replaced entries may be reused only after the expiry period. PUTs that find no free entry wait for it.
 coro::Task<void> replace_often(Lane* lane, std::uint64_t* waited) {
   for (std::uint64_t i = 0; i < 60; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);
@@ -275,8 +275,8 @@ TEST(OnSim, NoWordComesBackToASlot) {
   }
 }
 
-// Clients measure E by clocks whose rates differ from the server worker's, so that an entry must not be
-// reused before E plus a thousandth.
+// Clients measure the expiry period by clocks whose rates differ from the server worker's, so that an entry
+// must not be reused before the period plus a thousandth.
 coro::Task<void> replace_once(Lane* lane, Nanos* replaced_by) {
   for (std::uint32_t i = 0; i < 2; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);

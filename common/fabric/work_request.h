@@ -29,7 +29,7 @@ struct CompletionSink {
   void (*fn)(CompletionSink* self, WorkRequest& done) = nullptr;
 };
 
-// One work request. It lives in its awaiter's frame until its completion (rule 5).
+// One work request. It lives in its awaiter's frame until its completion (rule 5 of fabric.h).
 struct WorkRequest {
   Verb verb = Verb::read;
   Transport transport = Transport::rc;

@@ -83,10 +83,9 @@ class Client {
 // How a store holds keys (or values) of different sizes.
 enum class Sizing : std::uint8_t {
   one,  // sizes may not differ: an emulation that stores nothing, or a design for one size
-  // each in a slot of the largest size, which is transferred whole; slotted.h pads, so that the store sees
-  // one size
+  // each in a slot of the largest size, which is transferred whole; the store itself sees one size, since
+  // slotted.h pads
   slots,
-  // size
   own,  // each takes its own bytes, in memory and on the wire; DeployConfig has the largest size
 };
 [[nodiscard]] std::string_view name(Sizing sizing);
@@ -272,7 +271,7 @@ class Store {
     static_cast<void>(lost);
     return {};
   }
-  // The transport of its requests for the result, if it is not the fabric's verbs ("unix socket").
+  // The transport of the store's requests, as the result names it ("unix socket"); empty: the fabric's verbs.
   [[nodiscard]] virtual std::string transport() const { return {}; }
   // Remarks for a reader of the result on this process's nodes, one line each. Called after the run.
   [[nodiscard]] virtual std::vector<std::string> notes() const { return {}; }

@@ -55,8 +55,8 @@ struct PointResult {
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
   // Result of --search: the goal, whether it was met, and the loads that were tried.
   nlohmann::ordered_json search = nullptr;
-  // Reasons why the rates are not those of the design in a steady state, for instance that it waited for free
-  // entries.
+  // Reasons why the rates are not those of the design in a steady state, for instance that the store waited
+  // for free entries.
   std::vector<std::string> caveats;
   std::vector<std::string> notes;  // remarks for the user (ignored workload keys, …)
   std::vector<std::string> argv;

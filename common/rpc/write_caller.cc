@@ -39,7 +39,8 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
-        i / config_.parties.servers != worker_.node();  // slots on this worker's own node are new as well
+        // slots at servers on this worker's own node were zeroed when it restarted
+        i / config_.parties.servers != worker_.node();
 }
 
 std::uint32_t WriteCaller::row_number(ServerId server) const {

@@ -19,7 +19,7 @@ struct WriteReply {
   enum class Outcome : std::uint8_t {
     answered,
     unsent,     // no effect: the server cannot be reached, or has not answered an earlier request
-    timed_out,  // no reply came; the request may have been executed, or may still be
+    timed_out,  // no reply came; the request may have been executed, or may be executed later
     stopping,   // the run ended without a reply; the request may have been executed
   };
   Outcome outcome = Outcome::answered;

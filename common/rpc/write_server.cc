@@ -132,7 +132,7 @@ void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint
     return;
   }
   // The buffer is reused only for the reply to this client's next request. By then the client has the whole
-  // reply, so the NIC has read the buffer (rule 5).
+  // reply, so the NIC has read the buffer (rule 5 of fabric.h).
   worker_.post_detached(reply_write(column, bytes));
 }
 

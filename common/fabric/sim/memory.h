@@ -1,4 +1,5 @@
-// Simulated registered memory: zeroed lazily, copied as far as its bytes are stored, and watched by pollers.
+// Registered memory of simulated nodes: zeroed lazily, watched by pollers, and copied only where bytes are
+// stored (a region may store a part of its bytes).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ class alignas(64) SimRegion : public Region {
   ~SimRegion() override;
 
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
-  // The address of the stored byte that follows `before` stored ones (Region::kept_before).
+  // The address of the region's stored byte number `before`, counted from 0 (Region::kept_before counts
+  // them).
   [[nodiscard]] std::byte* kept_at(std::uint64_t before) const { return mapping_ + before; }
   // Zeroes the memory, as a restart of the node does.
   void clear();

@@ -37,16 +37,17 @@ struct alignas(64) SimRequest : Event {
   WcStatus status = WcStatus::success;
   std::uint8_t pieces = 1, piece = 0;  // number of pieces of a torn fetch or placement, and the current one
   bool is_cancelled = false;           // flushed while in transit; its next event ends it
-  bool is_carrier = false;             // carries the message of a UC or UD request, or a late placement
-  bool is_executed = false;            // was executed already: a retry only gets its response again
-  bool has_mmio = false;               // the work request was written by MMIO, so that it is not fetched
+  // a copy that carries the message of a UC or UD request, or a WRITE's bytes that become visible late
+  bool is_carrier = false;
+  bool is_executed = false;  // was executed already: a retry only gets its response again
+  bool has_mmio = false;     // the work request was written by MMIO, so that it is not fetched
 
   SimRequest* next_free = nullptr;
   SimRequest* next_in_qp = nullptr;  // the next request in posted order, until it is retired
   // the next one stalled in the send queue, or the next polled completion
   SimRequest* next_waiting = nullptr;
   Nanos piece_gap = 0;
-  Nanos late_by = 0;                              // time from the acknowledgement until the bytes are visible
+  Nanos late_by = 0;  // time from a WRITE's acknowledgement until its bytes are visible
   std::array<std::uint8_t, most_pieces> order{};  // order in which the pieces are read or written
   std::uint32_t sequence = 0;                     // number of the request on its queue pair
   std::uint32_t paused_seen = 0;  // value of SwitchPort::paused_ns when the link took the request

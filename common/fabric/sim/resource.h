@@ -11,7 +11,8 @@
 
 namespace loch::fabric::sim {
 
-// Picoseconds: at 150 million requests per second, whole nanoseconds would be too coarse for a gap.
+// Picoseconds: whole nanoseconds would be too coarse for the time between two requests at 150 million a
+// second.
 using Picos = std::int64_t;
 [[nodiscard]] constexpr Picos picos(Nanos span) { return span * 1000; }
 [[nodiscard]] constexpr Picos picos(double ns) { return static_cast<Picos>(ns * 1000 + 0.5); }
@@ -59,9 +60,11 @@ class ContextCache {
   }
 
  private:
-  // index of the list head: `older` is the most recently used entry, `newer` the least recently used one
+  // Index of the circular list's fixed entry: its `older` is the most recently used context, its `newer` the
+  // least recently used one.
   static constexpr std::uint32_t ends = 0;
-  // An entry of a circular list through `ends`; an entry that is not in the cache refers to itself.
+  // An entry of the circular list of contexts; an entry whose context is not in the NIC's cache refers to
+  // itself.
   struct Link {
     std::uint32_t newer = 0, older = 0;
   };

@@ -174,8 +174,8 @@ coro::Task<void> write_once(Worker* worker, LocalSlice from, RemoteRegion to) {
   EXPECT_TRUE(done.ok());
 }
 
-// Found by seed 40026323 of nessie: the last stamp of a run had been acknowledged, but was not visible when
-// the tables were audited, and never became so.
+// Found by seed 40026323 of nessie: the last WRITE of a run had been acknowledged, but was not visible when
+// the tables were audited after the run, and never became so.
 TEST(SimFailures, WhatWasAcknowledgedIsVisibleWhenTheRunHasEnded) {
   SimConfig config = small_config(2);
   config.faults.late_write = 1;
@@ -269,7 +269,8 @@ coro::Task<void> compute_often(TestCluster* cluster, Nanos span, std::vector<Nan
   }
 }
 
-// Some computations take their own time, the others up to the longest interruption more.
+// Some computations take exactly the time that they ask for; the others are interrupted, and take longer by
+// up to the longest interruption.
 TEST(SimFailures, ComputationsAreInterrupted) {
   constexpr Nanos span = 1'000, longest = 50'000;
   SimConfig config = small_config(2);

@@ -94,7 +94,8 @@ TEST(SimStages, AFullPortOfTheSwitchHoldsItsSender) {
   // but 16 KB (13 us) of the large message has left for node 3, where it waits for some 30 us.
   EXPECT_GT(tight.small, free.small + 10'000);
   EXPECT_LT(tight.small, tight.big);
-  // The small buffer changes neither the order of the messages at node 3 nor the arrival of the last one.
+  // The smaller switch buffer changes neither the order of the messages at node 3 nor the arrival of the last
+  // one.
   EXPECT_EQ(tight.flood, free.flood);
   EXPECT_NEAR(static_cast<double>(tight.big), static_cast<double>(free.big), 10);
 }
@@ -107,8 +108,8 @@ TEST(SimStages, ACacheMissIsOnePcieReadEach) {
   TestCluster again(small_config());
   again.fabric->start(*again.clients[0], read_again(&again, 0, 8, 2, &warm));
   ASSERT_EQ(again.fabric->run().value(), RunEnd::finished);
-  // Two queue pair contexts and two translations, one of each on both sides; the fetches of one side start
-  // one gap apart.
+  // The first READ misses the NIC caches for a queue pair context and a page translation on each of the two
+  // nodes; the two fetches of one NIC start one gap apart.
   const HardwareProfile profile = small_config().hardware;
   const double gap = profile.pcie.read_ns / profile.nic.outstanding_fetches;
   EXPECT_NEAR(static_cast<double>(took - warm), 4 * profile.pcie.read_ns + gap, 8);

@@ -26,13 +26,13 @@ namespace loch::fabric::sim {
 struct SwitchPort {
   struct Waiting {
     Picos gone = 0;    // when the last waiting message leaves
-    Picos amount = 0;  // waiting bytes, as their time on the link
+    Picos amount = 0;  // bytes of the waiting messages, as picoseconds of link time
   };
   std::vector<Waiting> waiting;
   std::uint32_t paused_ns = 0;  // total pause time; wraps around
   Picos paused = 0;             // picoseconds paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
-  // When all but `amount` of the waiting bytes will have left.
+  // When all but `amount` (picoseconds of link time) of the waiting bytes will have left.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
 };
 
@@ -76,7 +76,7 @@ struct alignas(64) SimNode {
   std::vector<Nanos> mute_until;  // by peer: messages to it are lost before this instant; empty: none are
 };
 
-// An active watch.
+// A watch: a worker waits until a word of its memory, or one word of a set, has changed.
 struct alignas(64) SimWatch {
   WatchWait* wait = nullptr;
   SimWorker* worker = nullptr;
@@ -176,15 +176,16 @@ class Simulation {
   std::uint32_t late_writes = 0;  // number of WRITEs that were acknowledged and are not visible yet
 };
 
-// What happens to a request. Its events, in order, are the hops of the diagram in docs/simulator.md; the rest
-// are their steps. Three files have them: the requester's NIC (requester.cc), the switch (switch_port.cc),
-// the responder's NIC (responder.cc).
+// What happens to a request: first its events, in the order of the hops in the diagram of docs/simulator.md,
+// then the functions that they call. They are in three files: requester.cc (the requester's NIC),
+// switch_port.cc (the switch) and responder.cc (the responder's NIC).
 struct Stages {
   // ---- Events
   static void at_requester(Event* event);  // requester.cc: the NIC sees the work request
-  static void depart(Event* event);        // requester.cc: its payload is fetched: onto the link
-  static void arrive(Event* event);        // responder.cc: its first bytes reach the responder's link
-  static void execute(Event* event);       // responder.cc: memory is touched
+  // requester.cc: the payload has been fetched, and the message goes onto the link
+  static void depart(Event* event);
+  static void arrive(Event* event);     // responder.cc: its first bytes reach the responder's link
+  static void execute(Event* event);    // responder.cc: memory is read or written
   static void land_late(Event* event);  // responder.cc: a WRITE that was acknowledged before it was visible
   static void answered(Event* event);   // requester.cc: the response's first bytes reach the requester's link
   static void land(Event* event);       // requester.cc: READ data and completion are in memory

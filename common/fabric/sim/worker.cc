@@ -299,7 +299,7 @@ void SimWorker::connection_failed(NodeId peer) {
     if (wait.set.count == 0 && wait.word.peer == peer) finish(watch, WatchOutcome::link_down, 0);
     watch = next;
   }
-  // an error puts the queue pairs of all lanes in error
+  // After one queue pair's error the queue pairs of all lanes to this peer go into error.
   for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
     QueuePair* qp = rc_queue_pair(peer, lane);
     if (qp == nullptr || qp->is_error) continue;
@@ -312,13 +312,14 @@ void SimWorker::memory_changed(SimRegion* region, std::uint64_t begin, std::uint
   const std::vector<SimRegion::Watched>& polled = region->watches();
   std::size_t left = polled.size();
   while (left > 0) {
-    // Chooses one of up to 64 watches without a branch, which would be unpredictable.
+    // Compares up to 64 watches at a time without branches, which would be unpredictable.
     const std::size_t first = left > 64 ? left - 64 : 0;
     std::uint64_t changed = 0;
 // SSE2 has no shifts and compares of 64-bit words, so that vectorized code would be slower
 #pragma clang loop vectorize(disable)
     for (std::size_t i = first; i < left; ++i) {
-      // begin < its end and its begin < end: both differences are negative
+      // The intervals overlap if begin < polled.end and polled.begin < end, so that both differences are
+      // negative.
       changed |= ((begin - polled[i].end) & (polled[i].begin - end)) >> 63 << (i - first);
     }
     for (; changed != 0; changed &= ~(std::uint64_t{1} << (std::bit_width(changed) - 1))) {

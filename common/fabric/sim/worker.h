@@ -50,7 +50,7 @@ struct PostedReceive {
 
 class SimWorker final : public Worker {
  public:
-  // queue pairs to one peer; also the number of datagram queues of the worker
+  // most queue pairs of a worker to one peer; also the number of its datagram queues
   static constexpr std::uint32_t most_lanes = 16;
 
   SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities);

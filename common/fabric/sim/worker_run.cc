@@ -36,7 +36,7 @@ void SimWorker::main_ended() {
 
 void SimWorker::end_task() {
   if (!main_) return;
-  coro::Abandon abandon;  // also destroys the coroutines of its scopes
+  coro::Abandon abandon;  // destroying `main` then also destroys the coroutines of its open scopes
   const std::coroutine_handle<> main = std::exchange(main_, {});
   main.destroy();
 }

@@ -8,8 +8,9 @@
 // and each node's clock can be skewed. RC, UC and UD carry SENDs: an RC message waits for a buffer, the
 // others are lost without one.
 //
-// A READ or WRITE of more than one 64-byte line can be executed in two halves (rule 1 of the contract): other
-// moves may come in between, and later requests on its connection wait for the second half.
+// A READ or WRITE of more than one 64-byte line can be executed in two halves (rule 1 of
+// common/fabric/fabric.h): other moves may come in between, and later requests on its connection wait for the
+// second half.
 //
 // Time passes when the user says so (advance), by StepConfig::request_cost with each request, and when a
 // worker that has nothing else to do is moved to its next timer.
@@ -50,8 +51,9 @@ enum class Fate : std::uint8_t {
 
 // How a READ or WRITE is torn: into two parts at the edge of a line, in either order.
 struct Tear {
-  // READ: its lines were fetched at one instant and are placed at the requester at two. Otherwise they are
-  // fetched (READ) or placed (WRITE) at the responder at two instants, and the requester sees them at one.
+  // True, only for a READ: its lines are fetched at one instant and placed at the requester at two. False:
+  // the lines are fetched (READ) or placed (WRITE) at the responder at two instants, and the requester sees
+  // them at one.
   bool is_at_landing = false;
   bool is_upper_first = false;
   std::uint32_t lower_bytes = 0;  // bytes of the message in its lower part
