@@ -1,4 +1,4 @@
-// The loop of a worker's background work, and what it does at the end of a run.
+// Runs a worker's background work in a loop, and completes it at the end of a run.
 #include "nessie/background.h"
 
 #include <algorithm>

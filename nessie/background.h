@@ -7,7 +7,7 @@
 
 namespace loch::nessie {
 
-// Runs alongside the worker's clients until `*done`, then until all its work is settled, at most for
+// Runs alongside the worker's clients until `*done`, then until all its work is done, at most for
 // nessie.settle-timeout.
 [[nodiscard]] coro::Task<void> run_background(Lane* lane, const bool* done);
 

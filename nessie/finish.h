@@ -10,9 +10,9 @@ namespace loch::nessie {
 // later candidate slots to EMPTY at once, pending ones too, and stages them to be stamped.
 [[nodiscard]] coro::Task<Attempt> remove_duplicates(Access access, Writing* w);
 
-// Ends a verified operation: a PUT's entry becomes valid, a DELETE's tombstone leaves the index.
-// conflict: another operation took the word away. ambiguous: the CAS ended in an error and is settled in
-// the background (unfinished.h).
+// Ends a verified operation: a PUT's entry becomes valid, a DELETE's tombstone leaves the index. conflict:
+// another operation took the word away. ambiguous: the CAS ended in an error and is resolved in the
+// background (unfinished.h).
 [[nodiscard]] coro::Task<Attempt> end(Access access, Writing* w);
 
 // Rolls back (H3 in docs/protocols/nessie.md): restores the exact word that the slot held; replaced entries

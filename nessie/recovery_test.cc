@@ -533,9 +533,9 @@ std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t on
   }
 }
 
-// A worker's MIGRATE has a copy that no word names yet. Of two doubts the one about the copy must wait
-// until the MIGRATE has ended, while the one about an entry that a dead client removed without a stamp is
-// settled.
+// A worker's MIGRATE has a copy that no word names yet. Two entries are in doubt: the decision about the copy
+// must wait until the MIGRATE has ended, while an entry that a dead client removed without a stamp is found
+// to be free.
 TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
   const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);
@@ -562,7 +562,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  table.doubt(*copy());  // doubts are examined last in, first out
+  table.doubt(*copy());  // entries in doubt are examined last in, first out
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {
       fabric.ring(worker, StepFabric::Alarms::timers);

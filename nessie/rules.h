@@ -15,7 +15,7 @@ namespace loch::nessie {
 
 // How a PUT that gives up after its own CAS rolls the CAS back (H3 in docs/protocols/nessie.md).
 enum class Rollback : std::uint8_t {
-  none,      // no rollback: a pending entry stays for ever (2015)
+  none,      // no rollback: a pending entry stays for ever (2015 report)
   restore,   // CAS back to the exact word that the PUT had replaced
   to_empty,  // CAS to EMPTY: loses the value that the PUT had replaced
 };
@@ -53,7 +53,7 @@ enum class Flaw : std::uint8_t {
   none,
   reserved_slot_is_free,       // a PUT takes a slot that an unfinished MIGRATE has emptied
   margin_ignored,              // reuse of entries allows for no clock skew
-  stamps_before_commit,        // a PUT stamps the replaced entry for reuse before it is verified
+  stamps_before_commit,        // a PUT stamps the replaced entry for reuse before the PUT is verified
   rollback_stamps_restored,    // a rollback stamps the entry that it has put back
   tombstone_unverified,        // a DELETE does not read the other slots after its CAS
   link_unknown_is_free,        // an entry whose link ended in an error is reused at once

@@ -111,8 +111,8 @@ coro::Task<std::string> free_reserved(Access access, Finding tag) {
 
 // Index words that name entries of dead clients.
 struct Held {
-  std::vector<Finding> words;  // occupied words that name their entries
-  std::vector<Finding> tags;   // EMPTY words that are tags of their MIGRATEs
+  std::vector<Finding> words;  // occupied words that name entries of dead clients
+  std::vector<Finding> tags;   // EMPTY words that reserve slots for copies of dead clients' MIGRATEs
   bool is_whole = true;        // false: a share of the index could not be read
 };
 

@@ -47,7 +47,7 @@ struct Settings {
   std::uint32_t migrate_depth = 0;  // largest number of keys that one PUT may move
   Nanos recycle_interval = 0;       // pause between two turns of the background work
   Nanos reconnect_timeout = 0;
-  Nanos settle_timeout = 0;        // how long an ending worker continues to settle its unfinished work
+  Nanos settle_timeout = 0;        // how long an ending worker continues to complete its unfinished work
   std::uint32_t spare_shares = 0;  // areas on each node that can host index shares of lost nodes
   bool scrub_repairs = true;       // false: scrub only counts what dead clients hold
   bool scrub_finds_leaks = false;

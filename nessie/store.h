@@ -64,7 +64,7 @@ struct Unlinked {
 
 // Unfinished work of an operation whose CAS ended in an error and whose node could not be asked for the
 // outcome: the operation's own word is, or may be, in the index (A3 in docs/protocols/nessie.md). The
-// worker's background tries to settle it until the node is back.
+// worker's background tries to complete or undo it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
     take_back,    // roll back: CAS from `own` to `back`; if `own` is gone, the last CAS had taken place
@@ -81,7 +81,7 @@ struct Unfinished {
   cuckoo::Place source;  // source slot of a MIGRATE
   Word source_word = 0, tag = 0;
   std::uint8_t source_rank = 0;
-  Nanos not_before = 0;  // earliest time of the next attempt to settle this work
+  Nanos not_before = 0;  // earliest time of the next attempt to complete or undo this work
   Nanos pause = 0;       // pause between two attempts, doubled each time
 };
 
@@ -107,7 +107,7 @@ struct WorkerState {
   Word members_seen = 0;               // version of the member table from which peers and shares were filled
   bool has_losses = false;             // any node was ever declared lost
   std::deque<Unlinked> unlinked;       // entries to be stamped in the background
-  std::deque<Unfinished> unfinished;   // unfinished work to be settled in the background
+  std::deque<Unfinished> unfinished;   // unfinished work, to be completed or undone in the background
   std::vector<const InHand*> in_hand;  // entries in use by each live lane of the worker (lane.h)
   bool is_abandoned = false;           // the worker died: this state is void, its entries stay as they are
   Counters counters;

@@ -27,7 +27,7 @@ class Reader {
     std::uint64_t word = 0;
     Nanos read_at = 0;  // now() before the word was read
   };
-  // The location of one row: node, server worker, and number of the row.
+  // The location of one row of the index: node, server worker, and number of the row.
   struct Where {
     fabric::NodeId node = 0;
     std::uint32_t server = 0;

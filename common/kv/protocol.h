@@ -133,7 +133,8 @@ struct Mutant {
   // The first seed, counted from 1, with which `loch fuzz --mutant NAME` finds it; measured by `loch fuzz
   // --mutants`. 0: not measured.
   std::uint64_t first_seed = 0;
-  // If first_seed is 0 because random runs do not find it in reasonable time: the test that does.
+  // If first_seed is 0 because random runs do not find the variant in reasonable time: the test that finds
+  // it.
   std::string found_by = {};
 };
 
@@ -141,7 +142,7 @@ struct Mutant {
 struct Fix {
   std::string hole;    // "H2"
   std::string what;    // what goes wrong without the fix
-  std::string option;  // "nessie.mend-h2"
+  std::string option;  // such as "nessie.mend-h2"
 };
 
 // A hole of the published design alone: the options that open no other hole, and the first seed, counted from
@@ -283,7 +284,7 @@ class Store {
 class Module {
  public:
   virtual ~Module() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;     // "nessie"
+  [[nodiscard]] virtual std::string_view name() const = 0;     // the protocol's name, such as "nessie"
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, for `loch list protocols`
   [[nodiscard]] virtual std::string_view paper() const = 0;    // the publication
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
@@ -319,8 +320,8 @@ class Module {
     static_cast<void>(options);
     return Promise::unavailable;
   }
-  // Name prefixes of the probes (common/base/probe.h) of its code and of the layers that it uses
-  // ("rpc.write.").
+  // Name prefixes ("rpc.write.") of the probes (common/base/probe.h) in the protocol's code and in the layers
+  // that the protocol uses.
   [[nodiscard]] virtual std::vector<std::string> probes() const { return {std::string(name()) + "."}; }
   // Default number of server workers of a node; 0 for a client-driven design.
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }

@@ -43,7 +43,7 @@ struct PointResult {
   std::vector<std::uint32_t> lost_nodes;
   std::vector<std::uint32_t> planned_losses;  // nodes whose processes a faults file kills
   std::vector<std::uint32_t> declared_lost;   // nodes declared lost: keys that they stored may be absent
-  std::optional<Timeline> timeline;           // if requested
+  std::optional<Timeline> timeline;           // present if a timeline was requested
   // number of keys that the prober writes; the timeline counts those that could not be written
   std::uint32_t probed_keys = 0;
   // if sizes differ: how much of the space for the largest records is used

@@ -85,10 +85,12 @@ class WriteChannel {
   // The slots of one node of this process. A region is null if the node has no servers or no clients to use
   // it.
   struct Node {
-    fabric::Region* requests = nullptr;         // [server worker][column]; peers WRITE
-    fabric::Region* staged_requests = nullptr;  // [row][lane]
-    fabric::Region* replies = nullptr;          // [row][lane]; peers WRITE
-    fabric::Region* staged_replies = nullptr;   // [server worker][column]
+    // by server worker of the node and client lane of the cluster; clients WRITE here
+    fabric::Region* requests = nullptr;
+    fabric::Region* staged_requests = nullptr;  // by server worker of the cluster and client lane of the node
+    // by server worker of the cluster and client lane of the node; servers WRITE here
+    fabric::Region* replies = nullptr;
+    fabric::Region* staged_replies = nullptr;  // by server worker of the node and client lane of the cluster
     bool is_restarted = false;  // the node was restarted: its clients had an earlier incarnation
   };
   // The regions of another node, as one worker addresses them.

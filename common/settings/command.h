@@ -32,7 +32,7 @@ struct Operand {
 };
 
 struct Command {
-  std::string name;                // "fuzz"
+  std::string name;                // the command's name, such as "fuzz"
   std::vector<std::string> usage;  // the forms of the command line, each without "loch fuzz "
   std::string about;               // what the command does, in whole sentences; --help breaks its lines
   std::vector<Operand> operands = {};

@@ -28,7 +28,7 @@ struct alignas(64) SimRequest : Event {
 
   WorkRequest* wr = nullptr;
   SimNode* from = nullptr;  // the requester's node
-  SimNode* to = nullptr;    // the responder's
+  SimNode* to = nullptr;    // the responder's node
   Staged* data = nullptr;
   SimRegion* target = nullptr;  // the responder's region
   std::uint64_t result = 0;
@@ -36,7 +36,7 @@ struct alignas(64) SimRequest : Event {
   Verb verb = Verb::read;
   WcStatus status = WcStatus::success;
   std::uint8_t pieces = 1, piece = 0;  // number of pieces of a torn fetch or placement, and the current one
-  bool is_cancelled = false;           // flushed while in transit; its next event ends it
+  bool is_cancelled = false;           // the request was flushed while in transit; its next event ends it
   // a copy that carries the message of a UC or UD request, or a WRITE's bytes that become visible late
   bool is_carrier = false;
   bool is_executed = false;  // was executed already: a retry only gets its response again
@@ -44,7 +44,8 @@ struct alignas(64) SimRequest : Event {
 
   SimRequest* next_free = nullptr;
   SimRequest* next_in_qp = nullptr;  // the next request in posted order, until it is retired
-  // the next one stalled in the send queue, or the next polled completion
+  // the next request in the list of those that are stalled in the send queue, or of those whose completions
+  // wait to be polled
   SimRequest* next_waiting = nullptr;
   Nanos piece_gap = 0;
   Nanos late_by = 0;  // time from a WRITE's acknowledgement until its bytes are visible
@@ -72,7 +73,7 @@ static_assert(sizeof(SimRequest) == 192);
 // members that posting and the stages use often, and the others.
 struct alignas(64) QueuePair {
   SimWorker* owner = nullptr;
-  SimNode* home = nullptr;  // the node of the worker that owns it
+  SimNode* home = nullptr;  // the node of the worker that owns the queue pair
   SimRequest* oldest = nullptr;
   SimRequest* newest = nullptr;
   Nanos submitted_at = 0;  // time of the last posted request; keeps requests in order
@@ -83,7 +84,7 @@ struct alignas(64) QueuePair {
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
-  bool is_error = false;   // requests are flushed until it is reconnected
+  bool is_error = false;   // requests are flushed until the queue pair is reconnected
   bool is_broken = false;  // the responder refused a request, and executes no further one
   bool is_fenced = false;  // the owner was fenced: none of its requests takes effect any more
 

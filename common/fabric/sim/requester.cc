@@ -356,7 +356,7 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
     if (!r->is_done && !is_flushed) return;
     qp->oldest = r->next_in_qp;
     if (qp->oldest == nullptr) qp->newest = nullptr;
-    if (is_flushed && !r->is_done) {  // in transit: its own next event ends it
+    if (is_flushed && !r->is_done) {  // the request is in transit, and its own next event ends it
       const bool is_stalled = qp->stalled_first == r;
       if (is_stalled) {
         qp->stalled_first = r->next_waiting;

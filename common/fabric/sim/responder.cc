@@ -87,7 +87,7 @@ bool is_let_in(SimRequest* r) {
   if (sim.timing.port_buffer != 0 && r->from != r->to && Stages::paused_at_switch(r, source)) return false;
   if (sim.now() < node.stalled_until) {
     const Nanos again = node.stalled_until + ++node.stall_order;
-    if (qp->blocker == r) qp->blocked_until = again;  // later requests wait too
+    if (qp->blocker == r) qp->blocked_until = again;  // later requests of the queue pair wait too
     sim.queue.push(r, again);
     return false;
   }
@@ -137,7 +137,8 @@ Picos pass_responder(SimRequest* r, Passage* way) {
   } else {
     way->visit(node.pcie_write, memory_write(timing, length));
     if (receives !=
-        Receives::nothing) {  // the completion follows the payload on the bus, and waits as long as it
+        // the completion follows the payload on the bus, and waits as long as the payload
+        Receives::nothing) {
       node.pcie_write.serve(now, timing.completion_entry);
       way->delay += timing.completion_entry;
     }

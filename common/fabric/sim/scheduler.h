@@ -115,7 +115,7 @@ class Scheduler {
     Nanos average_idle = 0;
     Balance balance[balance_levels];
   };
-  // A socket or a single core, as balancing treats it.
+  // What balancing compares: a socket, or a single core.
   struct Group {
     CoreSet cores = 0;
     std::uint64_t load = 0;

@@ -210,7 +210,7 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  // For a watch set, whole slots are watched: the words before the polled word may change after it.
+  // For a watch set, whole slots are watched, because the words before a polled word may be placed after it.
   const std::uint64_t first = wait->set.offset + 8;
   const std::uint64_t begin =
       wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;
@@ -246,7 +246,8 @@ bool SimWorker::is_ready(const WatchWait& wait, std::uint32_t* index) const {
 
 void SimWorker::begin_receive(ReceiveWait* wait) {
   if (Ring<Received>& messages = received_[index_of(wait->transport)]; !messages.empty() && receiving_ == 0) {
-    wait->result = messages.pop();  // polled together with the preceding message
+    // a message that arrived together with the preceding one, so that no poll is charged
+    wait->result = messages.pop();
     charge(sim_.timing.completion);
     run_queue_.push(wait->waiter);
     return wake(busy_until_);

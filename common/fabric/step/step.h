@@ -207,7 +207,7 @@ class StepFabric final : public Fabric {
     bool is_deadline = false;  // the timer is the deadline of a wait, not a sleep
   };
   [[nodiscard]] Alarm next_alarm(Worker& worker, Alarms which) const;
-  // Advances time to the worker's earliest alarm, and makes ready what waited for it.
+  // Advances time to the worker's earliest alarm, and makes the coroutine that waited for the alarm ready.
   void ring(Worker& worker, Alarms which);
   // The number of the worker's timers; index 0 was set first.
   [[nodiscard]] std::size_t timers(Worker& worker) const;

@@ -114,7 +114,7 @@ class Connector {
   Shared* shared_;
   Peers* peers_;
   NodeRecord record_;
-  CompletionQueue passive_cq_;                      // for ends whose requests never complete here
+  CompletionQueue passive_cq_;                      // for queue pair ends of which no completion is ever read
   std::vector<std::vector<VerbsWorker*>> workers_;  // by node, then worker index; null: no such worker
   // used by the thread that sets up the fabric, and after start() by the connector's
   std::map<LinkKey, Receiver> receivers_;

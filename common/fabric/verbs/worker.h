@@ -37,7 +37,8 @@ class VerbsRegion final : public Region {
 
  private:
   realtime::Mapping pages_;
-  MemoryRegion memory_;  // declared after pages_, so that it is deregistered before they are unmapped
+  // declared after pages_, so that the region is deregistered before the pages are unmapped
+  MemoryRegion memory_;
 };
 
 // A peer node's addresses and regions as a requester uses them. Immutable: when the node comes back, the
@@ -214,8 +215,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::array<ibv_sge, batch> staged_slices_{};
   std::array<ibv_wc, batch> completed_{};
 
-  std::vector<WorkRequest*> completions_, completing_;  // completed without the device; swapped each poll
-  std::vector<SendQueue*> waiting_queues_;              // queue pairs with requests that wait
+  // requests completed without the device; the two lists are swapped at each poll
+  std::vector<WorkRequest*> completions_, completing_;
+  std::vector<SendQueue*> waiting_queues_;  // queue pairs with requests that wait
   std::vector<std::unique_ptr<Parked>> parked_pool_;
   std::vector<Parked*> free_parked_;
   Receives receives_[3];
