@@ -108,7 +108,7 @@ class PublishedPuts final : public PutChannel {
   struct Node {
     // by server worker of the node and client lane of the cluster; clients WRITE here
     fabric::Region* requests = nullptr;
-    fabric::Region* token = nullptr;  // the one byte that replies WRITE
+    fabric::Region* token = nullptr;  // source of the one byte that a reply WRITEs
     std::unique_ptr<ExecutedPuts> executed;
     fabric::Region* staged = nullptr;   // indexed by window slot of the node
     fabric::Region* replies = nullptr;  // indexed by window slot of the node; servers WRITE here

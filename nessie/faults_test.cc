@@ -281,8 +281,9 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;     // not a fix of a published hole: it serves scrub
-  expected.has_incarnation = false;  // not a fix of a published hole: it serves lost nodes
+  expected.migrate_tags = false;  // migrate_tags closes no hole of the published design: it serves scrub
+  // has_incarnation closes no hole of the published design: it serves lost nodes
+  expected.has_incarnation = false;
   EXPECT_EQ((*settings)->rules, expected);
 }
 

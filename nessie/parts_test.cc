@@ -94,7 +94,8 @@ TEST(Layout, SizesOfThePaper) {
   EXPECT_EQ(entry.full_bytes(), 16'544u);
   EXPECT_EQ(entry.stride() % 64, 0u);
   EXPECT_GE(entry.stride(), entry.full_bytes());
-  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());  // the header ends with a word that has a watermark
+  // the header ends with a word that has a watermark bit
+  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());
   EXPECT_EQ(entry.tail_at() + 8, entry.full_bytes());
 }
 

@@ -1,5 +1,5 @@
-// DELETE without a tombstone: by a single CAS, and as the 2015 report describes it. put.h has the DELETE
-// by tombstone.
+// DELETE without a tombstone: by a single CAS, and as Nessie's technical report of 2015 describes it. put.h
+// has the DELETE by tombstone.
 #pragma once
 
 #include "nessie/lane.h"
@@ -11,7 +11,7 @@ namespace loch::nessie {
 // expired, link_error, or ambiguous (H17 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<Attempt> remove_by_single_cas(Access access, kv::Key key, cuckoo::KeyHash* hash);
 
-// 2015 report, 4.3.2 (H10d in docs/protocols/nessie.md): empties every slot that holds the key, from the last
+// Nessie's technical report of 2015, section 4.3.2: empties every slot that holds the key, from the last
 // candidate to the first, without verification.
 [[nodiscard]] coro::Task<Attempt> clear_all_ranks(Access access, kv::Key key, cuckoo::KeyHash* hash);
 

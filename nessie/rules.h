@@ -137,7 +137,7 @@ struct Rules {
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 
-// The rules of the 2017 text as reconstructed, with its holes.
+// The rules of the 2017 paper, reconstructed from its text, with its holes.
 [[nodiscard]] constexpr Rules published_2017() {
   Rules rules;
   rules.empty = EmptyWord::plain;

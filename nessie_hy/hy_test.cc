@@ -199,7 +199,8 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
   EXPECT_GT(run.counter("back_pressure"), 0);
 }
 
-// The additional entries for a long load change no address of the other entries and overlap none of them.
+// The additional entries for a long load lie behind the others: they change no other entry's address and
+// overlap none.
 TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   kv::DeployConfig config = small_deploy(2, 1, 3, 2);
   StoreCluster short_run(make_fabric("sim", {.nodes = 2}), module(), {.config = config});

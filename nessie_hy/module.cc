@@ -21,7 +21,8 @@ class HyModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is checked against the same claim; its violations are findings.
+    // The published variant is checked for linearizability too, although it has holes: what the checker finds
+    // are those holes.
     return kv::Consistency::linearizable;
   }
   [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {

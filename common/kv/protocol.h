@@ -171,12 +171,17 @@ enum class Loss : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(Loss loss);
 enum class Promise : std::uint8_t {
-  serves,       // every key can be read and written again within a bound, without any repair
-  after_scrub,  // every key can, once Store::scrub has repaired what the dead client left half-done
-  // every key can, once Store::declare_lost has ended; keys of the lost node may be absent then
+  serves,  // every key can be read and written again within a bound, without any repair
+  // every key can be read and written again, once Store::scrub has repaired what the dead client left
+  // half-done
+  after_scrub,
+  // every key can be read and written again, once Store::declare_lost has ended; keys of the lost node may be
+  // absent then
   after_declared,
-  after_return,  // every key can, once the node is back and was declared lost; its keys may be absent then
-  unavailable,   // affected keys may stay unavailable for ever; all others are served
+  // every key can be read and written again, once the node is back and was declared lost; its keys may be
+  // absent then
+  after_return,
+  unavailable,  // affected keys may stay unavailable for ever; all others are served
 };
 [[nodiscard]] std::string_view name(Promise promise);
 
