@@ -110,7 +110,7 @@ Point run(const kv::Module& module, const Cluster& cluster,
   return result;
 }
 
-// The value size with which memcached's "set K 0 0 SIZE\r\n" V "\r\n" has at least `bytes` bytes.
+// The value size with which memcached's request "set KEY 0 0 SIZE\r\nVALUE\r\n" has at least `bytes` bytes.
 std::uint32_t value_of_request(std::uint32_t bytes, std::uint32_t key_size) {
   std::uint32_t value = 1;
   while (request_bytes(System::memcached, OpKind::put, key_size, value) < bytes) ++value;
@@ -182,7 +182,7 @@ TEST(KernelModel, ServersTakeWhatWasMeasuredBeyondAnEcho) {
 }
 
 // Predictions that nothing was calibrated on: Pilaf's comparison with memcached and Redis (references V132,
-// V136, V137).
+// V136 and V137 in docs/fidelity.md).
 TEST(KernelModel, Predictions) {
   for (const System system : {System::memcached, System::redis}) {
     const auto module = make_module(system);

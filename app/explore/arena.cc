@@ -29,7 +29,7 @@ constexpr bool is_possible = true;
 constexpr std::size_t range_bytes = std::size_t{1} << 30U;
 constexpr std::size_t head_bytes = 16;  // bytes before each allocation: its size class and its padding
 constexpr std::size_t frame_chunk_bytes = 16'384;
-// Up to this size, classes are 16 bytes apart; above it, powers of two.
+// Size classes are multiples of 16 bytes up to this size, and powers of two above it.
 constexpr std::size_t small_bytes = 1024;
 constexpr std::size_t small_classes = small_bytes / 16 + 1;
 constexpr std::size_t classes = small_classes + 32;

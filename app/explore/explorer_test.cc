@@ -235,7 +235,7 @@ TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   };
   make(Kind::begin, 0, 0);
   make(Kind::begin, 1, 0);
-  make(Kind::tear, 1, 4);  // half: torn before the second line, lower half first
+  make(Kind::tear, 1, 4);  // half = 4: the READ is torn before its second cache line, lower half first
   make(Kind::request, 0, 0);
   EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
   make(Kind::request, 1, 0);

@@ -26,10 +26,12 @@ constexpr const char* backoff_cap = "10us";
 constexpr const char* reconnect_timeout = "50us";
 // At most this many keys are added to enlarge the table until the protocol accepts it.
 constexpr std::uint64_t most_extra_keys = 16;
-constexpr std::uint32_t most_candidates = 3000;  // number of keys that are tried for one name
+// number of candidate keys that are tried for one key of the scenario
+constexpr std::uint32_t most_candidates = 3000;
 constexpr Nanos longest_period = 10'000'000'000;
 
-using Places = std::set<std::pair<std::int32_t, std::uint64_t>>;  // pairs of region and offset
+// places in memory: pairs of region index and offset in bytes
+using Places = std::set<std::pair<std::int32_t, std::uint64_t>>;
 
 std::vector<std::byte> bytes_of_key(char letter, std::uint32_t number) {
   std::vector<std::byte> key(key_bytes);
@@ -77,8 +79,7 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
   }
   plan.jump = longest_period;
   for (const kv::OptionSpec& spec : plan.options.specs()) {
-    if (spec.role == kv::OptionRole::expiry)
-      plan.jump = 3 * plan.options.integer(spec.key);  // shorter than what an ending worker waits for
+    if (spec.role == kv::OptionRole::expiry) plan.jump = 3 * plan.options.integer(spec.key);
   }
   return {};
 }
@@ -110,8 +111,8 @@ Result<> try_shape(const Plan& plan) {
   return {};
 }
 
-// Chooses the smallest shape that the protocol accepts. If it accepts none, the error is that for the
-// smallest.
+// Chooses the smallest shape that the protocol accepts. If it accepts none, returns its error about the
+// smallest shape.
 Result<> choose_shape(Plan& plan, std::uint32_t window) {
   std::optional<Error> first;
   const std::uint32_t servers = plan.module->default_servers() > 0 ? 1 : 0;
@@ -177,7 +178,8 @@ void choose_keys(Plan& plan) {
         best_places = places;
       }
       if (score == most) break;
-      // GETs of this protocol read one place at most, so that further keys are no better.
+      // If a GET of this protocol reads at most one place, trying more candidates cannot find a key whose
+      // GETs share more places with those of other keys.
       if (number > 64 && places.size() <= 1) break;
     }
     plan.keys.push_back(best);

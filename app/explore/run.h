@@ -39,10 +39,10 @@ enum class Kind : std::uint8_t {
   alarm,         // time passes until the worker's next timer
   unheard,       // a request is executed, but its completion reports a failure
   not_executed,  // a request fails without being executed
-  unheard_cut,   // as unheard, and the first attempt to reconnect fails
+  unheard_cut,   // a request is executed, its completion reports a failure, and the first reconnect times out
   not_executed_cut,
-  // A deadline passes. Move::request 0: although others could go on; 1: because no other move is possible; 2:
-  // time passes for workers that only poll.
+  // A deadline passes. Move::request is 0 if other workers could go on, 1 if no other move is possible, and 2
+  // if time passes because all workers only poll.
   late,
   kill,           // the client dies; its posted requests are lost
   kill_executed,  // the client dies; one posted request is still executed, the others are lost

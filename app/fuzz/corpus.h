@@ -1,7 +1,7 @@
-// The folder of a long fuzz campaign: corpus.json (docs/formats.md), scenarios/ with those that reached new
-// probes, and findings/. The index names files relative to the folder, so that the folder can be moved. The
-// index is replaced as a whole after the files that it names are written, so that an interruption at any
-// instant loses no scenario.
+// The folder of a long fuzz campaign: corpus.json (docs/formats.md), scenarios/ with the scenarios that
+// reached new probes, and findings/. The index corpus.json names files relative to the folder, so that the
+// folder can be moved. The index is replaced as a whole after the files that it names are written, so that an
+// interruption at any instant loses no scenario.
 #pragma once
 
 #include <cstdint>

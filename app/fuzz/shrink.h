@@ -1,5 +1,5 @@
 // Shrinks a finding to the smallest scenario that still shows it, by delta debugging over operations,
-// clients, keys, failures, weak behaviour, options, the cluster's size and times.
+// clients, keys, failures, simulated faults, options, the cluster's size and times.
 //
 // A smaller scenario is accepted if it has the finding's verdict and if the same run without the known cause
 // (the known-bad variant switched off, or the hole fixed) has no finding. Removing a part changes the random

@@ -83,7 +83,7 @@ int measure_shrinking(const FuzzOptions& options, const kv::Registry& protocols)
     one.protocol = protocol;
     if (options.all_mutants) {
       for (const auto& [mutant, what] : module->mutants()) {
-        if (what.first_seed == 0) continue;  // no random run finds it in reasonable time
+        if (what.first_seed == 0) continue;  // no random run finds the variant in reasonable time
         one.mutant = mutant;
         table.row(one, *module, fmt::format("`{}`", mutant), what.first_seed);
       }

@@ -1,5 +1,5 @@
-// Judges the history of one key: by its zones and the points between them, or by exact search if a value
-// was put twice, or if the key had INSERTs and no order was found that way.
+// Judges the history of one key: in near-linear time by zones.h and gap_search.h; by exact search if a value
+// was put twice, or if the key had INSERTs and gap_search.h found no order.
 #include "common/check/key_history.h"
 
 #include <algorithm>
