@@ -30,9 +30,10 @@ struct Rules {
   Nanos expiry = 0;  // E: time after which an entry that no index word names any more may be reused
   // mutant: a PUT overwrites the value of an entry that clients may be reading
   bool updates_in_place = false;
-  bool switches_early = false;     // mutant: stores the index word before the entry is written
-  bool reuses_at_once = false;     // mutant: reuses a retired entry without waiting for the expiry period E
-  bool empty_repeats = false;      // mutant: all EMPTY words are the same, so that readers miss a change (H2)
+  bool switches_early = false;  // mutant: stores the index word before the entry is written
+  bool reuses_at_once = false;  // mutant: reuses a retired entry without waiting for the expiry period E
+  // mutant: all EMPTY words are the same, so that a reader misses that a slot was filled and emptied again
+  bool empty_repeats = false;
   bool word_repeats = false;       // mutant: occupied words lack the count of stores, so that they repeat
   bool clears_first = false;       // mutant: a moved key's old slot is emptied before its new slot is filled
   bool replies_early = false;      // mutant: replies to a PUT or DELETE before its index word is stored

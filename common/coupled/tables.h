@@ -93,13 +93,13 @@ class Tables {
  public:
   explicit Tables(Settings settings);
 
-  // These three implement the functions of the same name of kv::Store.
+  // setup_node(), connect() and preload() implement the functions of the same names of kv::Store.
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node);
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric);
   [[nodiscard]] Result<> preload(const kv::Dataset& data);
 
-  // These implement the functions of the same name of kv::Store. A restarted node serves again once it
-  // has been declared lost.
+  // restart_node(), declare_lost(), needs() and audit() implement the functions of the same names of
+  // kv::Store. A restarted node serves again once it has been declared lost.
   [[nodiscard]] Result<> restart_node(fabric::NodeId node);
   [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const;

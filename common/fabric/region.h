@@ -118,7 +118,7 @@ struct LocalSlice {
   [[nodiscard]] std::byte* data() const { return region->at(offset); }
 };
 
-// A remote handle of a region (node, address, rkey): a plain value, void after a restart of its node (epoch).
+// A remote handle of a region (node, address, rkey): a plain value. A restart of its node makes it invalid.
 struct RemoteRegion {
   NodeId node = 0;
   std::uint32_t id = 0;

@@ -1,5 +1,5 @@
-// The regions of a fabric's nodes, and the refusals that all real-time fabrics share while they are set up.
-// Control path.
+// The regions of a real-time fabric's nodes, and the checks and one-line errors that all real-time fabrics
+// share while they are set up. Nothing here is used per operation.
 #pragma once
 
 #include <memory>

@@ -15,10 +15,10 @@
 namespace loch::fabric::realtime {
 namespace {
 
-// While something has a deadline, the clock is read every eighth turn.
+// While a timer or a watch has a deadline, the polling loop reads the clock in every eighth turn.
 constexpr std::uint64_t turns_per_clock = 8;
-// Where workers share cores: fruitless turns after which a worker sleeps; it yields its core after fewer
-// (turns_before_yield).
+// Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
+// worker sleeps. After fewer such turns (turns_before_yield) it yields its core.
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
 // ns; longest sleep, since no doorbell announces a deadline or the end of the run.
@@ -46,7 +46,8 @@ void append(Wait*& list, Wait* wait) {
   *at = wait;
 }
 
-// Runs a worker's main coroutine: its frame belongs to the worker's thread, the Task to the fabric.
+// Runs a worker's main coroutine, a Task that the fabric owns. Call on the worker's thread: the frame of
+// run_main() comes from that thread's pool and returns to it.
 coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
   co_await std::move(*main);
   *ended = true;

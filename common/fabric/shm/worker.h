@@ -53,9 +53,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
 
   // To be called on the control path, before the threads start.
   void connect(std::uint32_t nodes);
-  void add_region(Region* region) {
-    regions_.push_back(region);
-  }  // adds a region of this node, in the order of ids
+  // Adds a region of this node. Regions are added in the order of their ids.
+  void add_region(Region* region) { regions_.push_back(region); }
 
  protected:
   bool poll_device() override;

@@ -47,7 +47,8 @@ struct SchedulerProfile {
   double imbalance_percent = 125;
   // first and longest interval between the balancings of an idle core
   double balance_idle_ms = 1, balance_idle_most_ms = 4;
-  // first interval between the balancings of a busy core, which grows by the same factor
+  // first interval between the balancings of a busy core; its longest interval is as many times longer as
+  // that of an idle core
   double balance_busy_ms = 64;
   double max_pull = 32;  // most threads that one balancing examines
   // From a thread's wake-up to its first instruction on an idle core, without the exit from the idle state.
