@@ -1,5 +1,5 @@
-// The microbenchmarks to which each card's profile was fitted. Ids such as "V174" are those of published
-// figures in docs/fidelity.md.
+// The microbenchmarks to which each card's profile was fitted. Ids such as "V174" number the published
+// figures.
 #include <algorithm>
 #include <cmath>
 #include <functional>
