@@ -40,8 +40,8 @@ class Start final : public kv::Dataset {
 // all.
 constexpr Nanos first_wait = 1'000;
 
-// Names a value for the history; "corrupt:" if any of its bytes is wrong, since a torn value may have a
-// correct stamp.
+// Names a value for the history; "corrupt:" if any of its bytes is wrong, since a torn value may begin with
+// the right writer's name.
 std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
   const bool is_whole = kv::read_value(value, digest, true).verdict == kv::ValueVerdict::verified;
   return (is_whole ? "" : "corrupt:") + kv::value_name(value);

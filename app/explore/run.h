@@ -44,10 +44,11 @@ enum class Kind : std::uint8_t {
   // A deadline passes. Move::request is 0 if other workers could go on, 1 if no other move is possible, and 2
   // if time passes because all workers only poll.
   late,
-  kill,           // the client dies; its posted requests are lost
-  kill_executed,  // the client dies; one posted request is still executed, the others are lost
-  clock,          // every clock advances beyond the expiry period
-  tear,           // one half of a posted READ or WRITE is executed; a later `request` executes the other
+  kill,  // the client dies; its posted requests are lost
+  // the client dies; one of its posted requests is still executed, its other requests are lost
+  kill_executed,
+  clock,  // every clock advances beyond the expiry period
+  tear,   // one half of a posted READ or WRITE is executed; a later move `request` executes the other half
 };
 
 struct Move {

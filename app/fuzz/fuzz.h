@@ -24,7 +24,8 @@ constexpr std::uint64_t most_events = 20'000'000, most_events_an_operation = 20'
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";
   std::uint64_t seeds = 1000, first_seed = 1;
-  std::uint64_t timing = 0;  // selects other timings of the same scenarios; 0: the seed's own
+  // number that selects another random timing of each seed's scenario; 0: the seed's own timing
+  std::uint64_t timing = 0;
   // measure the seeds that it takes to find each known-bad variant, instead of one campaign
   bool all_mutants = false;
   // measure the seeds that it takes to find each hole of the published design, instead of one campaign

@@ -187,7 +187,8 @@ class Shrinker {
     if (kept.size() < all) accept(keep_operations(best_, std::move(kept)), 4);
   }
 
-  // Tries to keep only the contradictory operations; else also those near them in time, or on the same key.
+  // Tries to keep only the contradictory operations; if that fails, also operations near them in time or on
+  // the same key.
   void take_all_but_the_contradiction() {
     const Operations named = operations_of(best_, found_.sub_history);
     if (named.empty()) return;

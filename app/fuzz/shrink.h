@@ -16,9 +16,10 @@
 namespace loch::fuzz {
 
 struct Shrunk {
-  FuzzFinding finding;                // the finding of the reduced scenario, which is in finding.ran
-  std::uint64_t runs = 0;             // number of runs that shrinking took
-  std::uint64_t operations_from = 0;  // operations of clients and final sweep before shrinking
+  FuzzFinding finding;     // the finding of the reduced scenario, which is in finding.ran
+  std::uint64_t runs = 0;  // number of runs that shrinking took
+  // operations before shrinking, including those that check every key at the run's end
+  std::uint64_t operations_from = 0;
   // false: the script of the finding's operations did not reproduce it, and nothing was removed
   bool reproduced = false;
 };

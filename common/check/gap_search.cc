@@ -259,8 +259,8 @@ class GapSearch {
     Configuration to = from;
     to.owed = std::min(to.owed, event.at);
     next_.push_back(to);
-    // A write with unknown outcome can make the key present for this INSERT now, but not later, since it is
-    // not recorded when each of these writes was invoked.
+    // A write with unknown outcome can make the key present for an INSERT whose deadline has come, but not
+    // later, since it is not recorded when each such write was invoked.
     to = from;
     if (from.owed == forever && use_free_put(&to)) next_.push_back(std::move(to));
   }

@@ -33,9 +33,9 @@ Result<> Tables::restart_node(fabric::NodeId node) {
 
 void Tables::lay_out(Row& row, fabric::Worker& worker) const {
   LOCH_PROBE("coupled.table.laid-out-anew");
-  // A client may remember index words of the row's former incarnations, so no word may be repeated. The
-  // incarnation's number is therefore part of the store count, both in its low bits (the stamp of an
-  // occupied word) and in its high bits (index_word.h).
+  // A client may remember index words of the table that the server worker had before its node restarted, so
+  // no word may be repeated. The incarnation's number is therefore part of the store count, both in its low
+  // bits (the stamp of an occupied word) and in its high bits (index_word.h).
   row.stores = settings_.rules.words_restart ? 0 : row.incarnation << 40 | row.incarnation << 20;
   for (std::uint64_t slot = 0; slot < settings_.slots_per_row; ++slot)
     worker.store_word(row.memory.index(), row.memory.word_at(slot), cuckoo::IndexWord::empty(++row.stores));

@@ -117,8 +117,8 @@ bool RealtimeWorker::find_ready(WatchWait& wait) const {
   return find_ready(wait, start, wait.set.count) || find_ready(wait, 0, start);
 }
 
-// Searches the words of [from, to) for one that is ready. Most words are unchanged (`known`), each in its own
-// cache line.
+// Searches the watched words with indices [from, to) for one that is ready. Most words still have their known
+// values, which need no call of `ready`; each word is in its own cache line.
 bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to) {
   constexpr std::uint32_t words_ahead = 8;
   const WatchSet& set = wait.set;
@@ -261,7 +261,7 @@ RealtimeWorker::Span RealtimeWorker::watched() const {
   for (const WatchWait* wait = watches_; wait != nullptr; wait = wait->next) {
     Span one{wait->word.region, wait->word.offset, wait->word.offset + 8};
     if (const WatchSet& set = wait->set; set.count != 0) {
-      // The watched word of a slot is the slot's last one.
+      // The first slot ends 8 bytes behind set.offset, which is the offset of its last word.
       const std::uint64_t first = set.offset + 8;
       one = {set.region, first - std::min<std::uint64_t>(first, set.stride),
              first + std::uint64_t{set.count - 1} * set.stride};

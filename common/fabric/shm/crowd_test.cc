@@ -63,8 +63,9 @@ std::vector<std::uint64_t> deliver_next(ReceiveRing& ring, ReceiveQueue& queue) 
   return users;
 }
 
-// A sender that loses its core between claim and copy holds up the ring's oldest slot. The other buffer goes
-// round until the ring is full; senders then find no buffer until the first sender has a core again.
+// A sender that loses its core after claiming one of two buffers holds up the ring's oldest slot. The second
+// buffer is filled and posted again until the ring is full; senders then find no buffer until the first
+// sender has a core again.
 TEST(ReceiveRing, OneSlowSenderDelaysAndLosesNothing) {
   const auto ring = std::make_unique<ReceiveRing>();
   ReceiveQueue queue(ring.get());

@@ -30,7 +30,8 @@ struct alignas(64) Doorbell {
   std::atomic<std::uint32_t> region;
   std::atomic<std::uint64_t> begin, end;
 
-  // To be called by the owner: publishes that it waits for a change of these bytes.
+  // To be called by the owner: publishes that it waits for a change of the bytes [from, to) of region
+  // `watched`.
   void arm(std::uint32_t watched, std::uint64_t from, std::uint64_t to) {
     region.store(watched, std::memory_order_relaxed);
     begin.store(from, std::memory_order_relaxed);

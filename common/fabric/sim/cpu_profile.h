@@ -41,9 +41,11 @@ struct SchedulerProfile {
   double minimum_granularity_ms = 3;
   // a waking thread preempts the running one if that one leads by more than this
   double wakeup_granularity_ms = 4;
-  double sleeper_credit_ms = 12;   // how far behind the others, at most, a thread that slept is placed
+  // ms of run time by which a thread that slept is placed behind the others, at most
+  double sleeper_credit_ms = 12;
   double migration_cost_ms = 0.5;  // a thread that ran within this time has a warm cache and is not moved
-  // a busy core pulls threads if the other group's load exceeds its own by this factor
+  // A busy core pulls threads from a group of cores whose load is more than this percentage of its own
+  // group's load.
   double imbalance_percent = 125;
   // first and longest interval between the balancings of an idle core
   double balance_idle_ms = 1, balance_idle_most_ms = 4;
