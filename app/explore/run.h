@@ -60,7 +60,8 @@ struct Move {
       // first, + 1 if torn at the landing buffer.
       0;
   friend bool operator==(const Move&, const Move&) = default;
-  // A one-bit mask for a move of kinds begin to alarm, which sleep sets can hold; 0 for other moves.
+  // The move's bit in the masks of sleep sets, which only moves of the kinds begin, request, news and alarm
+  // have; 0 for other moves.
   [[nodiscard]] std::uint64_t bit() const {
     if (kind > Kind::alarm || request != 0 || worker >= 16) return 0;
     return std::uint64_t{1} << (worker * 4U + static_cast<std::uint32_t>(kind));

@@ -68,7 +68,7 @@ class Shrinker {
                        cli::bar(static_cast<double>(runs_) / static_cast<double>(options_.shrink_runs)),
                        runs_.load(), options_.shrink_runs, left_.load());
   }
-  // A measure of the scenario that grows with everything that a pass can remove.
+  // The scenario's size, to which everything that shrinking can remove contributes.
   [[nodiscard]] std::uint64_t size() const {
     const kv::DeployConfig& d = best_.plan.deploy;
     return operations_left(best_) + best_.sim.faults.schedule.size() + best_.knobs.size() +

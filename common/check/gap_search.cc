@@ -42,7 +42,7 @@ struct Event {
   std::uint32_t number = none;  // rank by deadline among the operations of this kind that have a deadline
   std::uint32_t operation = none;
   Nanos release_ns = 0;  // ns; the operation takes effect at this time or later
-  // for Step::forward: ForwardZone::write_ns, the invocation of the value's write
+  // for Step::forward: time in ns at which the write of the zone's value was invoked
   Nanos write_ns = beginning;
   bool needs_absent = false;  // for Step::forward: the key is absent just before the zone
 };

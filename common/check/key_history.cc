@@ -22,7 +22,7 @@ Judgement judge_key(std::span<const KeyOp> operations, const KeyRules& rules) {
     const Judgement judgement = search_gaps(zones, rules);
     return judgement.verdict == Verdict::holds ? judgement : search_exactly(operations, rules);
   }
-  // In a lossy cache a GET may miss at any time, so that there are no absent points to order:
+  // In a lossy cache a GET may miss at any time, so no order of misses and writes has to be found:
   // find_zones() has found every contradiction already.
   if (rules.model == Model::lossy_cache) return {};
   for (const Point& point : zones.points) {

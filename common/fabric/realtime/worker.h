@@ -25,7 +25,8 @@ struct Shared {
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
   // How a worker waits while polling finds nothing; set before the threads start.
-  bool pauses = true;  // with the processor's pause instruction between two turns
+  // whether the polling loop executes the processor's pause instruction between two turns
+  bool pauses = true;
   // Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
   // worker yields its core.
   std::uint32_t turns_before_yield = 64;

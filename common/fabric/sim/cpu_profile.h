@@ -27,13 +27,13 @@ struct CpuProfile {
   double background_hash_ns = 500;
 };
 
-// A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the
-// tunables of kernel/sched/fair.c times 1 + log2(min(cores, 8)) = 4.
+// A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the tunables
+// of kernel/sched/fair.c times 1 + log2(min(cores, 8)) = 4.
 //
-// Kernels from 6.6 on run the earliest eligible virtual deadline first. The same machinery with a base slice
-// of 3 ms (0.75 ms times 4) comes near it where it matters here: slices of one base slice whatever the number
-// of threads (so one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only
-// one that is a slice ahead (experiments/hardware/connectx6-100g.yaml).
+// Kernels from 6.6 on run the thread with the earliest eligible virtual deadline first. A base slice of 3 ms
+// (0.75 ms times 4) approximates such a kernel: slices of one base slice whatever the number of threads (so
+// one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only a thread that
+// is a slice ahead (experiments/hardware/connectx6-100g.yaml).
 struct SchedulerProfile {
   double tick_ms = 4;      // slices end on ticks only
   double latency_ms = 24;  // target period in which each runnable thread runs once
@@ -49,8 +49,8 @@ struct SchedulerProfile {
   double imbalance_percent = 125;
   // first and longest interval between the balancings of an idle core
   double balance_idle_ms = 1, balance_idle_most_ms = 4;
-  // first interval between the balancings of a busy core; its longest interval is as many times longer as
-  // that of an idle core
+  // First interval between the balancings of a busy core. The longest is longer by the factor
+  // balance_idle_most_ms / balance_idle_ms.
   double balance_busy_ms = 64;
   double max_pull = 32;  // most threads that one balancing examines
   // From a thread's wake-up to its first instruction on an idle core, without the exit from the idle state.
