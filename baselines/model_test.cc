@@ -175,7 +175,7 @@ TEST(KernelModel, ServersTakeWhatWasMeasuredBeyondAnEcho) {
       EXPECT_LT(ratio, 1.32);
       const Point alone = run(*make_module(system), {.clients = 36, .value_size = 10, .get = get},
                               {{std::string(name(system)) + ".work", "echo"}});
-      // With the option that only charges an echo, the rate is that of table 1.
+      // With the option that only charges an echo, the rate is that of Pilaf's table 1.
       EXPECT_NEAR(alone.per_second() / echo.per_second(), 1, 0.05);
     }
   }

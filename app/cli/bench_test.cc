@@ -64,7 +64,8 @@ TEST(BenchOptions, ProtocolsMayShareAnOption) {
   EXPECT_EQ(parsed->protocol_options.integer("slots.spare"), 64);
 }
 
-// A protocol whose options have other defaults on fabrics in real time and on one machine.
+// A protocol with one option whose default differs in real time, and one whose default differs on a single
+// machine.
 class TimedSlots final : public kv::Module {
  public:
   std::string_view name() const override { return "timed"; }

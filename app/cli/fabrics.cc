@@ -150,7 +150,7 @@ Result<RealFaults> load_fault_config(const std::string& path) {
 }
 
 // Returns the cores of this machine for the workers of its `rank_here`-th process. The cores of the processes
-// with smaller numbers come first; each process is taken to have the largest number of workers.
+// with smaller numbers come first; each process is assumed to have as many workers as the largest.
 workloads::Pinning real_pinning(const BenchOptions& o, std::uint32_t rank_here) {
   const kv::DeployConfig deploy = deploy_config(o);
   return {.cores = background::usable_cores(),

@@ -13,7 +13,8 @@
 namespace loch::explore {
 namespace {
 
-// Value of options for numbers of attempts: small, because every attempt multiplies the number of states.
+// Value of the options that limit an operation's attempts: small, because every attempt multiplies the number
+// of states.
 constexpr const char* few_attempts = "3";
 // Value of the expiry option. It is measured on each worker's own clock, which its requests (100 ns each) and
 // timers advance: operations take some tens of microseconds, so that entries expire only if Bounds::clocks
@@ -101,7 +102,8 @@ kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uin
   return deploy;
 }
 
-// Deploys the plan's shape on a step fabric; an error means that the protocol does not accept it.
+// Deploys a store of the plan's size on the explorer's fabric; an error means that the protocol does not
+// accept this size.
 Result<> try_shape(const Plan& plan) {
   fabric::step::StepFabric fabric(plan.deploy.nodes);
   fabric.set_capabilities(plan.capabilities);
@@ -111,8 +113,8 @@ Result<> try_shape(const Plan& plan) {
   return {};
 }
 
-// Chooses the smallest shape that the protocol accepts. If it accepts none, returns its error about the
-// smallest shape.
+// Chooses the smallest deployment that the protocol accepts. If it accepts none, returns its error about the
+// smallest.
 Result<> choose_shape(Plan& plan, std::uint32_t window) {
   std::optional<Error> first;
   const std::uint32_t servers = plan.module->default_servers() > 0 ? 1 : 0;
@@ -187,7 +189,7 @@ void choose_keys(Plan& plan) {
   }
 }
 
-// Capabilities of the step fabric. If requests may be torn, they are those of a simulation that tears
+// Capabilities of the explorer's fabric. If requests may be torn, they are those of a simulation that tears
 // requests: cache lines arrive whole, but in any order.
 fabric::Capabilities capabilities(bool tears) {
   fabric::Capabilities all;

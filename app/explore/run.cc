@@ -432,7 +432,7 @@ void Run::execute_and_fail(const Move& move, Footprint& print, Executed& execute
   print.fails = print.is_write = true;
 }
 
-// Makes the fabric's part of a move; finish_move runs the CPU's part.
+// Executes a move in the fabric, such as a request; finish_move() then runs the worker's coroutines.
 Run::Executed Run::make_move(const Move& move, Footprint& print) {
   const std::uint8_t w = move.worker;
   fabric::Worker& who = worker(w);
@@ -524,7 +524,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
   }
 }
 
-// The CPU's part of a move: runs the worker's coroutines until all of them wait.
+// Runs the worker's coroutines after a move until all of them wait.
 void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
   if (move.kind == Kind::tear) return;  // no completion: only one half of the request was executed
   if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {

@@ -75,8 +75,8 @@ struct Footprint {
   bool polls = false;       // the background coroutine polled (Run::has_polled)
   bool is_ordered = false;  // conflicts with every other move because Bounds::switches counts orders
   bool begins = false, ends = false, fails = false;
-  std::uint8_t node = 0;        // node whose memory the CPU's part of the move may read
-  std::uint64_t changed = 0;    // bit mask of the regions that the CPU's part of the move changed
+  std::uint8_t node = 0;        // node whose memory the coroutines that the move resumes may read
+  std::uint64_t changed = 0;    // bit mask of the regions that the coroutines that the move resumes changed
   std::int32_t region = -1;     // index of the region that the request accessed; -1: none
   bool region_is_seen = false;  // whether CPU code of the region's node reads the region
   bool is_write = false;
@@ -95,7 +95,7 @@ struct Operation {
   std::uint64_t begun = 0;         // number of the move that began it
   // Whether the operation may time out without being a violation: because one of its requests or replies
   // failed, or because its deadline passed while another worker could go on or had an earlier deadline. Not
-  // part of the state: if two paths lead to a state, that of the first path counts.
+  // part of the state: if two paths lead to a state, this flag has its value on the first path.
   bool is_troubled = false;
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
@@ -207,7 +207,8 @@ class Run {
   void add_failures(std::uint8_t w, std::vector<Move>& into);
   void add_tears(std::uint8_t w, std::vector<Move>& into);
   fabric::step::Tear tear_of(const Move& move);
-  // The request that a move executed, before and after; nullopt for moves without a request.
+  // The request that a move executed, as it was before and after its execution; nullopt for moves without a
+  // request.
   struct Executed {
     std::optional<fabric::WorkRequest> before, done;
     bool is_rest = false;  // this was the second half of a torn request

@@ -29,7 +29,7 @@ class Corpus {
   // The marks that this run reached and no kept scenario has. A mark is a probe's name, with the number of
   // its passes rounded down to a power of four ("nessie.x", "nessie.x*4", …).
   [[nodiscard]] std::vector<std::string> news_of(const ProbeCounts& probes) const;
-  // Writes the run's scenario to the folder, and notes that it was the first to reach these marks.
+  // Writes the run's scenario to the folder, and notes that it was the first to reach the marks in `news`.
   [[nodiscard]] Result<> keep(const FuzzFinding& run, const std::vector<std::string>& news);
   // Writes the index.
   [[nodiscard]] Result<> save();

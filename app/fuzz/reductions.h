@@ -21,7 +21,7 @@ struct OperationAt {
 // All operations of the scenario's script, ordered by time.
 [[nodiscard]] std::vector<OperationAt> operations_by_time(const FuzzScenario& scenario);
 [[nodiscard]] const workloads::ScriptedOperation& operation(const FuzzScenario& scenario, OperationAt at);
-// The scenario with only these operations, and without clients that have none.
+// The scenario with only the operations `kept`, and without clients that have none of them.
 [[nodiscard]] FuzzScenario keep_operations(FuzzScenario scenario, std::vector<OperationAt> kept);
 
 // Positions in the script of the operations that a sub-history of the scenario's run names.

@@ -1,9 +1,9 @@
-// Membership of table rows whose node lost its memory: how their workers answer, and how they serve
+// Membership of server workers whose node lost its memory: how they answer requests, and how they serve
 // again.
 //
-// Without replicas no other node has a copy of such a row. Its worker answers every request with "lost",
-// so that a GET of a value that existed is an error and never a miss. This ends when a client declares
-// the node lost by a WRITE of one word; the worker then initialises its row as empty.
+// Without replicas no other node has a copy of such a worker's table (row). The worker answers every request
+// with "lost", so that a GET of a value that existed is an error and never a miss. This ends when a client
+// declares the node lost by a WRITE of one word; the worker then initialises its table as empty.
 #include <fmt/format.h>
 
 #include <algorithm>

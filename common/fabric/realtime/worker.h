@@ -24,8 +24,8 @@ struct Shared {
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
-  // How a worker waits while polling finds nothing; set before the threads start.
-  // whether the polling loop executes the processor's pause instruction between two turns
+  // Whether the polling loop executes the processor's pause instruction between two turns. To be set before
+  // the threads start.
   bool pauses = true;
   // Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
   // worker yields its core.
@@ -122,7 +122,7 @@ class RealtimeWorker : public Worker {
   Shared* shared_;
   mutable TscClock clock_;  // mutable because now() may renew the comparison with CLOCK_MONOTONIC
   coro::RunQueue run_queue_;
-  // by transport: coroutines that wait for a message, the first to come first
+  // for each transport, the list of coroutines that wait for a message, the longest waiting first
   ReceiveWait* receivers_[3] = {};
   WatchWait* watches_ = nullptr;
   TimerWait* timers_ = nullptr;  // list of timers, the soonest first

@@ -105,7 +105,7 @@ TEST(ReceiveRing, BuffersOfADeadSenderComeBackThoughTheRingIsFull) {
   EXPECT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(7U));
 }
 
-// How a worker passes the token on. The token visits the workers of nodes 0 and 1 alternately.
+// How a worker passes the token on, which two workers of nodes 0 and 1 hold alternately.
 enum class Hand : std::uint8_t { write, faa, send, store };
 
 struct Ring {

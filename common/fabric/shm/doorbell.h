@@ -45,8 +45,8 @@ struct alignas(64) Doorbell {
     syscall(SYS_futex, &state, FUTEX_WAIT, asleep, &span, nullptr, 0);
   }
 
-  // Whether the owner sleeps and waits for this change. Any thread may call it, after a fence that follows
-  // the change.
+  // Whether the owner sleeps and waits for a change of the given bytes. Any thread may call awaits(), after a
+  // fence that follows the change.
   [[nodiscard]] bool awaits(std::uint32_t changed, std::uint64_t from, std::uint64_t to) const {
     if (state.load(std::memory_order_acquire) != asleep) return false;
     const std::uint32_t watched = region.load(std::memory_order_relaxed);

@@ -39,7 +39,7 @@ struct SchedulerProfile {
   double latency_ms = 24;  // target period in which each runnable thread runs once
   // shortest slice; the period becomes longer if latency / threads is below it
   double minimum_granularity_ms = 3;
-  // a waking thread preempts the running one if that one leads by more than this
+  // a waking thread preempts the running thread if the latter has had this much more run time (ms)
   double wakeup_granularity_ms = 4;
   // ms of run time by which a thread that slept is placed behind the others, at most
   double sleeper_credit_ms = 12;
