@@ -118,7 +118,8 @@ double cores_of_store(const BenchOptions& o, const measure::PointResult& point) 
 }
 
 // CPU work of the background workers of all machines between the end of the warm-up and the end of the run,
-// which may be a little later than that of the window; also the number of cores that the store's workers got.
+// which may be a little later than the end of the window; also the number of cores that the store's workers
+// got.
 nlohmann::ordered_json background_json(const BenchOptions& o, const measure::PointResult& point) {
   double hashes = 0, cpu = 0, wall = 0, lost = 0;
   std::uint32_t machines = 0;

@@ -150,7 +150,7 @@ Result<RealFaults> load_fault_config(const std::string& path) {
 }
 
 // Returns the cores of this machine for the workers of its `rank_here`-th process. The cores of the processes
-// with smaller numbers come first; each process is taken to have the largest number of workers.
+// with smaller numbers come first; each process is assumed to have as many workers as the largest.
 workloads::Pinning real_pinning(const BenchOptions& o, std::uint32_t rank_here) {
   const kv::DeployConfig deploy = deploy_config(o);
   return {.cores = background::usable_cores(),
@@ -233,8 +233,7 @@ Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& o) {
     return std::vector<std::uint32_t>();
   const kv::DeployConfig deploy = deploy_config(o);
   LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
-  // With several processes each has one node, and any of them may be on this machine; with one process it has
-  // all nodes.
+  // A run of several processes has one node in each process; a run of one process has all nodes in it.
   const std::uint32_t nodes = env.ranks > 1 ? std::max(1U, env.ranks_here) : deploy.nodes;
   std::vector<std::uint32_t> servers, workers;  // cores of the workers, as Driver::add_workers pins them
   std::uint32_t number = 0;

@@ -35,7 +35,7 @@ struct OpenFabric {
   std::unique_ptr<fabric::Fabric> fabric;
   std::string hardware;        // name of the hardware profile; empty unless the fabric is sim
   workloads::Pinning pinning;  // the cores that workers are pinned to
-  // The decorator with background workers if the fabric runs in real time.
+  // The decorator that runs background workers beside a fabric in real time; null if there is none.
   const background::BackgroundFabric* alongside = nullptr;
   std::vector<ProcessKill> kills;  // processes to kill, one process per node
 };

@@ -6,7 +6,7 @@
 //               PUT). A DELETE that returned ok removed a value; one that returned not_found found none.
 //               An INSERT that returned ok found the key absent and stored its value; one that returned
 //               exists found the key present.
-// lossy_cache   A GET may return not_found at any time (HERD, section 3.2 of the protocol notes), but a
+// lossy_cache   A GET may return not_found at any time (HERD: docs/protocols/herd.md), but a
 //               value that it returns is the newest one put. After a DELETE that returned ok no value can
 //               be read. An INSERT that returned ok counts as a PUT, because the cache may have evicted
 //               the key; exists means that the key had not been deleted.

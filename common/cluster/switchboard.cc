@@ -51,8 +51,8 @@ Switchboard::Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink&
 
 bool Switchboard::step(Nanos now) {
   was_busy_ = false;
-  // If this process itself was stopped for long, it has received nothing meanwhile; restart the others'
-  // silence timers, so that they are not declared lost for it.
+  // If this process itself was stopped for long, it has received nothing meanwhile; restart the other ranks'
+  // silence timers, because this process was silent and not they.
   if (now - last_step_ > config_.lost_after / 2) {
     for (Peer& peer : peers_) peer.heard = now;
   }

@@ -52,7 +52,8 @@ class Region {
   // number of the region on its node, from 0 in order of registration
   [[nodiscard]] std::uint32_t id() const { return id_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }  // logical size
+  // size in bytes, including bytes that the elision does not store
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] const Elision& elision() const { return elision_; }
 
   // Pointer to the byte at a logical offset, which has to be a stored one. The bytes behind it are contiguous
@@ -118,7 +119,7 @@ struct LocalSlice {
   [[nodiscard]] std::byte* data() const { return region->at(offset); }
 };
 
-// A remote handle of a region (node, address, rkey): a plain value, void after a restart of its node (epoch).
+// A remote handle of a region (node, address, rkey): a plain value. A restart of its node makes it invalid.
 struct RemoteRegion {
   NodeId node = 0;
   std::uint32_t id = 0;

@@ -86,7 +86,8 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
   }
 
   std::unique_ptr<CpuLoad> load_;
-  mutable std::mutex mutex_;  // the end of the warm-up is reported by a worker's thread
+  // guards window_began_, because a worker's thread reports the end of the warm-up
+  mutable std::mutex mutex_;
   std::optional<std::int64_t> window_began_;
   Reading at_begin_, at_end_;
   std::uint32_t lost_ = 0;

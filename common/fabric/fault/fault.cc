@@ -41,7 +41,8 @@ class FaultyWorker;
 // A completion sink that takes the place of the request's own sink. Taken from a pool.
 struct Interposed : CompletionSink {
   FaultyWorker* owner = nullptr;
-  WorkRequest* request = nullptr;  // the request of the protocol
+  // the protocol's request, whose completion this sink receives
+  WorkRequest* request = nullptr;
   CompletionSink* original = nullptr;
   WorkRequest copy;  // what is posted in place of the request: a WRITE of a part of its bytes
   WcStatus forced = WcStatus::success;

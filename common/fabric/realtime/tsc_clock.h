@@ -64,7 +64,8 @@ class TscClock {
   std::uint64_t rate_ = 0;
   Nanos from_ns_ = 0;
   bool by_ticks_;
-  Sample first_, renewed_;  // beginnings of the current and of the next baseline of the rate
+  // samples at which the present interval for measuring the rate began, and at which the next one will begin
+  Sample first_, renewed_;
 };
 
 }  // namespace loch::fabric::realtime

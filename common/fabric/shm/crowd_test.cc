@@ -63,8 +63,9 @@ std::vector<std::uint64_t> deliver_next(ReceiveRing& ring, ReceiveQueue& queue) 
   return users;
 }
 
-// A sender that loses its core between claim and copy holds up the ring's oldest slot. The other buffer goes
-// round until the ring is full; senders then find no buffer until the first sender has a core again.
+// A sender that loses its core after claiming one of two buffers holds up the ring's oldest slot. The second
+// buffer is filled and posted again until the ring is full; senders then find no buffer until the first
+// sender has a core again.
 TEST(ReceiveRing, OneSlowSenderDelaysAndLosesNothing) {
   const auto ring = std::make_unique<ReceiveRing>();
   ReceiveQueue queue(ring.get());
@@ -104,7 +105,7 @@ TEST(ReceiveRing, BuffersOfADeadSenderComeBackThoughTheRingIsFull) {
   EXPECT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(7U));
 }
 
-// How a worker passes the token on. The token visits the workers of nodes 0 and 1 alternately.
+// How a worker passes the token on, which two workers of nodes 0 and 1 hold alternately.
 enum class Hand : std::uint8_t { write, faa, send, store };
 
 struct Ring {

@@ -30,7 +30,8 @@ struct alignas(64) Doorbell {
   std::atomic<std::uint32_t> region;
   std::atomic<std::uint64_t> begin, end;
 
-  // To be called by the owner: publishes that it waits for a change of these bytes.
+  // To be called by the owner: publishes that it waits for a change of the bytes [from, to) of region
+  // `watched`.
   void arm(std::uint32_t watched, std::uint64_t from, std::uint64_t to) {
     region.store(watched, std::memory_order_relaxed);
     begin.store(from, std::memory_order_relaxed);
@@ -44,8 +45,8 @@ struct alignas(64) Doorbell {
     syscall(SYS_futex, &state, FUTEX_WAIT, asleep, &span, nullptr, 0);
   }
 
-  // Whether the owner sleeps and waits for this change. Any thread may call it, after a fence that follows
-  // the change.
+  // Whether the owner sleeps and waits for a change of the given bytes. Any thread may call awaits(), after a
+  // fence that follows the change.
   [[nodiscard]] bool awaits(std::uint32_t changed, std::uint64_t from, std::uint64_t to) const {
     if (state.load(std::memory_order_acquire) != asleep) return false;
     const std::uint32_t watched = region.load(std::memory_order_relaxed);

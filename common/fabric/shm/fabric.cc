@@ -89,7 +89,7 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Result<> fence(NodeId dead) override {
-    // The issuing thread executes requests, so that none of a dead process is still on its way.
+    // The issuing thread executes requests, so that no request of a dead process can still be executed.
     if (shared_.is_lost(dead)) return {};
     return fail(ErrorCode::unavailable, fmt::format("node {} is not known to be dead", dead));
   }

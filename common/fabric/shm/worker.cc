@@ -77,8 +77,8 @@ bool ShmWorker::arm_doorbell() {
   return true;
 }
 
-// Calls the sinks of the requests that have completed by now. What a sink posts completes in the next turn.
-// The sink may free its request.
+// Calls the sinks of the requests that have completed by now. A request that a sink posts completes in the
+// next turn of the polling loop. The sink may free its request.
 void ShmWorker::tell_sinks() {
   WorkRequest* done = std::exchange(completions_, nullptr);
   completions_end_ = &completions_;

@@ -53,9 +53,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
 
   // To be called on the control path, before the threads start.
   void connect(std::uint32_t nodes);
-  void add_region(Region* region) {
-    regions_.push_back(region);
-  }  // adds a region of this node, in the order of ids
+  // Adds a region of this node. Regions are added in the order of their ids.
+  void add_region(Region* region) { regions_.push_back(region); }
 
  protected:
   bool poll_device() override;
@@ -111,13 +110,13 @@ class ShmWorker final : public realtime::RealtimeWorker {
   void stall(WorkRequest& request, bool is_detached);
 
   bool poll_stalled();
-  // Wakes those workers of `node` that sleep and wait for a change of these bytes.
+  // Wakes those workers of `node` that sleep and wait for a change of the given bytes of a region.
   void ring_doorbells(NodeId node, std::uint32_t region, std::uint64_t offset, std::uint64_t bytes);
   void fill(Received& message, const ReceiveSlot& slot) const;
 
   Shared* shared_;
   std::vector<Region*> regions_;
-  std::vector<Link> links_;  // by node
+  std::vector<Link> links_;  // links to peers, indexed by node
 
   // Finished requests whose sinks have not been called yet, in order, linked by WorkRequest::next.
   WorkRequest* completions_ = nullptr;

@@ -14,7 +14,7 @@
 namespace loch::fabric::sim {
 
 struct CalibrationRow {
-  std::string id;  // number of the published figure, such as "V145"
+  std::string id;  // number of the published figure, such as "V145", which `loch calibrate` prints
   std::string hardware;
   std::string what;                 // what was measured, such as "inbound READ, 32 B"
   std::string unit;                 // "M/s", "us", "B", "x" (a ratio), ""
@@ -22,8 +22,7 @@ struct CalibrationRow {
   double obtained = 0;
   std::string claim = {};  // such as "under 10", if the source gives no number
   bool holds = true;       // whether the claim holds for the obtained value
-  // Relative error: obtained
-  // published - 1.
+  // Relative error of the obtained value: obtained divided by published, minus 1.
   [[nodiscard]] std::optional<double> error() const {
     if (!published) return std::nullopt;
     return obtained / *published - 1;

@@ -181,7 +181,7 @@ class NodeCpu {
   void put_on(Core& core, SimThread* thread);
   void take_off(Core& core);
   void take_moved(Core& core, const std::vector<Scheduler::Moved>& moved);
-  // Accounting (cpu_usage.cc).
+  // CPU accounting, implemented in cpu_usage.cc.
   void enter_idle(Core& core);
   Nanos leave_idle(Core& core);
   // index of the idle state for an idle period of this length; idle_states if it is too short for any

@@ -27,27 +27,30 @@ struct CpuProfile {
   double background_hash_ns = 500;
 };
 
-// A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the
-// tunables of kernel/sched/fair.c times 1 + log2(min(cores, 8)) = 4.
+// A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the tunables
+// of kernel/sched/fair.c times 1 + log2(min(cores, 8)) = 4.
 //
-// Kernels from 6.6 on run the earliest eligible virtual deadline first. The same machinery with a base slice
-// of 3 ms (0.75 ms times 4) comes near it where it matters here: slices of one base slice whatever the number
-// of threads (so one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only
-// one that is a slice ahead (experiments/hardware/connectx6-100g.yaml).
+// Kernels from 6.6 on run the thread with the earliest eligible virtual deadline first. A base slice of 3 ms
+// (0.75 ms times 4) approximates such a kernel: slices of one base slice whatever the number of threads (so
+// one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only a thread that
+// is a slice ahead (experiments/hardware/connectx6-100g.yaml).
 struct SchedulerProfile {
   double tick_ms = 4;      // slices end on ticks only
   double latency_ms = 24;  // target period in which each runnable thread runs once
   // shortest slice; the period becomes longer if latency / threads is below it
   double minimum_granularity_ms = 3;
-  // a waking thread preempts the running one if that one leads by more than this
+  // a waking thread preempts the running thread if the latter has had this much more run time (ms)
   double wakeup_granularity_ms = 4;
-  double sleeper_credit_ms = 12;   // how far behind the others, at most, a thread that slept is placed
+  // ms of run time by which a thread that slept is placed behind the others, at most
+  double sleeper_credit_ms = 12;
   double migration_cost_ms = 0.5;  // a thread that ran within this time has a warm cache and is not moved
-  // a busy core pulls threads if the other group's load exceeds its own by this factor
+  // A busy core pulls threads from a group of cores whose load is more than this percentage of its own
+  // group's load.
   double imbalance_percent = 125;
   // first and longest interval between the balancings of an idle core
   double balance_idle_ms = 1, balance_idle_most_ms = 4;
-  // first interval between the balancings of a busy core, which grows by the same factor
+  // First interval between the balancings of a busy core. The longest is longer by the factor
+  // balance_idle_most_ms / balance_idle_ms.
   double balance_busy_ms = 64;
   double max_pull = 32;  // most threads that one balancing examines
   // From a thread's wake-up to its first instruction on an idle core, without the exit from the idle state.

@@ -21,8 +21,8 @@ void prefetch(const Event& event) {
 }
 }  // namespace
 
-// Moves the base to the start of the first slot in use, which is at a level above 0, and files its events in
-// lower levels, keeping their order.
+// Moves the wheel's base to the start of the first slot in use, which is at a level above 0, and files that
+// slot's events in lower levels, keeping their order.
 void EventQueue::open_first() {
   const auto [level, slot] = first_place();
   Event* const tail = tails_[level][slot];
@@ -44,7 +44,8 @@ void EventQueue::open_first() {
   }
 }
 
-// A slot of level 0 holds one instant; in random mode it is kept sorted by the drawn order.
+// A slot of level 0 holds the events of one instant; after randomize_ties() it is kept sorted by their random
+// `order`.
 void EventQueue::insert_by_order(Event** tail, Event* event) {
   Event* before = *tail;
   if (event->order >= before->order) {

@@ -91,7 +91,8 @@ class EventQueue {
     unsigned level, slot;
   };
 
-  // Files an event without a conditional branch on its level or slot, which the processor could not predict.
+  // Files an event in the timing wheel without a conditional branch on its level or slot, which the processor
+  // could not predict.
   void file(Event* event) {
     const auto at = static_cast<std::uint64_t>(event->at);
     const unsigned level = static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1)) / 8;
@@ -145,7 +146,7 @@ class EventQueue {
     const auto word = static_cast<unsigned>(std::countr_zero(words_[level]));
     return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[level][word]));
   }
-  // The first slot in use of the lowest level in use.
+  // The timing wheel's first slot in use, on its lowest level in use.
   [[nodiscard]] Place first_place() const {
     const auto level = static_cast<unsigned>(std::countr_zero(levels_in_use_));
     return {level, first_slot(level)};

@@ -166,10 +166,10 @@ class SimFabric final : public Fabric {
   double wall_s_ = 0;
 };
 
-// Background threads: anywhere, on the servers' cores, on cores that no worker is pinned to, or on cores
-// that no server is pinned to. Each starts at an instant of its own within one of the scheduler's periods,
-// from a core of its own: if all did at once, every core of the cluster would switch between background
-// worker and worker at the same ticks for ever.
+// Adds background threads, which may run anywhere, on the servers' cores, on cores that no worker is pinned
+// to, or on cores that no server is pinned to. Each starts at an instant of its own within one of the
+// scheduler's periods, from a core of its own: if all did at once, every core of the cluster would switch
+// between background worker and worker at the same ticks for ever.
 void SimFabric::add_background_workers() {
   const auto period = static_cast<std::uint64_t>(sim_.config.hardware.scheduler.latency_ms * 1e6);
   Rng rng(sim_.config.seed, "hogs");

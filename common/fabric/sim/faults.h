@@ -25,7 +25,7 @@ struct ScheduledFault {
     kill,        // one worker dies between two instructions; its node and memory stay
     one_way,     // messages from the node to `peer` are lost for `span`; those from `peer` arrive
     lossy,       // each message over the node's link is lost with `chance`, for `span`
-    no_buffers,  // SENDs to it find no receive buffer for `span`
+    no_buffers,  // SENDs to the node find no receive buffer for `span`
     clock_step,  // the node's clock is changed by `step` from now on
   };
   Kind kind = Kind::pause;
@@ -41,33 +41,35 @@ struct ScheduledFault {
 
 // Probabilities are per message (per poll for jitter); a span is the longest that is drawn.
 struct SimFaults {
-  // Rule 1: the lines of a transfer are fetched or placed at different instants, in random order.
+  // Rule 1 of fabric.h: the cache lines of a transfer are fetched or placed at different instants, in random
+  // order.
   double torn_read = 0;           // probability that the responder's fetch of a READ is torn
   double torn_write = 0;          // probability that the placement of a WRITE or SEND is torn
   double torn_landing = 0;        // probability that the placement of READ data is torn
   Nanos torn_span = 2'000;        // longest span over which the pieces are spread
   std::uint32_t torn_chunks = 8;  // most pieces into which a transfer is torn
-  // Rule 2: CAS and FAA read and write memory at two instants: CPU stores and WRITEs fall between.
+  // Rule 2 of fabric.h: CAS and FAA read and write memory at two instants, with CPU stores and WRITEs
+  // between.
   bool split_atomics = false;
   Nanos split_span = 300;
-  // Rule 3: a WRITE completes before the remote CPU can see it.
+  // Rule 3 of fabric.h: probability that a WRITE completes before the remote CPU can see it.
   double late_write = 0;
   Nanos late_write_span = 5'000;
-  // Rule 4: a WRITE posted after a READ or atomic overtakes it, unless fenced.
+  // Rule 4 of fabric.h: probability that a WRITE posted after a READ or atomic overtakes it, unless fenced.
   double overtaking_write = 0;
   Nanos overtaking_span = 3'000;
-  // Rule 6: probability that a message on UC or UD is lost.
+  // Rule 6 of fabric.h: probability that a message on UC or UD is lost.
   double uc_loss = 0, ud_loss = 0;  // a lost UC WRITE is placed in part half of the time
   double ud_reorder = 0;
   Nanos ud_reorder_span = 20'000;
   double rc_loss = 0;  // one try of an RC request or its response is lost, and the NIC retries
   double rnr = 0;      // a SEND finds no receive buffer at its first try
   // Clocks and timing.
-  Nanos clock_skew = 0;               // each node's clock differs by at most this in either direction
-  double clock_drift_ppm = 0;         // each node's clock drifts from true time by at most this
-  Nanos jitter = 0;                   // each poll is late by at most this
-  double stragglers = 0;              // a worker is a straggler with this probability: starved of its core,
-  Nanos lag = 0;                      // a straggler's polls are late by up to a random share of this
+  Nanos clock_skew = 0;        // each node's clock differs by at most this in either direction
+  double clock_drift_ppm = 0;  // each node's clock drifts from true time by at most this
+  Nanos jitter = 0;            // each poll is late by at most this
+  double stragglers = 0;       // probability that a worker is a straggler, which is starved of its core
+  Nanos lag = 0;  // ns; most by which the polls of a straggler are late; each straggler draws a share of it
   std::uint32_t first_straggler = 0;  // a node's workers before this one are never stragglers
   // A worker loses its core in the middle of a computation (an interrupt, another thread): the computation
   // takes longer by up to interrupted_span, and memory that it is writing stays half-written for as long.

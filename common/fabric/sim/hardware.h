@@ -31,7 +31,8 @@ struct NicProfile {
   // reply).
   double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
   double response_ns = 0;
-  // added for each byte that a READ fetches, as far as the units do not overlap the fetch
+  // ns added to the gap for each byte that a READ fetches, as far as processing units do not overlap the
+  // fetch
   double respond_byte_ns = 0;
   // Time of an additional DMA, for a payload that is fetched, or placed apart from its completion.
   double payload_ns = 0;
@@ -58,14 +59,15 @@ struct NicProfile {
 };
 
 struct PcieProfile {
-  double gbytes_s = 0;                  // each direction, after line coding (GB = 10^9 bytes)
-  double read_ns = 0;                   // a DMA read, from its request to the first data
-  double write_ns = 0;                  // a DMA write, until a CPU can see the data
-  double mmio_ns = 0;                   // a CPU's MMIO write, until the NIC has it
-  double read_header_bytes = 26;        // header of a packet that writes data or requests a read (P_r)
-  double data_header_bytes = 22;        // header of each packet that answers a read (P_c)
-  double link_layer_bytes = 0;          // acknowledgments and credits, in bytes per packet
-  std::uint32_t packet_bytes = 128;     // data bytes of one read completion or posted write
+  double gbytes_s = 0;  // each direction, after line coding (GB = 10^9 bytes)
+  double read_ns = 0;   // a DMA read, from its request to the first data
+  double write_ns = 0;  // a DMA write, until a CPU can see the data
+  double mmio_ns = 0;   // a CPU's MMIO write, until the NIC has it
+  // header of a packet that writes data or requests a read (P_r in Kalia et al. 2016)
+  double read_header_bytes = 26;
+  double data_header_bytes = 22;     // header of each packet that answers a read (P_c in Kalia et al. 2016)
+  double link_layer_bytes = 0;       // acknowledgments and credits, in bytes per packet
+  std::uint32_t packet_bytes = 128;  // data bytes of one read completion or posted write
   std::uint32_t completion_bytes = 64;  // size of a completion queue entry
 };
 

@@ -142,7 +142,7 @@ std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64
 
 void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
              std::uint32_t end) {
-  // both sides store the same bytes: one copy
+  // The source and the target region store the same bytes of the message, so that one copy suffices.
   if (staged->source->keeps_alike(staged->offset, target, target_offset)) {
     const std::uint64_t from = staged->kept_before(begin);
     const std::uint64_t to = staged->kept_before(end);
