@@ -1,4 +1,4 @@
-// Counters and digests for both ways of sending PUTs.
+// Counters, and digests of requests, that published and numbered PUTs of FaRM-em share.
 #include "farm_em/puts.h"
 
 #include <algorithm>

@@ -43,9 +43,9 @@ bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored, const E
   return is_same_incarnation && (!format.has_generation() || meta.generation == id.generation);
 }
 
-// Handles an entry other than the one that the word named. An operation older than E may find a reused
-// entry and expires. A younger one can only be reading memory that was lost, which is an error and not a
-// miss (A4).
+// Handles an entry that is not the one that the index word named. If the operation has taken longer than the
+// expiry period, the entry was probably reused, and the operation expires. Otherwise the entry's memory was
+// lost, which is an error and not a miss (A4).
 void refuse_foreign(Access access, Word stored, Fetched* found) {
   found->ok = false;
   if (WordFormat::is_stored(stored)) {

@@ -158,7 +158,7 @@ TEST(Recycling, NoEntryIsUsedAgainWhileAGetMayReadIt) {
   const Dawdle hardened = dawdle("");
   EXPECT_GE(hardened.reused_after, 1'000'000);
   EXPECT_LT(hardened.reused_after, 2'000'000);
-  EXPECT_EQ(hardened.seen.value, 2u);  // the GET finds the entry reused and starts over
+  EXPECT_EQ(hardened.seen.value, 2u);  // the GET finds that the entry was reused, and starts over
   const Dawdle unguarded = dawdle("margin-ignored");
   EXPECT_GT(unguarded.reused_after, 0);
   EXPECT_LT(unguarded.reused_after, 1'000'000);
@@ -198,7 +198,8 @@ TEST(Recycling, LazyStampsReachTheirOwner) {
   EXPECT_EQ(cluster.counter("stamps_remote"), 1);
 }
 
-// Without in-order placement, entries must be awaited by completion, index words by their watermark.
+// A READ of several cache lines may be awaited by polling its last byte only if its bytes arrive in order;
+// otherwise the client awaits the completion. A READ of one index word is polled in either case.
 TEST(Completion, TheTailIsOnlyPolledWhereBytesArriveInOrder) {
   for (const bool is_ordered : {true, false}) {
     TestCluster::Shape shape;
@@ -280,8 +281,8 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;     // not a fix of a published hole: it serves scrub
-  expected.has_incarnation = false;  // not a fix of a published hole: it serves lost nodes
+  expected.migrate_tags = false;     // not a fix of a published hole: scrub needs it
+  expected.has_incarnation = false;  // not a fix of a published hole: the loss of nodes needs it
   EXPECT_EQ((*settings)->rules, expected);
 }
 

@@ -87,8 +87,8 @@ struct Access {
   [[nodiscard]] NodeState& node() const { return lane.node; }
   [[nodiscard]] WorkerState& own() const { return lane.own; }
   [[nodiscard]] fabric::Worker& worker() const { return lane.worker; }
-  // Whether the attempt is older than E, so that entries that it has read may have been reused (2017,
-  // 4.3.1).
+  // Whether the attempt has taken longer than the expiry period, so that entries that it has read may have
+  // been reused (2017, 4.3.1).
   [[nodiscard]] bool is_over_age() const {
     return settings().rules.checks_time && worker().now() - started >= settings().expiry;
   }

@@ -44,9 +44,9 @@ class NessieModule final : public kv::Module {
     // In-order placement of bytes is not required: without it, entries are awaited by completion.
     fabric::Requirements needs{
         .rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
-    // The expiry period E alone cannot fence a CAS that is executed late (H16). The word's generation
-    // can, until it wraps around: that takes at least 2^bits - 2 reuses of the DTE, each E after the one
-    // before.
+    // The expiry period alone cannot fence a CAS that is executed late (H16). The word's generation can,
+    // until the number wraps around: that takes at least 2^bits - 2 reuses of the DTE, and between two reuses
+    // lies an expiry period.
     if (options.choice("nessie.variant") == "hardened") {
       const std::int64_t filter_bits = options.integer("nessie.filter-bits");
       const std::int64_t bits = std::min<std::int64_t>(14, 21 - filter_bits);

@@ -193,8 +193,8 @@ TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
   EXPECT_GE(mine.counts().exhausted, 3u);
 }
 
-// An entry that was released without ever being linked keeps its generation. Otherwise each failed
-// MIGRATE in a full table would use up a generation without waiting for E, and the 14 bits would soon
+// An entry that was released without ever being linked keeps its generation. Otherwise each failed MIGRATE in
+// a full table would use up a generation without waiting for the expiry period, and the 14 bits would soon
 // wrap around (A6).
 TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   DataTable mine = table(0, 1, 0);

@@ -30,13 +30,15 @@ enum class Verify : std::uint8_t {
 // How an entry is committed, that is, becomes visible to GETs.
 enum class Commit : std::uint8_t {
   flip,  // a local store sets the valid byte of the DTE
-  cas,   // a CAS clears the pending bit of the ITE; it may fail, hence is safe with leases (H9)
+  cas,   // a CAS clears the pending bit of the ITE; it fails if another client took the entry away (H9)
 };
 
 enum class Deletion : std::uint8_t {
   tombstone,   // a PUT of a tombstone, then CAS(tombstone -> EMPTY) (2017)
-  single_cas,  // a single CAS(committed word -> EMPTY)
-  clear_all,   // ranks N-1 … 0: each match is CASed to EMPTY, without verification (2015, H10d)
+  single_cas,  // one CAS of the committed word to EMPTY
+  // CASes every slot that holds the key to EMPTY, from the last candidate to the first, unverified (2015,
+  // H10d)
+  clear_all,
 };
 
 // The content of EMPTY words (H2).
@@ -54,19 +56,20 @@ enum class Flaw : std::uint8_t {
   stamps_before_commit,        // a PUT stamps the replaced entry for reuse before it is verified
   rollback_stamps_restored,    // a rollback stamps the entry that it has put back
   tombstone_unverified,        // a DELETE does not read the other slots after its CAS
-  link_unknown_is_free,        // an entry whose link ended in an error is reused at once
-  commit_unknown_is_conflict,  // a commit that ended in an error counts as not executed
+  link_unknown_is_free,        // an entry is reused at once if the CAS that should link it ended in an error
+  commit_unknown_is_conflict,  // a commit's CAS that ended in an error counts as not executed
   // a one-CAS update that ended in an error counts as not executed if the slot holds a different word
   update_error_proves,
   move_settles_forward,  // an unfinished MIGRATE is completed whatever its source slot holds
   move_settles_back,     // an unfinished MIGRATE is rolled back whatever its source slot holds
   keys_not_renewed,      // a restarted node is addressed with its old region keys
-  suspicion_frees,       // a suspected entry is reused after E without a look at the index
-  // settling a doubt ignores that a rollback of a pending entry may link the entry again
+  suspicion_frees,       // a suspected entry is reused after the expiry period, without a search of the index
+  // whoever looks for the words of an entry in doubt ignores that a rollback of a pending entry may link the
+  // entry again
   doubt_ignores_previous,
   lost_words_stay,     // a word that names lost memory is read as EMPTY, but its slot is not emptied (A4)
   no_new_incarnation,  // a declaration of loss does not change the incarnation (A4)
-  // a declaration proceeds although a node that may have a newer member table cannot be asked
+  // a node is declared lost although another node, which may have a newer member table, cannot be asked
   declares_by_some,
   scrub_keeps_tags,     // a slot stays reserved for a dead client's copy although the copy's target was lost
   scrub_by_change,      // a dead client's MIGRATE is completed if its source has changed in any way (H12)
@@ -117,7 +120,8 @@ struct Rules {
 
   // mutant: finding `desired` in the slot counts as proof of the CAS, whoever else may write that word (A1)
   bool desired_proves = false;
-  bool settles_later = true;  // an unknown outcome of a CAS is settled when its node is back (A3)
+  // a CAS whose outcome is unknown is resolved in the background, when its node is back (A3)
+  bool settles_later = true;
   // mutant: an entry whose memory is lost counts as an entry of another key (A4)
   bool misses_lost_memory = false;
   bool checks_time = true;  // an operation older than the expiry period E gives up

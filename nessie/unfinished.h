@@ -16,7 +16,8 @@ struct Move;
 // the slot held before.
 [[nodiscard]] Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, Word own,
                                Word back, const EntryId& entry);
-// Queues an unfinished MIGRATE, unless the rules disable settling.
+// Queues an unfinished MIGRATE to be completed or undone in the background, unless the variant's rules forbid
+// that.
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step);
 
 // Tries once to settle each unfinished work whose time has come; after a failed try the pause is doubled.

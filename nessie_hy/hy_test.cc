@@ -275,8 +275,8 @@ TEST(OnSim, NoWordComesBackToASlot) {
   }
 }
 
-// Clients measure E by clocks whose rates differ from the server worker's, so that an entry must not be
-// reused before E plus a thousandth.
+// Clients measure the expiry period by clocks whose rates differ from the server worker's, so that an entry
+// must not be reused before the expiry period and a thousandth of it have passed.
 coro::Task<void> replace_once(Lane* lane, Nanos* replaced_by) {
   for (std::uint32_t i = 0; i < 2; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);

@@ -177,7 +177,8 @@ void choose_keys(Plan& plan) {
         best_places = places;
       }
       if (score == most) break;
-      // GETs of this protocol read one place at most, so that further keys are no better.
+      // A GET of this protocol reads at most one place, so that more than 64 tries would hardly find a better
+      // key.
       if (number > 64 && places.size() <= 1) break;
     }
     plan.keys.push_back(best);

@@ -1,5 +1,6 @@
-// Judges the history of one key: by its zones and the points between them, or by exact search if a value
-// was put twice, or if the key had INSERTs and no order was found that way.
+// Judges whether the operations on one key are linearizable: by zones (zones.h) and the order of points
+// between them (gap_search.h), or by a search through all orders (exact_search.h) where two PUTs wrote the
+// same value, or where the key had INSERTs and gap_search.h found no order.
 #include "common/check/key_history.h"
 
 #include <algorithm>

@@ -1,10 +1,11 @@
-// A node's LRU cache of remote entries, keyed by the 64-bit word by which an index names each (Nessie,
-// 2017, 4.1.3). Entries are immutable and words name one for ever, so a hit is as good as a READ as long as
-// it has not expired; a hit extends the expiry to E after the index word was read (4.3.1).
+// A node's LRU cache of remote entries, keyed by the 64-bit word by which an index names each (Nessie, 2017,
+// 4.1.3). Entries are immutable and a word names the same entry for ever, so that a hit is as good as a READ
+// as long as it has not expired; a hit prolongs the validity to one expiry period after the index word was
+// read (4.3.1).
 //
-// Shared by the node's workers, which are threads on some fabrics: split into shards, each with its
-// own lock, which is held for a look-up and never for a copy of a value out of it: a hit pins its
-// entry, and a pinned entry is not evicted.
+// Shared by the node's workers, which are threads on some fabrics. The cache is split into shards, each with
+// its own lock. The lock is held for a look-up and never while a value is copied: a hit pins its entry, and a
+// pinned entry is not evicted.
 #pragma once
 
 #include <atomic>

@@ -17,7 +17,8 @@ namespace loch::onesided {
 struct CachedEntry {
   kv::WordCache* cache = nullptr;
   std::uint64_t word = 0;  // the index word that names the entry
-  Nanos expiry = 0;        // how long a cached entry is valid: until E after its index word was read
+  // the time in ns until which a cached entry is valid: one expiry period after its index word was read
+  Nanos expiry = 0;
 };
 // Looks the entry up in the cache: none, other_key, or the value of `size` bytes, of which `kept` are present
 // and stay so while `pin` exists.

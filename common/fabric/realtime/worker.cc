@@ -46,7 +46,8 @@ void append(Wait*& list, Wait* wait) {
   *at = wait;
 }
 
-// Runs a worker's main coroutine: its frame belongs to the worker's thread, the Task to the fabric.
+// Runs a worker's main coroutine. The frame of run_main() is allocated and freed on the worker's thread; the
+// Task `main` is owned by the fabric.
 coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
   co_await std::move(*main);
   *ended = true;
