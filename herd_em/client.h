@@ -71,7 +71,7 @@ class ClientWorker : public rpc::DatagramReader {
   std::uint32_t client_;                            // number of this client worker in the cluster
   std::vector<Pending> pending_;                    // indexed by window slot
   std::vector<std::uint16_t> sequence_;             // last sequence number, by server and window slot
-  // published: number of requests to each server, modulo the window
+  // published variant: number of requests sent to each server, modulo the window
   std::vector<std::uint32_t> requests_seen_;
   // published: for each server, the window slots that wait, in order
   std::vector<std::deque<std::uint32_t>> queue_;

@@ -15,7 +15,7 @@ namespace {
 
 enum class Linked : std::uint8_t { yes, no, unknown };
 
-// Whether an operation of this worker uses the entry, or was left unfinished with it.
+// Whether the entry belongs to an operation of this worker that is under way or was left unfinished.
 bool is_in_hand(const WorkerState& own, const EntryId& id) {
   const auto has = [&](const InHand* hand) { return hand->has(id); };
   if (std::ranges::any_of(own.in_hand, has)) return true;

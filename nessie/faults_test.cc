@@ -158,7 +158,7 @@ TEST(Recycling, NoEntryIsUsedAgainWhileAGetMayReadIt) {
   const Dawdle hardened = dawdle("");
   EXPECT_GE(hardened.reused_after, 1'000'000);
   EXPECT_LT(hardened.reused_after, 2'000'000);
-  EXPECT_EQ(hardened.seen.value, 2u);  // the GET finds the entry reused and starts over
+  EXPECT_EQ(hardened.seen.value, 2u);  // the GET finds that the entry was reused, and starts over
   const Dawdle unguarded = dawdle("margin-ignored");
   EXPECT_GT(unguarded.reused_after, 0);
   EXPECT_LT(unguarded.reused_after, 1'000'000);

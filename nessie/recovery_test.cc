@@ -208,7 +208,7 @@ TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
     ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);  // places the entry on node 2
     lose_memory(cluster, 2);
     cluster.begin_get(0, key);
-    // The key's word is on node 1: a slot on node 2 would be an error for another reason.
+    // The key's word is on node 1, because a slot on node 2 would give an error for another reason.
     const Outcome got = cluster.finish(0);
     if (*mutant == 0)
       EXPECT_EQ(got.result.status, OpStatus::error);

@@ -56,8 +56,8 @@ enum class Flaw : std::uint8_t {
   stamps_before_commit,        // a PUT stamps the replaced entry for reuse before the PUT is verified
   rollback_stamps_restored,    // a rollback stamps the entry that it has put back
   tombstone_unverified,        // a DELETE does not read the other slots after its CAS
-  link_unknown_is_free,        // an entry whose link ended in an error is reused at once
-  commit_unknown_is_conflict,  // a commit that ended in an error counts as not executed
+  link_unknown_is_free,        // an entry is reused at once if the CAS that should link it ended in an error
+  commit_unknown_is_conflict,  // a commit's CAS that ended in an error counts as not executed
   // a one-CAS update that ended in an error counts as not executed if the slot holds a different word
   update_error_proves,
   move_settles_forward,  // an unfinished MIGRATE is completed whatever its source slot holds

@@ -27,8 +27,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // The entries that the operation replaced have then left the index, unless an earlier try had rolled it
-  // back and another operation has changed the slot since. The owners of the entries find out.
+  // If the operation's last CAS took place, the entries that it replaced have left the index. It may instead
+  // be that an earlier try rolled the operation back and another operation has changed the slot since. The
+  // owners of the replaced entries find out which.
   for (std::uint32_t i = 0; i < left.staged_count; ++i) {
     const EntryId staged = left.staged[i];
     co_await suspect(access, staged);

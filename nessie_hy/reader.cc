@@ -159,7 +159,8 @@ coro::Task<onesided::WordRead> Reader::read_word(cuckoo::Place place) {
   co_return onesided::WordRead{IndexWord::is_stored(word), word};
 }
 
-// Compares the key of the entry that the word names with `key`, and counts expired GETs and other keys.
+// Compares the key of the entry that the index word names with `key`; counts GETs that expire and entries of
+// other keys.
 coro::Task<onesided::Looked> Reader::look_up(Where where, Found found, kv::Key key) {
   const Looked looked = co_await look_at_entry(where, found, key);
   if (looked.look == Look::expired) {
@@ -268,8 +269,8 @@ kv::ValueView Reader::landed_value() const {
   return {node_.landing->at(landing_ + entry.value_at()), entry.value_size(), table_.kept_value()};
 }
 
-// The word by which an entry is cached. Index words of different rows may be equal, so the row's number
-// replaces the upper bits, which hold the filter and are the same in all occupied words otherwise.
+// The word by which the cache knows an entry. Index words of different rows may be equal, so that the row's
+// number replaces the upper bits of the word: the filter, and bits that are the same in all occupied words.
 std::uint64_t Reader::cache_word(const Where& where, std::uint64_t word) const {
   constexpr std::uint32_t row_at = IndexWord::entry_bits + IndexWord::stamp_bits;
   return (word & ((std::uint64_t{1} << row_at) - 1)) | (std::uint64_t{where.row} + 1) << row_at;

@@ -39,7 +39,8 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
     if (seen == Scan::moved || seen == Scan::failed) {
       const bool is_known = co_await read_root(stats);
       if (!is_known) co_return failed;
-      // Hole P2: the published client continues at its rank in another table.
+      // Hole P2: after the table has moved, the published client searches the new table from the bucket that
+      // came next in the old one.
       if (settings_.rules.resets_rank) search_.rank = 0;
     } else {
       search_.rank = 0;

@@ -102,8 +102,8 @@ class PilafModule final : public kv::Module {
       for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
-      // P1's fix reads all buckets again from rank 0, which fixes P2 as well. Without moves of entries, P1
-      // cannot occur.
+      // The fix of hole P1 reads all buckets again from the first one, which fixes hole P2 as well; and hole
+      // P1 cannot occur where no entries move. To find P2, P1's fix and the moves are switched off.
       if (open.hole == "P2") {
         hole.options.erase("pilaf.mend-p1");
         hole.options["pilaf.hops"] = "0";

@@ -93,7 +93,7 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
 
 Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements& needs) {
   needs_ = needs;
-  std::uint32_t added = 0;  // number of this process's workers that were added so far
+  std::uint32_t added = 0;  // number of this process's workers that are added already
   LOCH_TRY(make_rows());
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
     fabric::WorkerSpec out = worker_spec(static_cast<fabric::NodeId>(node), role, index);
@@ -208,7 +208,8 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
-    // Slot i is only a lane of an earlier slot's multi-gets.
+    // In a load of multi-gets a slot drives the next multi_get - 1 slots as lanes, which get no loop of their
+    // own.
     if (!probes && i % load_.multi_get != 0) continue;
     Slot* const slot = own->slots[i].get();
     scope.spawn(probes         ? probe_main(own, slot, i)

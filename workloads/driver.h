@@ -288,7 +288,8 @@ class Driver {
   kv::Store& store_;
   fabric::Fabric& fabric_;
   LogFactory logs_;
-  // whether values of GETs are verified, by every slot or by the slots that have a log
+  // whether values of GETs are compared with the expected ones: by all slots with --verify, else by the slots
+  // that write a history
   const bool judges_values_;
   // each turn of a slot is a GET, PUT or DELETE, issued without a pause after the previous one
   const bool is_plain_;

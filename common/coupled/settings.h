@@ -18,8 +18,9 @@
 
 namespace loch::coupled {
 
-// Clients measure the expiry period E by their own clocks, the server by its own. An entry is retired for
-// a thousandth longer than E, which is far more than the difference between the clocks' rates.
+// Clients measure the expiry period by their own clocks, the server by its own. A replaced entry is kept for
+// a thousandth longer than the expiry period, which is far more than the difference between the clocks'
+// rates.
 constexpr Nanos drift_share = 1000;
 
 // Rules by which a server worker writes its tables. The defaults are those of NessieSD, where only the

@@ -31,7 +31,8 @@ class Bench(EndToEnd):
     def test_the_value_of_a_put_stays_at_home(self) -> None:
         small = self.result(*SIM, "--get", "0", "--set", "value-size=256")["wire_bytes"]["payload_per_put"]
         large = self.result(*SIM, "--get", "0", "--set", "value-size=16K")["wire_bytes"]["payload_per_put"]
-        # A PUT reads headers of old entries, whose size does not depend on the value; moving the value would add 16 KB.
+        # A PUT reads headers of old entries, whose size does not depend on the value's; if it moved the old
+        # value, that would add 16 KB.
         self.assertLess(large, small + 1000)
 
     def test_a_get_moves_its_value(self) -> None:
