@@ -37,7 +37,7 @@ class Log {
   struct Options {
     LogSync sync = LogSync::async;
     bool repairs = false;    // cut a log that is damaged in its middle
-    bool has_thread = true;  // mode async, for tests: false: nothing is written before flush()
+    bool has_thread = true;  // false (tests of mode async): nothing is written before flush()
   };
 
   // Opens or creates the file and recovers its records, after which it is ready for appends. Errors name the

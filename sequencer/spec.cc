@@ -239,8 +239,8 @@ class SpecModule final : public NumberModule {
              {{"seq-spec.mend-r1", "false"}},
              101}};
   }
-  // So few low bits that the guess changes during a run, but not so few that a reply is overtaken by half of
-  // all low numbers.
+  // Option values for fuzzing: so few low bits that the guess changes during a run, but not so few that a
+  // reply is overtaken by half of all low numbers.
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     std::map<std::string, std::string> drawn = served_fuzz_options(std::string(prefix), rng);

@@ -80,7 +80,7 @@ struct FailurePlan {
     std::string what;  // the event's name in measure::TimelineEvent
     fabric::NodeId node = 0;
   };
-  std::vector<Strike> strikes;  // failures and restarts, to be shown in the result's time series
+  std::vector<Strike> strikes;  // failures and restarts, to be shown as events in the result's time series
   Nanos over = 0;               // now() time of the last failure or restart; the final sweep begins after it
 };
 
@@ -98,8 +98,8 @@ struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
   // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each on a lane of its
-  // own. A slot owns this many entries of DeployConfig::window, which has to be a multiple. `rate` and
-  // `operations` count a multi-get as one operation.
+  // own. A slot owns `multi_get` of the DeployConfig::window lanes, which have to be a multiple of it. `rate`
+  // and `operations` count a multi-get as one operation.
   std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // open loop: equal gaps between operations instead of a Poisson process
@@ -118,7 +118,7 @@ struct LoadConfig {
   bool verify = false;  // check the value that every GET returns
   // Compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
   bool computes_keys_ahead = false;
-  // false: GETs return meaningless bytes, as an emulation's do (set by run_load)
+  // false: GETs return meaningless bytes, as those of an emulation do, and are not verified (set by run_load)
   bool values_are_judged = true;
   bool scrub = false;  // scrub what lost nodes left half-done, once the load has ended
   // When every client has ended, one client GETs, PUTs and GETs every preloaded record; an operation that
@@ -237,7 +237,7 @@ class Driver {
   coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
   coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
-  // The steps of operate() before and after the one suspension that every operation has.
+  // The parts of operate() before and after an operation's only suspension.
   void begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record, Nanos invoked);
   [[nodiscard]] coro::Task<kv::OpResult> issue(Slot& slot, OpKind kind) const;
   // Ends the operation that was due at `due` and issued at `invoked`; returns the current time.
@@ -288,8 +288,8 @@ class Driver {
   kv::Store& store_;
   fabric::Fabric& fabric_;
   LogFactory logs_;
-  // whether values of GETs are compared with the expected ones: by all slots with --verify, else by the slots
-  // that write a history
+  // whether each GET's value is compared with the expected one: with --verify in every slot, otherwise only
+  // in slots that write a history
   const bool judges_values_;
   // each turn of a slot is a GET, PUT or DELETE, issued without a pause after the previous one
   const bool is_plain_;
@@ -312,7 +312,8 @@ class Driver {
   std::map<fabric::NodeId, fabric::Region*> row_regions_;
   std::vector<std::uint8_t> probes_;  // Probe marks, one byte for each bin and probed key
   std::mutex events_mutex_;
-  // Their times are Worker::now() until timeline() makes them relative to the window.
+  // Failures and repairs for the time series, with Worker::now() times until timeline() makes them relative
+  // to the window.
   std::vector<measure::TimelineEvent> events_;
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;

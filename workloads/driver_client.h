@@ -136,7 +136,7 @@ struct Driver::ClientWorker {
     tally.last_ns = std::max(tally.last_ns, ended[ended_count - 1].at);
     ended_count = 0;
   }
-  // Replaces the oldest entry.
+  // Adds the oldest group of `alike` to the tally, and replaces it by a group for this operation.
   void replace_alike(OpKind kind, const fabric::OpStats& stats) {
     Alike& oldest = alike[next_alike];
     next_alike = (next_alike + 1) % alike.size();
