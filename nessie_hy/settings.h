@@ -19,9 +19,10 @@ struct Settings {
   // how a GET notices that its READs have landed: by watermarks in the landing buffer, or (false) by
   // completion queue entries
   bool polls_watermarks = true;
-  Nanos expiry = 0;             // E: age at which an index word that a GET has read is too old
-  bool verifies_misses = true;  // false (mutant): a GET makes no reverse pass before it returns not_found
-  bool honours_expiry = true;   // false (mutant): GETs ignore the age of what they read
+  Nanos expiry = 0;  // age in ns from which an index word that a GET has read is too old to be used
+  // false (mutant): a GET that found nothing does not READ its candidates again in reverse order
+  bool verifies_misses = true;
+  bool honours_expiry = true;  // false (mutant): GETs ignore the age of what they read
   bool polls_tail_unordered = false;
   bool takes_void = false;  // mutant: an uninitialised index word counts as EMPTY
   // mutant: a GET continues after the node that it READs restarted with empty memory

@@ -57,8 +57,8 @@ class PilafModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
-  // What is served after a loss. A shard has no replica, and no server serves another's shard. Nodes of
-  // servers with a log, over UC, or of the emulation are not taken back automatically.
+  // What is served after a loss. A shard has no replica, and no server serves another's shard. A restarted
+  // node is not taken back if its servers have logs, if messages use UC, or in the emulation.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     switch (loss) {
       case kv::Loss::client_killed:

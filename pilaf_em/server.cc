@@ -10,8 +10,8 @@
 namespace loch::pilaf {
 namespace {
 
-// A disk that writes a fixed number of bytes per second, for the time that logging takes. It starts with a
-// megabyte of backlog, so that the sustained rate is measured.
+// Models the time that logging takes on a disk with a fixed rate in bytes per second. It starts with a
+// megabyte of backlog, so that runs measure the sustained rate.
 class ModelledDisk {
  public:
   explicit ModelledDisk(double bytes_a_second) : rate_(bytes_a_second) {}

@@ -67,8 +67,9 @@ struct Settings {
   bool updates_in_place = true;
   bool guards_last = false;  // write a bucket's fields first and its guard later, when it has been computed
   std::uint64_t extents_start = 0, extents_most = 0;  // bytes of a shard's extents, initially and at most
-  double slack = 1.25;                       // an extent's size relative to the item first stored in it
-  std::uint32_t capacity = 0;                // largest extent, which a GET READs: slack * (k + v) bytes
+  double slack = 1.25;  // an extent's size relative to the item first stored in it
+  // bytes of the largest extent, which a GET READs: slack * (key size + value size)
+  std::uint32_t capacity = 0;
   std::uint64_t block = 0, least_block = 0;  // block sizes of the allocator in bytes
 
   std::uint32_t attempts = 0;  // attempts of one GET before it returns a conflict

@@ -55,9 +55,9 @@ using LogFactory = std::function<std::unique_ptr<OperationLog>(std::int32_t clie
 // Failures that are planned before the run, as in a simulation's fault schedule, and how the driver repairs
 // them.
 struct FailurePlan {
-  // A repair that the keeper begins when now() reaches `at`: it fences the nodes of the clients in `dead` and
-  // scrubs what these clients left half-done; it fences the nodes in `lost` and declares them lost. It is
-  // repeated until the store reports it complete.
+  // A repair, begun by the client worker `keeper` when now() reaches `at`: it fences the nodes of the clients
+  // in `dead` and scrubs what these clients left half-done; it fences the nodes in `lost` and declares them
+  // lost. It is repeated until the store reports it complete.
   struct Repair {
     Nanos at = 0;
     std::vector<kv::ClientId> dead;
@@ -68,7 +68,8 @@ struct FailurePlan {
     fabric::NodeId node = 0;
     std::optional<std::uint32_t> server;
   };
-  // A client worker that never fails: it repairs while it also drives load, and runs the final sweep.
+  // The client worker that does the planned repairs beside its load, and the final sweep; it does not fail
+  // itself.
   kv::ClientId keeper;
   // Client workers that will be killed: the run does not wait for them to end.
   std::vector<kv::ClientId> doomed;
@@ -181,8 +182,8 @@ class Driver {
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
   // Crashed nodes whose memory was not laid out again by a restart.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
-  // Counts of the keeper's actions by kind ("scrubs", "declarations", "repair_retries", "restarts") and of
-  // the repairs that the store reports.
+  // Counts of this driver's repairs and restarts by kind ("scrubs", "declarations", "repair_retries",
+  // "restarts"), and of the repairs that the store reports.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
   // Nodes that this driver declared lost, together with their memory.

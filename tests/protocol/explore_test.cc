@@ -128,7 +128,8 @@ TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
 }
 
-// The work that a preparing DELETE leaves to the background coroutine is done before the exploration begins.
+// An operation that prepares the state (here a DELETE) may leave work to the background coroutine; it is done
+// before the exploration begins.
 TEST(Before, IsOverWithItsBackground) {
   auto scenario = parse_scenario("MIGRATE K | PUT K2");
   ASSERT_TRUE(scenario.has_value() && prepare(*scenario, "DELETE K2").has_value());

@@ -58,7 +58,7 @@ class PublishedItem:
     citation: str
     setup: str
     cells: tuple[Cell, ...]
-    called: str = "published"  # word for these numbers in figures and reports
+    called: str = "published"  # word for the item's numbers in figures and reports
     # section docs/fidelity.md#anchor for missed numbers that name no section of their own
     explained: str = ""
 
