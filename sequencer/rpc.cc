@@ -238,7 +238,7 @@ class RpcModule final : public NumberModule {
     return all;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // Requests and numbers are single aligned words, so they cannot be torn, and order does not matter.
+    // Requests and numbers are single aligned words: they cannot be torn, and need no in-order placement.
     return {.uc = true,
             .ud = true,
             .untorn_bytes = 8,

@@ -16,7 +16,7 @@ namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view prefix = "seq-spec";
-// On node 0: receive buffers of the server workers.
+// Region on node 0 with the receive buffers of the server workers.
 constexpr std::string_view requests_region = "seq-spec.requests";
 // Holds the 40 bytes of the global routing header with which every received datagram begins.
 constexpr std::uint32_t receive_bytes = 64;

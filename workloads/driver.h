@@ -171,7 +171,7 @@ class Driver {
   // ---- After Fabric::run ------------------------------------------------------------------------
   // The counts of all client workers of a local node.
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
-  // Length in seconds of the measurement window, by this process's workers.
+  // Length of the measurement window in seconds, as this process's workers measured it.
   [[nodiscard]] double window_s() const;
   // Number of repairs of the scrub after the load, by kind; empty unless this process did the scrub.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
@@ -233,7 +233,7 @@ class Driver {
   void deal_trace();
   [[nodiscard]] Nanos replay_due(const TraceEvent& event) const;
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
-  // Whether a slot stops, or issues an operation of the warm-up, or one that counts.
+  // What a slot does next: stop, issue an operation of the warm-up, or issue one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
   coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);

@@ -16,7 +16,8 @@ from loch.power import samples as trace
 from loch.power.samples import PowerError, Sample, Span, integrate
 from loch.power.sources import Rapl
 
-# Rises from 100 W to 200 W within a second, stays for two, and falls again: 100·6 + 100·(2 + ½ + ½) J.
+# Power rises from 100 W to 200 W within a second, stays for two, and falls again; above the zero line this is
+# an energy of 100·6 + 100·(2 + ½ + ½) J.
 TRAPEZOID = [(0, 100), (1, 100), (2, 200), (4, 200), (5, 100), (6, 100)]
 
 

@@ -242,7 +242,8 @@ coro::Task<void> fenced_write(Cluster* cluster) {
     EXPECT_EQ(status, WcStatus::success);
     // The READ must not see the word that the WRITE after it writes.
     EXPECT_EQ(cluster->word(0, 8), round - 1);
-    const Completion added = co_await worker.faa(cluster->remote[1], 256, 0);  // ordered after the WRITE
+    // this FAA of 0 reads the word after the WRITE
+    const Completion added = co_await worker.faa(cluster->remote[1], 256, 0);
     EXPECT_EQ(added.result, round);
   }
 }
