@@ -119,7 +119,7 @@ class Drawing:
     title: str
     caption: str  # says what the marks mean, and the number of repeats
     axes: dict[str, list[Any]]
-    zips: list[list[str]]  # groups of axes that advance together
+    zips: list[list[str]]  # groups of axes whose values advance together instead of being combined
     series: list[Series]
     published: list[Published]  # published numbers to draw; empty if the figure does not show them
     called: str  # word for the numbers with which results are compared, such as "published"
