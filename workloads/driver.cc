@@ -197,7 +197,7 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  // Nanoseconds of CPU time; on a shared core they take longer in real time.
+  // Length in ns of one step of computing, in CPU time; on a shared core it takes longer in real time.
   constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
@@ -228,9 +228,9 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (const auto& slot : own->slots) slot->client.reset();
 }
 
-// When all clients have ended, one of them runs the final sweep: the keeper, or without planned failures the
-// client worker that ends last. The others wait for its end, so that their background coroutines keep
-// running.
+// When all clients have ended, one client worker runs the final sweep: with planned failures the keeper
+// (FailurePlan), otherwise the worker that ends last. The others wait for its end, so that their background
+// coroutines keep running.
 coro::Task<void> Driver::finish(ClientWorker* own) {
   constexpr Nanos pause = 100'000;
   fabric::Worker& worker = *own->worker;

@@ -28,7 +28,8 @@ struct VisibilityCounts {
   std::uint64_t invisible_after_completion = 0, invisible_after_read = 0;
 };
 [[nodiscard]] VisibilityCounts write_then_peek(const Backend& backend, int rounds);
-// Tests rule 3: returns how many receive completions came before all bytes of their message were visible.
+// Tests rule 3 (visibility of WRITEs): returns how many receive completions came before all bytes of their
+// message were visible.
 [[nodiscard]] std::uint64_t receive_before_data(const Backend& backend, int rounds);
 
 // Outcomes of a test of rule 4 (order of requests on a queue pair): how often one request overtook another.

@@ -39,7 +39,7 @@ struct FabricOptions {
 
 // The fabrics that every machine has: sim and shm.
 [[nodiscard]] std::vector<std::string> local_fabrics();
-// local_fabrics(); or, with LOCH_TEST_VERBS in the environment, only verbs on this machine's RDMA device.
+// The fabrics of local_fabrics(), or with LOCH_TEST_VERBS set only verbs on this machine's RDMA device.
 [[nodiscard]] std::vector<std::string> fabrics();
 
 }  // namespace loch::support
