@@ -20,10 +20,11 @@ struct CpuProfile {
   double compare_fixed_ns = 0, compare_byte_ns = 0;
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
-  double memory_ns = 0;     // a random access to memory that nothing prefetched
-  double line_ns = 0;       // fetching a cache line that another core has changed
-  double operation_ns = 0;  // fixed part of one store operation
-  // SHA-256 of a small buffer, which a background worker computes all the time
+  double memory_ns = 0;  // a random access to memory that nothing prefetched
+  double line_ns = 0;    // fetching a cache line that another core has changed
+  // fixed CPU time of one operation of the key-value store: setting up the request, drawing the key
+  double operation_ns = 0;
+  // one SHA-256 of a small buffer; background workers compute nothing else
   double background_hash_ns = 500;
 };
 
@@ -41,7 +42,8 @@ struct SchedulerProfile {
   double minimum_granularity_ms = 3;
   // a waking thread preempts the running thread if the latter has had this much more run time (ms)
   double wakeup_granularity_ms = 4;
-  // ms of run time by which a thread that slept is placed behind the others, at most
+  // A thread that wakes is treated as having run at least as long as the thread of its core that has run
+  // least, less this credit (ms of run time).
   double sleeper_credit_ms = 12;
   double migration_cost_ms = 0.5;  // a thread that ran within this time has a warm cache and is not moved
   // A busy core pulls threads from a group of cores whose load is more than this percentage of its own
@@ -58,17 +60,18 @@ struct SchedulerProfile {
   double context_switch_us = 1.5;  // from one thread to another on a core
 };
 
-// A core's idle state. An idle period is spent in the deepest state whose residency it reaches (the
-// kernel's governor is taken to know the next timer).
+// An idle state of a core. The core spends an idle period in the deepest state whose residency is not longer
+// than the period, as if the kernel knew beforehand how long the period will be.
 struct IdleState {
-  double residency_us = 0;    // shortest idle period for which the kernel takes it
+  double residency_us = 0;    // shortest idle period for which the kernel chooses this state
   double exit_us = 0;         // until the core runs again, at the power of a busy core
   double power_fraction = 1;  // fraction of core_busy_w that the idle state draws
 };
 constexpr std::uint32_t idle_states = 4;
 
-// Watts of a node. Only two numbers of a machine are measured, idle and fully loaded; core_busy_w is
-// what the other constants leave of their difference, divided by the cores.
+// Power draw of a node in watts. A machine is measured only when idle and when fully loaded. core_busy_w is
+// the difference of these two measurements, less what the other constants explain, divided by the number of
+// cores.
 struct PowerProfile {
   double idle_w = 0;              // the whole node with no thread running and the NIC up
   double core_busy_w = 0;         // each core that polls or computes, above a core in its deepest idle state

@@ -79,7 +79,7 @@ class EventQueue {
 
   [[nodiscard]] bool empty() const { return levels_in_use_ == 0; }
   [[nodiscard]] std::size_t size() const { return pushed_ - popped_; }
-  // Time of the last event that was popped, or the last limit that was reached.
+  // Time of the last event that was popped, or a later limit at which pop_until() found no event.
   [[nodiscard]] Nanos now() const { return now_; }
   // Events popped so far.
   [[nodiscard]] std::uint64_t popped() const { return popped_; }
@@ -161,12 +161,13 @@ class EventQueue {
   void open_first();
   static void insert_by_order(Event** tail, Event* event);
 
-  std::uint64_t base_ = 0;  // base of the wheel: events are filed by their difference from it; at most now_
+  // time from which an event's level and slot in the wheel are computed; at most now_
+  std::uint64_t base_ = 0;
   Nanos now_ = 0;
   std::uint64_t pushed_ = 0, popped_ = 0;
   std::uint32_t levels_in_use_ = 0;
   bool is_random_ = false;
-  std::uint32_t words_[levels] = {};  // bit i of a level: word i of the level's `occupied_` is not 0
+  std::uint32_t words_[levels] = {};  // by level: bit i is set if word i of the level's `occupied_` is not 0
   std::uint64_t occupied_[levels][words] = {};
   Event* tails_[levels][slots] = {};
   Rng ties_;
