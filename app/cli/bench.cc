@@ -71,30 +71,41 @@ std::string history_part(const std::string& path, const Place& place) {
   return place.ranks == 1 ? path : fmt::format("{}.rank{}", path, place.rank);
 }
 
-// Concatenates the histories of all processes into one file. For a process that died, the part that it had
-// written by then is used.
-Result<> join_histories(const std::string& path, std::uint32_t ranks) {
-  LOCH_ASSIGN(const OutputPlace place, output_place(path));
-  const std::string whole = place.path + ".partial";
-  std::ofstream out(whole, std::ios::binary | std::ios::trunc);
+std::vector<std::string> history_parts(const std::string& path, std::uint32_t ranks) {
   std::vector<std::string> parts;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    std::string part = fmt::format("{}.rank{}", path, rank);
-    if (!std::filesystem::exists(part)) part += ".partial";
-    std::ifstream in(part, std::ios::binary);
-    if (!in) continue;
-    if (in.peek() != std::ifstream::traits_type::eof()) out << in.rdbuf();
-    parts.push_back(std::move(part));
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) parts.push_back(fmt::format("{}.rank{}", path, rank));
+  return parts;
+}
+
+// The format of the history: that of the flag, or of the ending of the file's name.
+check::HistoryFormat history_format(const BenchOptions& o) {
+  const bool is_binary =
+      o.history_format == "binary" || (o.history_format == "by-name" && o.history.ends_with(".bin"));
+  return is_binary ? check::HistoryFormat::binary : check::HistoryFormat::text;
+}
+
+// Chunks of each log's ring, so that the rings of all window slots of this process take some 256 MiB
+// together.
+std::uint32_t ring_chunks(const BenchOptions& o, const Place& place) {
+  constexpr std::uint64_t chunks_of_all = 16'384, least = 4, most = 256;
+  const kv::DeployConfig deploy = deploy_config(o);
+  const std::uint64_t nodes = place.ranks > 1 ? 1 : deploy.nodes;
+  const std::uint64_t logs = std::max<std::uint64_t>(1, nodes * deploy.client_workers * deploy.window);
+  return static_cast<std::uint32_t>(std::clamp(chunks_of_all / logs, least, most));
+}
+
+void say_history(const BenchOptions& o, const check::HistoryStatistics& recorded,
+                 measure::PointResult& point) {
+  point.history = {{"format", check::name(history_format(o))},
+                   {"operations", recorded.operations},
+                   {"bytes", recorded.bytes},
+                   {"waits", recorded.waits},
+                   {"waited_s", recorded.waited_s}};
+  if (recorded.waits > 0) {
+    point.notes.push_back(
+        fmt::format("recording the history made workers wait {} times, {:.3f} s in all: the disk was slower",
+                    recorded.waits, recorded.waited_s));
   }
-  out.close();
-  std::error_code failure;
-  if (out) std::filesystem::rename(whole, place.path, failure);
-  if (!out || failure) {
-    std::filesystem::remove(whole, failure);
-    return fail(ErrorCode::invalid_argument, fmt::format("{}: the history could not be written", path));
-  }
-  for (const std::string& part : parts) std::filesystem::remove(part, failure);
-  return {};
 }
 
 nlohmann::ordered_json option_values(const kv::Options& options) {
@@ -459,7 +470,9 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
                                       {.durable = place.ranks > 1,
                                        // After a machine crash, unsynchronised data in the kernel's page
                                        // cache is lost.
-                                       .is_synced = o.history_sync && place.ranks > 1});
+                                       .is_synced = o.history_sync && place.ranks > 1,
+                                       .format = history_format(o),
+                                       .ring_chunks = ring_chunks(o, place)});
 }
 
 }  // namespace
@@ -562,17 +575,21 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   if (!outcome || outcome->end == fabric::RunEnd::interrupted || was_interrupted()) {
     // A durable history file survives its writer; an interrupted run has to delete it.
     history.reset();
-    std::error_code ignored;
-    if (!o.history.empty()) std::filesystem::remove(history_part(o.history, place) + ".partial", ignored);
+    if (!o.history.empty()) check::remove_unfinished(history_part(o.history, place));
     RunResult stopped;
     stopped.point.run_end = "interrupted";
     return stopped;
   }
+  check::HistoryStatistics recorded;
   if (history != nullptr) {
     LOCH_TRY(history->close());
+    recorded = history->statistics();
     if (place.ranks > 1) {
       LOCH_TRY(open.fabric->barrier("history written", plan.control_timeout));
-      if (outcome->is_joint) LOCH_TRY(join_histories(o.history, place.ranks));
+      if (outcome->is_joint) {
+        LOCH_ASSIGN(recorded, check::join_histories(o.history, history_parts(o.history, place.ranks),
+                                                    history_format(o)));
+      }
     }
   }
   if (open.trace != nullptr) LOCH_TRY(open.trace->close());
@@ -581,6 +598,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
   for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
+  if (history != nullptr) say_history(o, recorded, result.point);
   if (open.alongside != nullptr) result.point.window_began_unix_ns = open.alongside->window_began();
   return result;
 }

@@ -321,6 +321,11 @@ std::vector<BenchFlag> observation_flags() {
        .place = LOCH_PLACE(history),
        .is_recorded = false,
        .experiment_key = "-"},
+      {.setting = choice("history-format", {"by-name", "text", "binary"},
+                         "of the history; by-name: binary where the name ends in .bin, else text", "FORMAT"),
+       .place = LOCH_PLACE(history_format),
+       .is_recorded = false,
+       .experiment_key = "-"},
       {.setting =
            of(Type::boolean, "history-sync", "false",
               "several processes: each operation of the history is on the disk before the next begins, "

@@ -54,6 +54,7 @@ struct BenchOptions {
   std::uint32_t flow_label = 0;
   bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
   bool verify_full = false;
+  std::string history_format;  // text, binary or by-name
   bool history_sync = false;  // each operation of a history is written to the disk before the next one begins
   std::uint64_t memory_bytes = 0;  // memory per node in bytes
   std::uint32_t kept_value_bytes = 0;

@@ -18,6 +18,12 @@ int run_check_command(const std::vector<std::string>& arguments) {
   }
   const auto given = settings::parse(command, arguments);
   if (!given) return settings::refuse(command, given.error().message);
+  if (flags.prints) {
+    const auto printed = check::print_history(given->words, std::cout);
+    if (printed) return 0;
+    std::cerr << printed.error().message << '\n';
+    return 2;
+  }
   return check::run_check(given->words, check_options(flags), std::cout, std::cerr);
 }
 

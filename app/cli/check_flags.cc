@@ -26,6 +26,8 @@ std::vector<settings::Flag> table_of(CheckFlags& flags) {
        .place = &flags.initial},
       {.setting = of(Type::boolean, "tombstone-deletes", "", "a DELETE may say ok for a key that was absent"),
        .place = &flags.has_tombstones},
+      {.setting = of(Type::boolean, "print", "", "print the operations as a text history, and judge nothing"),
+       .place = &flags.prints},
   };
 }
 

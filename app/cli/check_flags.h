@@ -12,6 +12,7 @@ namespace loch::cli {
 struct CheckFlags {
   std::string model, initial;
   bool has_tombstones = false;
+  bool prints = false;
 };
 
 // The table of flags. Parsing stores into `flags`, which has to outlive the table.

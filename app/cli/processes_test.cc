@@ -81,6 +81,7 @@ class Processes : public ::testing::Test {
   [[nodiscard]] std::string file(const char* name) const { return folder_ / name; }
 
   std::filesystem::path folder_;
+  std::string history_ = "h.jsonl";
   std::string job_;
   std::vector<pid_t> children_;
 
@@ -89,7 +90,7 @@ class Processes : public ::testing::Test {
     ::setenv("OMPI_COMM_WORLD_RANK", std::to_string(rank).c_str(), 1);
     ::setenv("OMPI_COMM_WORLD_SIZE", std::to_string(ranks).c_str(), 1);
     ::setenv("PMIX_NAMESPACE", job_.c_str(), 1);
-    const std::string json = file("a.json"), history = file("h.jsonl");
+    const std::string json = file("a.json"), history = file(history_.c_str());
     const int quiet = ::open("/dev/null", O_WRONLY);
     ::dup2(quiet, STDOUT_FILENO);
     ::execl(LOCH_BENCH_TOY, LOCH_BENCH_TOY, "--protocol", "slots", "--fabric", "shm", "--nodes", "3",
@@ -128,6 +129,33 @@ TEST_F(Processes, AKilledOneIsNamedAndTheOthersGoOn) {
   const auto report = check::check_history({file("h.jsonl")}, {.initial = check::Initial::present});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->verdict(), check::Verdict::holds);
+}
+
+TEST_F(Processes, ABinaryHistoryHasWhatAKilledOneRecorded) {
+  history_ = "h.bin";
+  launch("2s");
+  ASSERT_TRUE(await_load());
+  std::this_thread::sleep_for(300ms);
+  const pid_t victim = worker_of(1);
+  ASSERT_GT(victim, 0);
+  ASSERT_EQ(::kill(victim, SIGKILL), 0);
+  EXPECT_EQ(wait_all(), (std::vector<int>{0, 0, 0}));
+  const auto report = check::check_history({file("h.bin")}, {.initial = check::Initial::present});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->verdict(), check::Verdict::holds);
+  const auto json = nlohmann::json::parse(read_whole(file("a.json")).value());
+  EXPECT_EQ(json["history"]["format"], "binary");
+  EXPECT_EQ(json["history"]["operations"], report->operations);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);
+}
+
+TEST_F(Processes, AnInterruptLeavesNoBinaryHistory) {
+  history_ = "h.bin";
+  launch("60s");
+  ASSERT_TRUE(await_load());
+  for (const pid_t child : children_) ::kill(child, SIGINT);
+  EXPECT_EQ(wait_all(), (std::vector<int>{130, 130, 130}));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
 TEST_F(Processes, AnInterruptLeavesNothing) {

@@ -1,6 +1,6 @@
-// Recorded histories: what each client requested, the result that it got, and when. The format is JSON
-// Lines, one line per operation (docs/formats.md); a run writes it, the checker (linearizable.h) and
-// people read it.
+// Recorded histories: what each client requested, the result that it got, and when. A run writes them, and
+// the checker (linearizable.h) reads them. There are two formats (docs/formats.md): JSON Lines, one line per
+// operation, which people read too, and a binary one (binary_format.h) for runs at a NIC's speed.
 //
 // Names. Keys and values appear by name, not by their bytes: the load generator gives each PUT a value
 // that contains a short name ("w12.345": writer 12, its 345th PUT), unique in the run, so that the bytes
@@ -72,13 +72,27 @@ void append_line(const OperationView& operation, std::string& out);
 [[nodiscard]] std::string why_impossible(const OperationView& operation);
 
 class HistoryWriter;
+class BinaryRing;
+class BinarySink;
+class BinaryReader;
+
+enum class HistoryFormat : std::uint8_t { text, binary };
+[[nodiscard]] std::string_view name(HistoryFormat format);  // "text", "binary"
+
+// What a writer has recorded, and how long workers waited because their ring had no free chunk (binary only).
+struct HistoryStatistics {
+  std::uint64_t operations = 0, bytes = 0, waits = 0;
+  double waited_s = 0;
+};
 
 // Records the operations of one client. Only the client's worker thread may use a log. The HistoryWriter
-// owns the log and must outlive its use. record() formats into a private buffer in about 0.1 us; a full
-// buffer is written to the file under the writer's lock.
+// owns the log and must outlive its use. In text, record() formats into a private buffer in about 0.1 us; a
+// full buffer is written to the file under the writer's lock. In binary, record() fills a ring that a thread
+// of the writer empties (binary_sink.h).
 class ClientLog {
  public:
-  ClientLog(HistoryWriter* writer, std::int32_t client);
+  ClientLog(HistoryWriter* writer, std::int32_t client, std::unique_ptr<BinaryRing> ring);
+  ~ClientLog();
   ClientLog(const ClientLog&) = delete;
   ClientLog& operator=(const ClientLog&) = delete;
 
@@ -96,6 +110,8 @@ class ClientLog {
   HistoryWriter* writer_;
   std::int32_t client_;
   std::string buffer_;
+  std::uint64_t operations_ = 0;
+  std::unique_ptr<BinaryRing> ring_;  // null in text
 };
 
 // Writes one history file: PATH.partial during the run, renamed to PATH by close(), so that a PATH that
@@ -110,8 +126,12 @@ class HistoryWriter {
     // Also write every record to the disk (or file server) before record() returns, so that it survives a
     // crash of the machine. Costs one disk write per operation. Has no effect without `durable`.
     bool is_synced = false;
+    HistoryFormat format = HistoryFormat::text;
+    // Chunks of 16 KiB in the ring of each log (binary only).
+    std::uint32_t ring_chunks = 64;
   };
-  // Fails with invalid_argument if PATH.partial cannot be created.
+  // Fails with invalid_argument if PATH.partial cannot be created. A durable binary history also has the file
+  // PATH.ring during the run.
   [[nodiscard]] static Result<std::unique_ptr<HistoryWriter>> create(std::string path, Options options);
   [[nodiscard]] static Result<std::unique_ptr<HistoryWriter>> create(std::string path);
   ~HistoryWriter();
@@ -127,10 +147,14 @@ class HistoryWriter {
   [[nodiscard]] Result<> close();
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  // To be called after close().
+  [[nodiscard]] HistoryStatistics statistics() const;
 
  private:
   friend class ClientLog;
   HistoryWriter(std::string path, std::string whole, Options options, int descriptor);
+  // Begins a binary history.
+  [[nodiscard]] Result<> open_sink();
   void write_out(std::string_view lines);
 
   std::string path_;   // the path as given by the caller
@@ -138,36 +162,64 @@ class HistoryWriter {
   Options options_;
   int descriptor_;
   bool closed_ = false;
-  std::mutex mutex_;  // protects logs_, descriptor_ and error_
+  std::mutex mutex_;                  // protects logs_, descriptor_ and error_
+  std::unique_ptr<BinarySink> sink_;  // null in text; outlives the rings of logs_
   std::vector<std::unique_ptr<ClientLog>> logs_;
+  std::uint64_t bytes_ = 0;
   int error_ = 0;  // errno of the first failed write; 0 if none failed
 };
+
+// Puts the histories that the processes of a run left in PART or PART.partial into one file, and removes
+// them. All parts have the same format. A part that is not there is left out. Returns the sums of the
+// binary parts' statistics.
+[[nodiscard]] Result<HistoryStatistics> join_histories(const std::string& path,
+                                                       const std::vector<std::string>& parts,
+                                                       HistoryFormat format);
+
+// Removes what an unfinished durable writer of this path left.
+void remove_unfinished(const std::string& path);
 
 // Parses one line of a history: one flat JSON object with exactly the seven fields of docs/formats.md, in
 // any order. The error names `file`, `line`, the field and what was expected.
 [[nodiscard]] Result<Operation> parse_line(std::string_view text, std::string_view file, std::size_t line);
 
-// Reads a history file line by line. Memory is bounded by the longest line, which may have at most 1 MiB.
+// Reads a history file, text or binary, which its first bytes tell. Memory is bounded by the longest line or
+// block, which may have at most 1 MiB.
 class HistoryReader {
  public:
   [[nodiscard]] static Result<HistoryReader> open(std::string path);
   // Makes a reader of `text`, which must outlive the reader; errors name the file as `name`.
   [[nodiscard]] static Result<HistoryReader> over(std::string name, std::string_view text);
-  // Returns the next operation, an empty optional at the end of the file, or a one-line error. A last
-  // line without a newline is an error, because the file may have been truncated.
+  ~HistoryReader();
+  HistoryReader(HistoryReader&&) noexcept;
+  HistoryReader& operator=(HistoryReader&&) noexcept;
+
+  // From now on returns only the operations whose keys belong to part `part` of `parts` parts of all keys,
+  // and the losses of nodes. Each key belongs to one part, the same in every history of either format.
+  void select(std::uint32_t part, std::uint32_t parts);
+  // Advances to the next operation; returns it, valid until the next call, null at the end of the file, or a
+  // one-line error. A last line without a newline, and a binary file without its end, are errors, because the
+  // file may have been truncated.
+  [[nodiscard]] Result<const OperationView*> advance();
+  // As advance(), with names that the caller owns.
   [[nodiscard]] Result<std::optional<Operation>> next();
-  // Line number, from 1, of the operation that next() returned last.
+  // Line number, from 1, of the operation that next() returned last; 0 in a binary history.
   [[nodiscard]] std::size_t line() const { return line_; }
+  [[nodiscard]] HistoryFormat format() const { return binary_ ? HistoryFormat::binary : HistoryFormat::text; }
 
  private:
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  HistoryReader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  HistoryReader(std::string path, std::FILE* file);
   [[nodiscard]] Result<bool> fill_line();
 
   std::string path_;
   std::unique_ptr<std::FILE, CloseFile> file_;
+  std::unique_ptr<BinaryReader> binary_;  // null in text
+  std::uint32_t part_ = 0, parts_ = 1;
+  Operation operation_;
+  OperationView view_;
   std::string text_;
   std::size_t line_ = 0;
   std::vector<char> chunk_;

@@ -1,4 +1,5 @@
-// Reads a history in JSON Lines; errors name the file and the line.
+// Reads a history in JSON Lines, and leaves one whose first byte is that of the binary magic to BinaryReader;
+// errors name the file and the line.
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -6,6 +7,7 @@
 #include <limits>
 
 #include "common/base/check.h"
+#include "common/check/binary_reader.h"
 #include "common/check/history.h"
 
 namespace loch::check {
@@ -193,6 +195,23 @@ Result<Operation> parse_line(std::string_view text, std::string_view file, std::
   return operation;
 }
 
+HistoryReader::HistoryReader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {
+  const int first = std::getc(file);
+  if (first != EOF) std::ungetc(first, file);
+  if (first == static_cast<unsigned char>(binary_magic.front()))
+    binary_ = std::make_unique<BinaryReader>(path_, file);
+}
+
+HistoryReader::~HistoryReader() = default;
+HistoryReader::HistoryReader(HistoryReader&&) noexcept = default;
+HistoryReader& HistoryReader::operator=(HistoryReader&&) noexcept = default;
+
+void HistoryReader::select(std::uint32_t part, std::uint32_t parts) {
+  part_ = part;
+  parts_ = parts;
+  if (binary_) binary_->select(part, parts);
+}
+
 Result<HistoryReader> HistoryReader::open(std::string path) {
   std::FILE* const file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr) {
@@ -246,11 +265,25 @@ Result<bool> HistoryReader::fill_line() {
       fmt::format("{}:{}: expected a line that ends in a newline: the file was cut short", path_, line_ + 1));
 }
 
+Result<const OperationView*> HistoryReader::advance() {
+  if (binary_) return binary_->advance();
+  for (;;) {
+    LOCH_ASSIGN(const bool there, fill_line());
+    if (!there) return nullptr;
+    ++line_;
+    LOCH_ASSIGN(operation_, parse_line(text_, path_, line_));
+    view_ = view(operation_);
+    if (parts_ == 1 || operation_.kind == OpKind::lost || hash_of_name(operation_.key) % parts_ == part_)
+      return &view_;
+  }
+}
+
 Result<std::optional<Operation>> HistoryReader::next() {
-  LOCH_ASSIGN(const bool there, fill_line());
-  if (!there) return std::optional<Operation>{};
-  ++line_;
-  LOCH_ASSIGN(Operation operation, parse_line(text_, path_, line_));
+  LOCH_ASSIGN(const OperationView* const found, advance());
+  if (found == nullptr) return std::optional<Operation>{};
+  Operation operation{found->client, found->kind,      found->outcome,  std::string(found->key),
+                      std::nullopt,  found->invoke_ns, found->return_ns};
+  if (found->value) operation.value = std::string(*found->value);
   return std::optional<Operation>{std::move(operation)};
 }
 

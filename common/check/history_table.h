@@ -44,6 +44,7 @@ class HistoryTable {
   void finish();
 
   [[nodiscard]] std::uint64_t operations() const { return all_.size() + losses_.size(); }
+  [[nodiscard]] std::uint64_t losses() const { return losses_.size(); }
   [[nodiscard]] std::uint32_t keys() const { return keys_.size(); }
   // Returns the history of a key, `key` < keys(). `otherwise` is the key's start state if no line of the
   // preload tells it.

@@ -1,4 +1,5 @@
-// Writes histories as JSON Lines to PATH.partial, which is renamed to PATH when the history is complete.
+// Writes histories, as JSON Lines or through a binary sink, to PATH.partial, which is renamed to PATH when
+// the history is complete.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 
 #include "common/base/check.h"
 #include "common/base/output_place.h"
+#include "common/check/binary_sink.h"
 #include "common/check/history.h"
 
 namespace loch::check {
@@ -135,10 +137,17 @@ std::string why_impossible(const OperationView& operation) {
   return {};
 }
 
-ClientLog::ClientLog(HistoryWriter* writer, std::int32_t client) : writer_(writer), client_(client) {}
+std::string_view name(HistoryFormat format) { return format == HistoryFormat::text ? "text" : "binary"; }
+
+ClientLog::ClientLog(HistoryWriter* writer, std::int32_t client, std::unique_ptr<BinaryRing> ring)
+    : writer_(writer), client_(client), ring_(std::move(ring)) {}
+
+ClientLog::~ClientLog() = default;
 
 void ClientLog::record(OperationView operation) {
+  if (ring_ != nullptr) return ring_->record(operation);
   operation.client = client_;
+  ++operations_;
   append_line(operation, buffer_);
   if (writer_->options_.durable || buffer_.size() >= flush_bytes) flush();
 }
@@ -160,7 +169,9 @@ Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(std::string path, O
   LOCH_ASSIGN(OutputPlace place, output_place(path));
   if (!place.is_file) {
     LOCH_ASSIGN(const int device, open_as_it_is(place));
-    return std::unique_ptr<HistoryWriter>(new HistoryWriter(std::move(path), "", options, device));
+    std::unique_ptr<HistoryWriter> writer(new HistoryWriter(std::move(path), "", options, device));
+    LOCH_TRY(writer->open_sink());
+    return writer;
   }
   const std::string partial = place.path + ".partial";
   const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | (options.is_synced ? O_DSYNC : 0);
@@ -169,8 +180,20 @@ Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(std::string path, O
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--history {}: cannot create {}: {}", path, partial, std::strerror(errno)));
   }
-  return std::unique_ptr<HistoryWriter>(
+  std::unique_ptr<HistoryWriter> writer(
       new HistoryWriter(std::move(path), std::move(place.path), options, descriptor));
+  LOCH_TRY(writer->open_sink());
+  return writer;
+}
+
+Result<> HistoryWriter::open_sink() {
+  if (options_.format == HistoryFormat::text) return {};
+  const bool keeps_rings = options_.durable && !options_.is_synced && !whole_.empty();
+  LOCH_ASSIGN(sink_, BinarySink::create({.ring_path = keeps_rings ? ring_path_of(whole_) : "",
+                                         .is_synced = options_.durable && options_.is_synced,
+                                         .ring_chunks = options_.ring_chunks,
+                                         .descriptor = descriptor_}));
+  return {};
 }
 
 Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(std::string path) {
@@ -182,6 +205,7 @@ HistoryWriter::HistoryWriter(std::string path, std::string whole, Options option
 
 HistoryWriter::~HistoryWriter() {
   if (closed_) return;
+  sink_.reset();
   ::close(descriptor_);
   std::error_code ignored;  // a destructor cannot report the error
   if (!options_.durable && !whole_.empty()) std::filesystem::remove(whole_ + ".partial", ignored);
@@ -190,7 +214,8 @@ HistoryWriter::~HistoryWriter() {
 ClientLog& HistoryWriter::log(std::int32_t client) {
   LOCH_CHECK_GE(client, preload_client);
   const std::lock_guard lock(mutex_);
-  logs_.push_back(std::make_unique<ClientLog>(this, client));
+  std::unique_ptr<BinaryRing> ring = sink_ ? sink_->ring(client) : nullptr;
+  logs_.push_back(std::make_unique<ClientLog>(this, client, std::move(ring)));
   return *logs_.back();
 }
 
@@ -201,6 +226,7 @@ void HistoryWriter::write_out(std::string_view lines) {
     if (written < 0) {
       error_ = errno;
     } else {
+      bytes_ += static_cast<std::uint64_t>(written);
       lines.remove_prefix(static_cast<std::size_t>(written));
     }
   }
@@ -209,6 +235,7 @@ void HistoryWriter::write_out(std::string_view lines) {
 Result<> HistoryWriter::close() {
   LOCH_CHECK(!closed_);
   for (const auto& log : logs_) log->flush();
+  if (sink_) error_ = sink_->close();
   closed_ = true;
   if (::close(descriptor_) != 0 && error_ == 0) error_ = errno;
   const std::string partial = whole_ + ".partial";
@@ -222,6 +249,22 @@ Result<> HistoryWriter::close() {
   return fail(ErrorCode::unavailable,
               fmt::format("--history {}: cannot write: {}{}", path_, std::strerror(error_),
                           stays ? fmt::format(" (what there is stays in {})", partial) : ""));
+}
+
+HistoryStatistics HistoryWriter::statistics() const {
+  if (sink_) {
+    const BinarySink::Statistics sums = sink_->statistics();
+    return {sums.operations, sums.bytes, sums.waits, static_cast<double>(sums.waited_ns) / 1e9};
+  }
+  HistoryStatistics all{.bytes = bytes_};
+  for (const auto& log : logs_) all.operations += log->operations_;
+  return all;
+}
+
+void remove_unfinished(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove(path + ".partial", ignored);
+  std::filesystem::remove(ring_path_of(path), ignored);
 }
 
 }  // namespace loch::check

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "common/check/history_table.h"
 #include "common/check/key_history.h"
 #include "common/check/minimise.h"
@@ -165,23 +167,71 @@ CheckReport check_operations(std::span<const Operation> operations, const CheckO
   return judge_table(table, options);
 }
 
-Result<CheckReport> check_history(const std::vector<std::string>& files, const CheckOptions& options) {
-  HistoryTable table;
+namespace {
+
+// Operations that are judged at a time, at most about this many, if the files are binary. A table of so many
+// takes about 100 bytes for each, with the names of values.
+constexpr std::uint64_t operations_at_a_time = 16'000'000;
+// A binary history has at least so many bytes an operation, but for the smallest names.
+constexpr std::uint64_t binary_bytes_least = 16;
+
+// The number of parts into which the keys of the files are divided, so that each part fits into memory: 1 for
+// text, which takes longer to parse again than it saves. A file whose size is not known counts as small.
+std::uint32_t parts_of(const std::vector<std::string>& files) {
+  std::uint64_t bytes = 0;
   for (const std::string& file : files) {
-    LOCH_ASSIGN(HistoryReader reader, HistoryReader::open(file));
-    for (;;) {
-      LOCH_ASSIGN(const std::optional<Operation> operation, reader.next());
-      if (!operation) break;
-      table.add(view(*operation));
-    }
+    std::error_code unknown;
+    // A pipe can be read once only.
+    if (!std::filesystem::is_regular_file(file, unknown)) return 1;
+    const auto reader = HistoryReader::open(file);
+    if (!reader) return 1;
+    if (reader->format() == HistoryFormat::binary) bytes += std::filesystem::file_size(file, unknown);
   }
-  if (table.operations() == 0) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: expected at least one operation, one JSON object a line",
-                            files.empty() ? "no history given" : files.front()));
+  return static_cast<std::uint32_t>(bytes / (operations_at_a_time * binary_bytes_least) + 1);
+}
+
+Result<> add_file(const std::string& file, std::uint32_t part, std::uint32_t parts, HistoryTable* table) {
+  LOCH_ASSIGN(HistoryReader reader, HistoryReader::open(file));
+  reader.select(part, parts);
+  for (;;) {
+    LOCH_ASSIGN(const OperationView* const operation, reader.advance());
+    if (operation == nullptr) return {};
+    table->add(*operation);
   }
-  table.finish();
-  return judge_table(table, options);
+}
+
+// Adds the report of a part. `repeated` of its operations are losses of nodes, which an earlier part counted.
+void add_report(CheckReport part, std::uint64_t repeated, const CheckOptions& options, CheckReport* whole) {
+  whole->operations += part.operations - repeated;
+  whole->keys += part.keys;
+  whole->violated_keys += part.violated_keys;
+  whole->undecided_keys += part.undecided_keys;
+  whole->corrupt_reads += part.corrupt_reads;
+  for (KeyReport& failure : part.failures) {
+    if (whole->failures.size() < options.report_limit) whole->failures.push_back(std::move(failure));
+  }
+}
+
+}  // namespace
+
+Result<CheckReport> check_history(const std::vector<std::string>& files, const CheckOptions& options) {
+  return check_history(files, options, parts_of(files));
+}
+
+Result<CheckReport> check_history(const std::vector<std::string>& files, const CheckOptions& options,
+                                  std::uint32_t parts) {
+  CheckReport report;
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    HistoryTable table;
+    for (const std::string& file : files) LOCH_TRY(add_file(file, part, parts, &table));
+    table.finish();
+    add_report(judge_table(table, options), part == 0 ? 0 : table.losses(), options, &report);
+  }
+  if (report.operations == 0) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: expected at least one operation",
+                                                         files.empty() ? "no history given" : files.front()));
+  }
+  return report;
 }
 
 }  // namespace loch::check

@@ -96,6 +96,15 @@ struct CheckReport {
 [[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
                                                 const CheckOptions& options);
 
+// As above, judging one of `parts` parts of the keys after the other: memory is needed for one part, and the
+// files, which cannot be pipes, are read once for each. Otherwise large binary histories are divided into as
+// many parts as hold some 16 million operations each.
+[[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
+                                                const CheckOptions& options, std::uint32_t parts);
+
+// Prints the operations of the files to `out` as lines of a text history.
+[[nodiscard]] Result<> print_history(const std::vector<std::string>& files, std::ostream& out);
+
 // Prints a report as `loch check` does.
 void print_report(const CheckReport& report, const CheckOptions& options, std::ostream& out);
 

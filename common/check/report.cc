@@ -61,6 +61,23 @@ void print_report(const CheckReport& report, const CheckOptions& options, std::o
   if (failed > shown) out << fmt::format("… and {} not shown\n", counted(failed - shown, "more key"));
 }
 
+Result<> print_history(const std::vector<std::string>& files, std::ostream& out) {
+  std::string lines;
+  for (const std::string& file : files) {
+    LOCH_ASSIGN(HistoryReader reader, HistoryReader::open(file));
+    for (;;) {
+      LOCH_ASSIGN(const OperationView* const operation, reader.advance());
+      if (operation == nullptr) break;
+      lines.clear();
+      append_line(*operation, lines);
+      out << lines;
+    }
+  }
+  out.flush();
+  if (!out) return fail(ErrorCode::unavailable, "standard output: cannot write");
+  return {};
+}
+
 int run_check(const std::vector<std::string>& files, const CheckOptions& options, std::ostream& out,
               std::ostream& err) {
   const auto report = check_history(files, options);

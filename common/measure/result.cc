@@ -330,6 +330,7 @@ ordered_json to_json(const PointResult& point) {
   out["trace_replay"] = point.trace_replay;
   out["scrub"] = point.scrub;
   out["check"] = point.check;
+  out["history"] = point.history;
   out["search"] = point.search;
   out["caveats"] = point.caveats;
   out["notes"] = point.notes;

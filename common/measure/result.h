@@ -52,6 +52,7 @@ struct PointResult {
   nlohmann::ordered_json trace_replay = nullptr;  // statistics of a trace replay (docs/formats.md)
   nlohmann::ordered_json scrub = nullptr;         // what was repaired that dead clients had left half-done
   nlohmann::ordered_json check = nullptr;         // the verdict on the history, if it was checked in memory
+  nlohmann::ordered_json history = nullptr;       // of what was recorded into a file (docs/formats.md)
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
   // Result of --search: the goal, whether it was met, and the loads that were tried.
   nlohmann::ordered_json search = nullptr;

@@ -49,6 +49,28 @@ class Check(EndToEnd):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertGreater(len((self.folder / "h.jsonl").read_text().splitlines()), 100)
 
+    def test_a_binary_history_says_what_a_text_history_says(self) -> None:
+        for flags in (("h.bin",), ("h.none", "--history-format", "binary")):
+            name = flags[0]
+            made = self.loch(*SIM, "--get", "0.6", "--delete", "0.1", "--history", *flags, "--json", "out.json")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            recorded = json.loads((self.folder / "out.json").read_text())["history"]
+            self.assertEqual(recorded["format"], "binary")
+            self.assertEqual(recorded["bytes"], (self.folder / name).stat().st_size)
+            made = self.loch(*SIM, "--get", "0.6", "--delete", "0.1", "--history", "h.jsonl", "--json", "text.json")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            text = (self.folder / "h.jsonl").read_text().splitlines()
+            printed = self.loch("check", "--print", name)
+            self.assertEqual(printed.returncode, 0, printed.stderr)
+            self.assertEqual(sorted(printed.stdout.splitlines()), sorted(text), "a simulation repeats itself")
+            self.assertEqual(recorded["operations"], len(text))
+            self.assertEqual(self.loch("check", name).stdout, self.loch("check", "h.jsonl").stdout)
+            whole = (self.folder / name).read_bytes()
+            (self.folder / name).write_bytes(whole[:-1000])
+            cut = self.loch("check", name)
+            self.assertEqual(cut.returncode, 2)
+            self.assertRegex(cut.stderr, rf"^{name}: byte {len(whole) - 1000}: expected .*: the file was cut short\n$")
+
     def test_a_stale_read_is_found_and_shown(self) -> None:
         noise = "".join(line(9, "put", f"n{i}", 100 * i, 100 * i + 50, key=f"other{i}") for i in range(50))
         self.write(

@@ -16,6 +16,7 @@ OF_PACKAGE = (
     "run",
     "plot",
     "score",
+    "compare",
     "reference",
     "schema",
     "mutate",

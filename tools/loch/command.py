@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # has the meaning of typing.TYPE_CHECKING; importing typing w
     from types import ModuleType
 
 OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "hog", "calibrate")
-OF_RUNNER = ("run", "plot", "score", "reference", "schema")
+OF_RUNNER = ("run", "plot", "score", "compare", "reference", "schema")
 COMMANDS = (
     "new",
     "run",
@@ -23,6 +23,7 @@ COMMANDS = (
     "explore",
     "mutate",
     "score",
+    "compare",
     "plot",
     "reference",
     "schema",
@@ -50,6 +51,7 @@ Loch: published designs of RDMA key-value stores, side by side.
                                every interleaving of the protocol's own code for a few operations
   ./loch mutate [flags]        random single edits of the code: do the tests, fuzz and explore see them?
   ./loch score [DIR]           published numbers against what we obtain
+  ./loch compare A B           do two result folders differ? exit status 1: B is worse
   ./loch plot DIR              redraw figures from stored results (reference: those of the papers)
   ./loch reference DIR         make small reference results of finished runs
   ./loch schema                the JSON Schema of an experiment, for editors

@@ -70,6 +70,7 @@ void RealtimeWorker::store_word(Region& region, std::uint64_t offset, std::uint6
 // meanwhile still computes for the whole span.
 void RealtimeWorker::begin_compute(Nanos span, std::coroutine_handle<> waiter) {
   constexpr int rounds_between_looks = 256;
+  end_turn();
   const Nanos until = read_clock(CLOCK_THREAD_CPUTIME_ID) + span;
   while (read_clock(CLOCK_THREAD_CPUTIME_ID) < until) {
     std::uint64_t mixed = turns_;
@@ -242,6 +243,7 @@ bool RealtimeWorker::turn() {
   }
   if (const std::size_t ready = run_queue_.size(); ready != 0) {
     resume(ready);
+    end_turn();
     moved = true;
   }
   return moved;

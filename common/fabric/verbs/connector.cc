@@ -76,16 +76,14 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
   const Device& device = *shared_->device;
   if (!queue.qp) {
     const Capabilities& can = device.capabilities();
-    queue.depth = std::bit_floor(can.send_queue_depth);
-    queue.slots.resize(queue.depth);
+    queue.prepare(std::bit_floor(can.send_queue_depth));
     LOCH_ASSIGN(queue.qp,
-                QueuePair::create(device.pd(), {queue.key.transport, worker.send_cq(), passive_cq_.get(),
+                QueuePair::create(worker.pd(), {queue.key.transport, worker.send_cq(), passive_cq_.get(),
                                                 nullptr, queue.depth, 1, can.max_inline_bytes}));
-    if (queue.key.transport == Transport::rc) queue.landing.resize(queue.depth);
   }
   senders_[queue.key] = {&worker, &queue};
   queue.is_cut = queue.needs_marker = false;
-  queue.posted = queue.retired = queue.since_signaled = 0;
+  queue.posted = queue.rung = queue.retired = queue.since_signaled = 0;
   LOCH_TRY(queue.qp.restart(device.port()));
   return LinkRecord{queue.key, queue.qp.qpn(), queue.qp.psn()};
 }

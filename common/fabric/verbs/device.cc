@@ -170,6 +170,36 @@ Result<> Device::ask_order() {
   return {};
 }
 
+WorkerDomain Device::make_worker_domain() const {
+  WorkerDomain made;
+  ibv_td_init_attr thread{};
+  made.thread.reset(ibv_alloc_td(context(), &thread));
+  if (made.thread == nullptr) return made;
+  ibv_parent_domain_init_attr parent{};
+  parent.pd = pd();
+  parent.td = made.thread.get();
+  made.domain.reset(ibv_alloc_parent_domain(context(), &parent));
+  if (made.domain == nullptr) made.thread.reset();
+  return made;
+}
+
+CompletionQueue Device::make_private_queue(int entries, ibv_pd* domain) const {
+  ibv_cq_init_attr_ex asked{};
+  asked.cqe = static_cast<std::uint32_t>(entries);
+  asked.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  asked.parent_domain = domain;
+  // Some providers heed the flag in the extended polling functions alone, and the domain in ibv_poll_cq; some
+  // know no domain here.
+  for (const std::uint32_t mask : {std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS} | IBV_CQ_INIT_ATTR_MASK_PD,
+                                   std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}}) {
+    if (domain == nullptr && (mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) continue;
+    asked.comp_mask = mask;
+    if (ibv_cq_ex* made = ibv_create_cq_ex(context(), &asked); made != nullptr)
+      return CompletionQueue(ibv_cq_ex_to_cq(made));
+  }
+  return CompletionQueue(ibv_create_cq(context(), entries, nullptr, nullptr, 0));
+}
+
 // Fetch-and-adds zero to a word of its own memory, and looks whether the old word arrives as it is or with
 // its bytes reversed.
 Result<> Device::try_atomics() {

@@ -17,6 +17,14 @@
 
 namespace loch::fabric::verbs {
 
+// What the objects of one worker belong to, if the device has thread domains: one thread alone uses them, so
+// that the provider needs no locks and gives the thread a doorbell register of its own. A parent domain is
+// the device's protection domain under another name, so regions need no further registration.
+struct WorkerDomain {
+  ThreadDomain thread;
+  ProtectionDomain domain;  // null: the device has no thread domains, or has run out of them
+};
+
 class Device {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Device>> open(const Chosen& chosen, const VerbsConfig& config);
@@ -25,6 +33,11 @@ class Device {
 
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
+  [[nodiscard]] WorkerDomain make_worker_domain() const;
+  // A completion queue that only one thread polls, without locks if the device offers that. Queue pairs that
+  // complete there must not be reset or destroyed by another thread while it polls, as the provider then
+  // removes their completions. The domain may be null. Returns null with errno if there is none to be had.
+  [[nodiscard]] CompletionQueue make_private_queue(int entries, ibv_pd* domain) const;
   [[nodiscard]] const Port& port() const { return port_; }
   // To be called before any queue pair is connected: senders then wait up to 1 s for a receiver that has no
   // buffer posted because it lost its core.
@@ -52,7 +65,7 @@ class Device {
   [[nodiscard]] Result<> try_atomics();
 
   Owned<ibv_context, ibv_close_device> context_;
-  Owned<ibv_pd, ibv_dealloc_pd> pd_;
+  ProtectionDomain pd_;
   Port port_;
   Capabilities capabilities_;
   std::uint32_t rd_atomic_in_ = 0;

@@ -1,5 +1,5 @@
-// Posting: turns a chain of work requests of the fabric contract into work requests of the device, with one
-// doorbell for each run of requests on the same queue pair.
+// Posting: turns work requests of the fabric contract into work requests of the device, and gives each queue
+// pair those of a turn as one chain.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -13,28 +13,20 @@
 namespace loch::fabric::verbs {
 namespace {
 
-ibv_wr_opcode opcode_of(const WorkRequest& request) {
-  switch (request.verb) {
-    case Verb::read:
-      return IBV_WR_RDMA_READ;
-    case Verb::write:
-      return request.has_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-    case Verb::cas:
-      return IBV_WR_ATOMIC_CMP_AND_SWP;
-    case Verb::faa:
-      return IBV_WR_ATOMIC_FETCH_AND_ADD;
-    case Verb::send:
-      return request.has_immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
-    case Verb::recv:
-      break;
-  }
-  LOCH_CHECK(false, "a RECV is posted by post_recv");
-  return IBV_WR_SEND;
-}
+// The device's opcodes by verb, without and with an immediate.
+constexpr ibv_wr_opcode opcodes[][2] = {{IBV_WR_RDMA_READ, IBV_WR_RDMA_READ},
+                                        {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM},
+                                        {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP},
+                                        {IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD},
+                                        {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM}};
+static_assert(static_cast<int>(Verb::read) == 0 && static_cast<int>(Verb::write) == 1 &&
+              static_cast<int>(Verb::cas) == 2 && static_cast<int>(Verb::faa) == 3 &&
+              static_cast<int>(Verb::send) == 4);
 
 void check_transport(const WorkRequest& request) {
   const bool is_reliable_only = request.verb == Verb::read || is_atomic(request.verb);
   LOCH_CHECK(!is_reliable_only || request.transport == Transport::rc, "{} needs RC", name(request.verb));
+  LOCH_CHECK(request.verb != Verb::recv, "a RECV is posted by post_recv");
   LOCH_CHECK(request.verb != Verb::write || request.transport != Transport::ud, "UD has no WRITE");
 }
 
@@ -100,7 +92,38 @@ bool VerbsWorker::can_take(const SendQueue& queue) const {
          outstanding_ < most_outstanding_;
 }
 
+// The queue pair of a READ or WRITE that is valid and can be staged at once, as nearly every one is. Null:
+// the request has to go through all checks.
+SendQueue* VerbsWorker::plain_queue(const WorkRequest& request) const {
+  if (request.verb > Verb::write || request.transport == Transport::ud || request.peer >= links_.size() ||
+      request.local.region == nullptr || outstanding_ >= most_outstanding_)
+    return nullptr;
+  const Region& local = *request.local.region;
+  const std::uint64_t length = request.length;
+  const bool is_reliable = request.transport == Transport::rc;
+  if (local.node() != node() || length > local.bytes() || request.local.offset > local.bytes() - length ||
+      (request.verb == Verb::read && (request.is_inline || !is_reliable)) ||
+      (request.is_inline && length > shared_->capabilities.max_inline_bytes))
+    return nullptr;
+  for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
+    if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
+    // A queue pair that is ready has a peer that is known.
+    const bool is_free = queue->state.load(std::memory_order_acquire) == SendQueue::State::ready &&
+                         queue->first_parked == nullptr && queue->has_room();
+    return is_free ? queue : nullptr;
+  }
+  return nullptr;
+}
+
 void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
+  if (SendQueue* const free = plain_queue(request); free != nullptr) [[likely]] {
+    if (request.sink != nullptr && !is_detached) ++owed_;
+    return stage(*free, request, is_detached, nullptr);
+  }
+  submit_any(request, is_detached);
+}
+
+void VerbsWorker::submit_any(WorkRequest& request, bool is_detached) {
   check_transport(request);
   if (request.sink != nullptr && !is_detached) ++owed_;
   if (const WcStatus status = check_local(request); status != WcStatus::success) [[unlikely]] {
@@ -187,70 +210,102 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
   out.wr.atomic.swap = request.operand;
 }
 
+// Lists the request behind those that the next doorbell gives to the queue pair.
+void VerbsWorker::take_into(SendQueue& queue, ibv_send_wr& out) {
+  out.next = nullptr;
+  if (queue.is_staged) {
+    (queue.first_staged == nullptr ? queue.first_staged : queue.last_staged->next) = &out;
+  } else {
+    queue.is_staged = true;
+    queue.next_staged = nullptr;
+    (first_staged_ == nullptr ? first_staged_ : last_staged_->next_staged) = &queue;
+    last_staged_ = &queue;
+    queue.first_staged = &out;
+  }
+  queue.last_staged = &out;
+  if (++staged_ >= ring_at_) ring_doorbells();
+}
+
 void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached,
                         const std::byte* inline_data) {
-  if (staged_ == batch || (staged_ != 0 && staged_queue_ != &queue)) ring_doorbell();
-  staged_queue_ = &queue;
-  ibv_send_wr& out = staged_requests_[staged_];
-  ibv_sge& slice = staged_slices_[staged_];
-  const std::uint32_t number = queue.posted++;
-  const std::uint32_t slot = queue.slot(number);
-  queue.slots[slot] = is_detached ? nullptr : &request;
+  ibv_send_wr& out = staging_[staged_].request;
+  ibv_sge& slice = staging_[staged_].slice;
+  SendSlot& slot = queue.slot_of(queue.posted++);
+  slot.request = is_detached ? nullptr : &request;
   ++outstanding_;
   // Unsignaled requests leave the send queue only when a later signaled one completes, so at least one in
-  // depth
-  // 2 is signaled.
+  // depth / 2 is signaled.
   const bool is_signaled = (request.is_signaled && !is_detached) || ++queue.since_signaled >= queue.depth / 2;
   if (is_signaled) queue.since_signaled = 0;
-  out.wr_id = std::uint64_t{queue.number} << 32 | number;
-  out.next = nullptr;
-  out.opcode = opcode_of(request);
+  const bool is_word = is_atomic(request.verb);
+  out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
+  out.opcode = opcodes[static_cast<std::size_t>(request.verb)][request.has_immediate ? 1 : 0];
   out.send_flags = (is_signaled ? IBV_SEND_SIGNALED : 0u) | (request.is_fenced ? IBV_SEND_FENCE : 0u) |
                    (request.is_inline ? IBV_SEND_INLINE : 0u);
-  out.imm_data = request.has_immediate ? htobe32(request.immediate) : 0;
-  out.sg_list = &slice;
+  out.imm_data = htobe32(request.immediate);
   out.num_sge = 1;
-  if (is_atomic(request.verb) && !lands_in_place(request)) {
-    queue.landing[slot] = take_landing_word(!is_detached);
-    slice = {reinterpret_cast<std::uintptr_t>(&landing_[queue.landing[slot]]), 8, landing_memory_->lkey};
-  } else if (request.length != 0 || is_atomic(request.verb)) {
+  if (is_word && !lands_in_place(request)) [[unlikely]] {
+    slot.landing = take_landing_word(!is_detached);
+    slice = {reinterpret_cast<std::uintptr_t>(&landing_[slot.landing]), 8, landing_memory_->lkey};
+  } else if (request.length != 0 || is_word) {
     const std::byte* data = inline_data != nullptr ? inline_data : request.local.data();
-    slice = {reinterpret_cast<std::uintptr_t>(data), is_atomic(request.verb) ? 8 : request.length,
+    if (request.is_inline) {
+      std::byte* kept = staged_inline_[staged_].data();
+      copy_from_shared(kept, data, request.length);
+      data = kept;
+    }
+    slice = {reinterpret_cast<std::uintptr_t>(data), is_word ? 8 : request.length,
              static_cast<const VerbsRegion*>(request.local.region)->lkey()};
   } else {
     out.num_sge = 0;
   }
   address(out, queue, request);
-  if (staged_ != 0) staged_requests_[staged_ - 1].next = &out;
-  ++staged_;
+  take_into(queue, out);
 }
 
-void VerbsWorker::ring_doorbell() {
-  if (staged_ == 0) return;
+// Gives the device the queue pair's staged requests.
+void VerbsWorker::ring_doorbell(SendQueue& queue) {
   ibv_send_wr* bad = nullptr;
-  const int reason = ibv_post_send(staged_queue_->qp.get(), staged_requests_.data(), &bad);
+  ibv_send_wr* const first = queue.first_staged;
+  const int reason = ibv_post_send(queue.qp.get(), first, &bad);
   count(counters_.doorbells, 1);
-  count(counters_.posted, staged_);
-  if (reason != 0) [[unlikely]]
-    refuse_staged(bad != nullptr ? bad : staged_requests_.data());
+  count(counters_.posted, queue.posted - queue.rung);
+  queue.first_staged = nullptr;
+  if (reason == 0) [[likely]] {
+    queue.rung = queue.posted;
+  } else {
+    refuse_staged(queue, bad != nullptr ? bad : first);
+  }
+}
+
+// Gives the device all that is staged; RECVs first, because an answer to a request may need one.
+void VerbsWorker::ring_doorbells() {
+  if (staged_receives_ != 0) give_receives();
+  for (SendQueue* queue = first_staged_; queue != nullptr; queue = queue->next_staged) {
+    queue->is_staged = false;
+    if (queue->first_staged != nullptr) ring_doorbell(*queue);
+  }
+  first_staged_ = nullptr;
   staged_ = 0;
 }
 
 // Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, and none from `bad`
 // on. The connection is cut: unsignaled requests that the device took before would wait for ever for a later
 // signaled one to retire them.
-void VerbsWorker::refuse_staged(ibv_send_wr* bad) {
-  SendQueue& queue = *staged_queue_;
-  const auto taken = static_cast<std::uint32_t>(bad - staged_requests_.data());
-  const std::uint32_t first = queue.posted - (staged_ - taken);
+void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
+  const auto& refused = *reinterpret_cast<const SendSlot*>(bad->wr_id);
+  const std::uint32_t first = queue.rung + ((refused.index - queue.rung) & (queue.depth - 1));
+  LOCH_CHECK(refused.queue == &queue && first - queue.rung < queue.posted - queue.rung,
+             "a request was refused that was not posted");
   ++counters_.errors;
   for (std::uint32_t number = first; number != queue.posted; ++number) {
-    WorkRequest* request = queue.slots[queue.slot(number)];
+    SendSlot& slot = queue.slot_of(number);
     --outstanding_;
-    free_landing_word(queue, queue.slot(number));
-    if (request != nullptr) finish(*request, number == first ? WcStatus::local_error : WcStatus::flushed);
+    free_landing_word(slot);
+    if (slot.request != nullptr)
+      finish(*slot.request, number == first ? WcStatus::local_error : WcStatus::flushed);
   }
-  queue.posted = first;
+  queue.posted = queue.rung = first;
   if (queue.key.transport != Transport::ud) cut(queue);  // a UD queue pair has no connection
 }
 
@@ -260,7 +315,6 @@ void VerbsWorker::do_post(WorkRequest* chain) {
     submit(*chain, false);
     chain = next;
   }
-  ring_doorbell();
 }
 
 // Posts a detached atomic on a device that reverses the old word's bytes. The request is copied and made
@@ -277,7 +331,6 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
   kept->copy.sink = kept;
   kept->copy.next = nullptr;
   submit(kept->copy, false);
-  ring_doorbell();
 }
 
 void VerbsWorker::do_post_detached(const WorkRequest& request) {
@@ -285,7 +338,6 @@ void VerbsWorker::do_post_detached(const WorkRequest& request) {
     return post_reversed(request);
   // The cast is safe: a detached request is only read by submit(), which copies it if it must wait.
   submit(const_cast<WorkRequest&>(request), true);
-  ring_doorbell();
 }
 
 bool VerbsWorker::is_hopeless(const SendQueue& queue) const {
@@ -321,25 +373,20 @@ bool VerbsWorker::poll_waiting() {
   for (std::size_t i = 0; i < waiting_queues_.size(); ++i) {
     SendQueue& queue = *waiting_queues_[i];
     const SendQueue::State state = queue.state.load(std::memory_order_acquire);
-    Parked* sent = nullptr;
     if (is_hopeless(queue)) {
       drop_parked(queue);
       moved = true;
     } else if (state == SendQueue::State::broken && queue.outstanding() == 0) {
-      queue.state = SendQueue::State::connecting;
-      shared_->connector->connect_later(*this, queue);
+      connect_again(queue);
     }
     while (queue.first_parked != nullptr && can_take(queue)) {
       Parked* waiting = queue.unpark();
       const bool is_detached = waiting->request == nullptr;
       WorkRequest& request = is_detached ? waiting->copy : *waiting->request;
       stage(queue, request, is_detached, request.is_inline ? waiting->inline_data : nullptr);
-      waiting->next = sent;
-      sent = waiting;
+      free_parked_.push_back(waiting);
       moved = true;
     }
-    ring_doorbell();
-    for (; sent != nullptr; sent = sent->next) free_parked_.push_back(sent);
     if (queue.first_parked != nullptr) {
       waiting_queues_[kept++] = &queue;
     } else {

@@ -95,6 +95,7 @@ Result<QueuePair> QueuePair::create(ibv_pd* pd, const QueuePairSpec& spec) {
   QueuePair made;
   made.qp_.reset(ibv_create_qp(pd, &attributes));
   if (made.qp_ == nullptr) return std::unexpected(refused(spec, errno));
+  made.is_reset_ = true;
   made.transport_ = spec.transport;
   made.inline_bytes_ = attributes.cap.max_inline_data;
   return made;
@@ -107,11 +108,18 @@ Result<> QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* to) {
                                                   name(transport_), qpn(), to, std::strerror(reason)));
 }
 
-Result<> QueuePair::restart(const Port& port) {
+Result<> QueuePair::reset() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
   LOCH_TRY(modify(attributes, IBV_QP_STATE, "RESET"));
-  attributes = {};
+  is_reset_ = true;
+  return {};
+}
+
+Result<> QueuePair::restart(const Port& port) {
+  if (!is_reset_) LOCH_TRY(reset());
+  is_reset_ = false;
+  ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port.number;
   attributes.pkey_index = port.pkey_index;

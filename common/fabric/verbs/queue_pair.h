@@ -27,6 +27,8 @@ using Owned = std::unique_ptr<T, Releaser<release>>;
 using CompletionQueue = Owned<ibv_cq, ibv_destroy_cq>;
 using SharedReceiveQueue = Owned<ibv_srq, ibv_destroy_srq>;
 using MemoryRegion = Owned<ibv_mr, ibv_dereg_mr>;
+using ProtectionDomain = Owned<ibv_pd, ibv_dealloc_pd>;
+using ThreadDomain = Owned<ibv_td, ibv_dealloc_td>;
 
 // The local port that queue pairs send and receive through.
 struct Port {
@@ -70,8 +72,10 @@ class QueuePair {
   [[nodiscard]] std::uint32_t inline_bytes() const { return inline_bytes_; }
   explicit operator bool() const { return qp_ != nullptr; }
 
-  // Moves the queue pair to RESET and then to INIT, with a fresh random PSN. Its queued requests are dropped
-  // without completions.
+  // Moves the queue pair to RESET. Its queued requests are dropped, and the provider removes its completions
+  // from its completion queues.
+  [[nodiscard]] Result<> reset();
+  // Moves the queue pair from RESET, to which it is moved first if need be, to INIT, with a fresh random PSN.
   [[nodiscard]] Result<> restart(const Port& port);
   // Moves the queue pair from INIT to ready to receive, connected to `peer` by its qpn and psn. `incoming`:
   // READs and atomics that it may have in progress as the responder.
@@ -93,6 +97,7 @@ class QueuePair {
   Transport transport_ = Transport::rc;
   std::uint32_t psn_ = 0;
   std::uint32_t inline_bytes_ = 0;
+  bool is_reset_ = false;
 };
 
 [[nodiscard]] ibv_mtu to_ibv_mtu(std::uint32_t bytes);

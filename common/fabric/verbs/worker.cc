@@ -45,14 +45,9 @@ WcStatus status_of(ibv_wc_status status) {
   }
 }
 
-Result<CompletionQueue> make_completion_queue(const Device& device, int entries) {
-  CompletionQueue queue(
-      ibv_create_cq(device.context(), std::min(entries, device.most_completions()), nullptr, nullptr, 0));
-  if (queue == nullptr) {
-    return fail(ErrorCode::exhausted, fmt::format("verbs: cannot create a completion queue of {}: {}",
-                                                  entries, std::strerror(errno)));
-  }
-  return queue;
+Result<> no_completion_queue(int entries) {
+  return fail(ErrorCode::exhausted, fmt::format("verbs: cannot create a completion queue of {}: {}", entries,
+                                                std::strerror(errno)));
 }
 
 }  // namespace
@@ -64,7 +59,11 @@ VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* sha
       unreliable_(shared->peers.size()) {
   completions_.reserve(256);
   completing_.reserve(256);
-  queues_.emplace_back();  // element 0 stays null: number 0 is the UD queue pair of lane 0
+  for (Staged& staged : staging_) staged.request.sg_list = &staged.slice;
+  for (StagedReceive& staged : staging_receives_) {
+    staged.request.sg_list = &staged.slice;
+    staged.request.num_sge = 1;
+  }
 }
 
 VerbsWorker::~VerbsWorker() = default;
@@ -72,9 +71,14 @@ VerbsWorker::~VerbsWorker() = default;
 Result<> VerbsWorker::open() {
   const Device& device = *shared_->device;
   const Capabilities& can = device.capabilities();
-  LOCH_ASSIGN(send_cq_, make_completion_queue(device, most_completions));
+  domain_ = device.make_worker_domain();
+  const int sends = std::min(most_completions, device.most_completions());
+  send_cq_ = device.make_private_queue(sends, domain_.domain.get());
+  if (send_cq_ == nullptr) return no_completion_queue(sends);
   most_outstanding_ = static_cast<std::uint32_t>(send_cq_->cqe);
-  LOCH_ASSIGN(receive_cq_, make_completion_queue(device, static_cast<int>(3 * can.recv_queue_depth)));
+  const int receives_most = std::min(static_cast<int>(3 * can.recv_queue_depth), device.most_completions());
+  receive_cq_.reset(ibv_create_cq(device.context(), receives_most, nullptr, nullptr, 0));
+  if (receive_cq_ == nullptr) return no_completion_queue(receives_most);
   for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
     Receives& receives = receives_[static_cast<std::size_t>(transport)];
     receives.slots.resize(can.recv_queue_depth);
@@ -89,7 +93,6 @@ Result<> VerbsWorker::open() {
   for (std::uint32_t lane = 1; lane < spec().ud_lanes; ++lane) {
     auto made = std::make_unique<SendQueue>();
     LOCH_TRY(open_datagram_lane(*made, 0));
-    made->number = static_cast<std::uint32_t>(queues_.size());
     queues_.push_back(std::move(made));
   }
   return {};
@@ -132,20 +135,17 @@ std::uint32_t VerbsWorker::take_landing_word(bool is_heard) {
   return word;
 }
 
-void VerbsWorker::free_landing_word(SendQueue& queue, std::uint32_t slot) {
-  if (queue.landing.empty() || queue.landing[slot] == 0) return;
-  free_landing_.push_back(std::exchange(queue.landing[slot], 0));
+void VerbsWorker::free_landing_word(SendSlot& slot) {
+  if (slot.landing != 0) free_landing_.push_back(std::exchange(slot.landing, 0));
 }
 
 Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth) {
   const Device& device = *shared_->device;
   const Capabilities& can = device.capabilities();
   lane.key.transport = Transport::ud;
-  lane.depth = std::bit_floor(can.send_queue_depth);
-  lane.slots.resize(lane.depth);
-  LOCH_ASSIGN(lane.qp,
-              QueuePair::create(device.pd(), {Transport::ud, send_cq_.get(), receive_cq_.get(), nullptr,
-                                              lane.depth, receive_depth, can.max_inline_bytes}));
+  lane.prepare(std::bit_floor(can.send_queue_depth));
+  LOCH_ASSIGN(lane.qp, QueuePair::create(pd(), {Transport::ud, send_cq_.get(), receive_cq_.get(), nullptr,
+                                                lane.depth, receive_depth, can.max_inline_bytes}));
   datagram_lanes_.push_back(&lane);
   return {};
 }
@@ -155,6 +155,7 @@ Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_
 // the kernel refuses that, the doorbell works all the same.
 void VerbsWorker::enter_thread() {
   if (shared_->device->is_software()) (void)unshare(CLONE_FILES);
+  ring_at_ = batch;
 }
 
 Result<> VerbsWorker::open_datagram(std::uint32_t qkey) {
@@ -180,7 +181,6 @@ SendQueue& VerbsWorker::queue(const LinkKey& key) {
   queues_.push_back(std::make_unique<SendQueue>());
   SendQueue& made = *queues_.back();
   made.key = key;
-  made.number = static_cast<std::uint32_t>(queues_.size() - 1);
   queues.push_back(&made);
   return made;
 }
@@ -204,14 +204,29 @@ void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_
   const std::uint32_t slot = receives.free.back();
   receives.free.pop_back();
   receives.slots[slot] = {buffer, length, user};
-  ibv_sge slice{reinterpret_cast<std::uintptr_t>(buffer.data()), length,
-                static_cast<const VerbsRegion*>(buffer.region)->lkey()};
-  ibv_recv_wr request{receive_id(transport, slot), nullptr, &slice, 1}, *bad = nullptr;
-  const int reason = transport == Transport::ud
-                         ? ibv_post_recv(datagram_.qp.get(), &request, &bad)
-                         : ibv_post_srq_recv(shared_receives(transport), &request, &bad);
-  if (reason != 0) give_up(fmt::format("a RECV was not taken: {}", std::strerror(reason)));
+  StagedReceive& staged = staging_receives_[staged_receives_];
+  staged.request.wr_id = receive_id(transport, slot);
+  staged.request.next = nullptr;
+  staged.slice = {reinterpret_cast<std::uintptr_t>(buffer.data()), length,
+                  static_cast<const VerbsRegion*>(buffer.region)->lkey()};
+  (receives.first_staged == nullptr ? receives.first_staged : receives.last_staged->next) = &staged.request;
+  receives.last_staged = &staged.request;
   ++posted_receives_;
+  if (++staged_receives_ >= ring_at_) give_receives();
+}
+
+void VerbsWorker::give_receives() {
+  for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
+    ibv_recv_wr* const first =
+        std::exchange(receives_[static_cast<std::size_t>(transport)].first_staged, nullptr);
+    if (first == nullptr) continue;
+    ibv_recv_wr* bad = nullptr;
+    const int reason = transport == Transport::ud
+                           ? ibv_post_recv(datagram_.qp.get(), first, &bad)
+                           : ibv_post_srq_recv(shared_receives(transport), first, &bad);
+    if (reason != 0) give_up(fmt::format("a RECV was not taken: {}", std::strerror(reason)));
+  }
+  staged_receives_ = 0;
 }
 
 void VerbsWorker::arrive(const ibv_wc& wc) {
@@ -254,6 +269,7 @@ bool VerbsWorker::drain_receives() {
   const int count = ibv_poll_cq(receive_cq_.get(), static_cast<int>(batch), completed_.data());
   if (count < 0) give_up("a receive completion queue is gone");
   for (int i = 0; i < count; ++i) arrive(completed_[static_cast<std::size_t>(i)]);
+  if (staged_receives_ != 0) give_receives();
   return count != 0;
 }
 
@@ -273,46 +289,51 @@ bool VerbsWorker::poll_arrivals(Transport transport, ReceiveWait*& waiters) {
 
 // Sets `result` of an atomic that succeeded to the old word, in host byte order, and stores it in the local
 // slice if there is one.
-void VerbsWorker::take_old_word(SendQueue& queue, std::uint32_t slot, WorkRequest& request) {
+void VerbsWorker::take_old_word(const SendSlot& slot, WorkRequest& request) {
   if (lands_in_place(request)) {
     request.result = load_word(request.local.data());
     return;
   }
-  request.result = load_word(reinterpret_cast<const std::byte*>(&landing_[queue.landing[slot]]));
+  request.result = load_word(reinterpret_cast<const std::byte*>(&landing_[slot.landing]));
   if (shared_->device->swaps_atomic_replies()) request.result = std::byteswap(request.result);
   if (request.local.region != nullptr) store_word_release(request.local.data(), request.result);
 }
 
-// Retires the completed request and all before it in its send queue. Those were unsignaled and succeeded,
-// since a request that fails has a completion of its own.
-void VerbsWorker::retire(const ibv_wc& wc) {
-  SendQueue& queue = wc.wr_id >> 32 == 0 ? datagram_ : *queues_[wc.wr_id >> 32];
-  const auto ended = static_cast<std::uint32_t>(wc.wr_id);
-  const std::uint32_t count = ended + 1 - queue.retired;
-  LOCH_CHECK(count != 0 && count <= queue.outstanding(),
-             "a completion of request {} with {} to {} outstanding", ended, queue.retired, queue.posted);
-  for (std::uint32_t number = queue.retired; number != ended; ++number) {
-    WorkRequest* silent = queue.slots[queue.slot(number)];
-    if (silent != nullptr && is_atomic(silent->verb)) take_old_word(queue, queue.slot(number), *silent);
-    free_landing_word(queue, queue.slot(number));
+// Retires the oldest `count` requests of the queue pair, which were unsignaled and succeeded: a request that
+// fails has a completion of its own.
+void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
+  for (const std::uint32_t end = queue.retired + count; queue.retired != end; ++queue.retired) {
+    SendSlot& slot = queue.slot_of(queue.retired);
+    if (slot.request != nullptr && is_atomic(slot.request->verb)) take_old_word(slot, *slot.request);
+    free_landing_word(slot);
   }
-  queue.retired += count;
-  outstanding_ -= count;
+}
+
+// Retires the completed request and all before it in its send queue.
+void VerbsWorker::retire(const ibv_wc& wc) {
+  SendSlot& slot = *reinterpret_cast<SendSlot*>(wc.wr_id);
+  SendQueue& queue = *slot.queue;
+  const std::uint32_t before = (slot.index - queue.retired) & (queue.depth - 1);
+  LOCH_CHECK(before < queue.rung - queue.retired, "a completion in slot {} with {} to {} outstanding",
+             slot.index, queue.retired, queue.rung);
+  if (before != 0) retire_silent(queue, before);
+  ++queue.retired;
+  outstanding_ -= before + 1;
   if (queue.needs_marker) [[unlikely]]
     drain(queue);
-  const std::uint32_t slot = queue.slot(ended);
   WcStatus status = status_of(wc.status);
-  if (status == WcStatus::flushed && queue.is_cut) status = WcStatus::retry_exceeded;
   if (status != WcStatus::success) [[unlikely]] {
+    if (status == WcStatus::flushed && queue.is_cut) status = WcStatus::retry_exceeded;
     ++counters_.errors;
     mark_failed(queue);
   }
-  WorkRequest* request = queue.slots[slot];
-  if (request != nullptr) request->status = status;
-  if (request != nullptr && is_atomic(request->verb) && status == WcStatus::success)
-    take_old_word(queue, slot, *request);
-  free_landing_word(queue, slot);
-  if (request == nullptr) return;
+  WorkRequest* const request = slot.request;
+  if (request == nullptr) return free_landing_word(slot);
+  request->status = status;
+  if (is_atomic(request->verb)) {
+    if (status == WcStatus::success) take_old_word(slot, *request);
+    free_landing_word(slot);
+  }
   if (request->sink == nullptr) return;
   --owed_;
   request->sink->fn(request->sink, *request);
@@ -349,11 +370,20 @@ void VerbsWorker::heed_incarnations() {
   }
 }
 
+// Has a queue pair without outstanding requests connected anew. The reset belongs to this thread, because the
+// provider looks through the completion queue that this thread polls; if it fails, the connector says so.
+void VerbsWorker::connect_again(SendQueue& queue) {
+  if (queue.qp) (void)queue.qp.reset();
+  queue.state = SendQueue::State::connecting;
+  shared_->connector->connect_later(*this, queue);
+}
+
 void VerbsWorker::leave(SendQueue& queue) {
   if (queue.incarnation != links_[queue.key.peer].incarnation) cut(queue);
 }
 
 void VerbsWorker::cut(SendQueue& queue) {
+  if (queue.first_staged != nullptr) ring_doorbell(queue);  // cuts the queue pair if a request is refused
   if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);
   queue.is_cut = true;
@@ -367,14 +397,16 @@ void VerbsWorker::cut(SendQueue& queue) {
 void VerbsWorker::drain(SendQueue& queue) {
   queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();  // retire() calls drain() again
   if (queue.outstanding() == 0 || queue.needs_marker) return;
+  SendSlot& slot = queue.slot_of(queue.posted);
+  slot.request = nullptr;
   ibv_send_wr marker{};
-  marker.wr_id = std::uint64_t{queue.number} << 32 | queue.posted;
+  marker.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
   marker.opcode = IBV_WR_RDMA_WRITE;
   marker.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(queue.qp.get(), &marker, &bad) != 0)
     give_up("a queue pair that was cut takes no request, so that it cannot be drained");
-  queue.slots[queue.slot(queue.posted++)] = nullptr;
+  queue.rung = ++queue.posted;
   ++outstanding_;
 }
 
@@ -383,7 +415,7 @@ void VerbsWorker::drain(SendQueue& queue) {
 void VerbsWorker::heed_notices() {
   heed_incarnations();
   for (const auto& queue : queues_) {
-    if (queue == nullptr || queue->first_parked == nullptr || queue->is_listed) continue;
+    if (queue->first_parked == nullptr || queue->is_listed) continue;
     queue->is_listed = true;
     waiting_queues_.push_back(queue.get());
   }
@@ -410,6 +442,7 @@ bool VerbsWorker::poll_device() {
   }
   if (!waiting_queues_.empty()) [[unlikely]]
     moved |= poll_waiting();
+  end_turn();
   return moved;
 }
 
@@ -438,8 +471,7 @@ bool VerbsWorker::try_reconnect(NodeId peer) {
     for (SendQueue* queue : link.queues) {
       const SendQueue::State state = queue->state;
       if (state != SendQueue::State::failed && state != SendQueue::State::refused) continue;
-      queue->state = SendQueue::State::connecting;
-      shared_->connector->connect_later(*this, *queue);
+      connect_again(*queue);
     }
     link.is_reconnecting = true;
     return false;

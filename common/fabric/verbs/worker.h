@@ -1,7 +1,8 @@
 // The data path of verbs: one worker is one thread with one completion queue for the requests that it posts
-// and one for the messages that it receives. post() builds the device's work requests and rings one doorbell
-// for each run of requests on the same queue pair. Once warm, it makes no allocation, lock, exception or
-// system call of its own (a provider may make one for its doorbell, as rxe's does).
+// and one for the messages that it receives. post() builds the device's work requests; at the end of the turn
+// each queue pair gets those of all coroutines as one chain, by one doorbell. Once warm, it makes no
+// allocation, lock, exception or system call of its own (a provider may make one for its doorbell, as rxe's
+// does).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,6 +17,7 @@
 #include "common/fabric/fabric.h"
 #include "common/fabric/realtime/mapping.h"
 #include "common/fabric/realtime/worker.h"
+#include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/endpoint.h"
 #include "common/fabric/verbs/send_queue.h"
 #include "common/fabric/verbs/sources.h"
@@ -23,7 +25,6 @@
 namespace loch::fabric::verbs {
 
 class Connector;
-class Device;
 
 class VerbsRegion final : public Region {
  public:
@@ -31,14 +32,16 @@ class VerbsRegion final : public Region {
               MemoryRegion memory)
       : Region(node, id, spec.name, pages.data(), spec.bytes, Elision{}),
         pages_(std::move(pages)),
-        memory_(std::move(memory)) {}
-  [[nodiscard]] std::uint32_t lkey() const { return memory_->lkey; }
+        memory_(std::move(memory)),
+        lkey_(memory_->lkey) {}
+  [[nodiscard]] std::uint32_t lkey() const { return lkey_; }
   [[nodiscard]] std::uint32_t rkey() const { return memory_->rkey; }
 
  private:
   realtime::Mapping pages_;
   // declared after pages_, so that the region is deregistered before the pages are unmapped
   MemoryRegion memory_;
+  std::uint32_t lkey_;
 };
 
 // A peer node's addresses and regions as a requester uses them. Immutable: when the node comes back, the
@@ -100,6 +103,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
   }
   [[nodiscard]] ibv_cq* send_cq() const { return send_cq_.get(); }
+  // The protection domain of the queue pairs that this worker posts to.
+  [[nodiscard]] ibv_pd* pd() const {
+    return domain_.domain != nullptr ? domain_.domain.get() : shared_->device->pd();
+  }
   [[nodiscard]] Sources& sources() { return sources_; }
   // Tells the worker to look at the state of its queues and at the incarnations of its peers. Any thread may
   // call it.
@@ -116,6 +123,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
  protected:
   void enter_thread() override;
   bool poll_device() override;
+  void end_turn() override {
+    if ((staged_ | staged_receives_) != 0) ring_doorbells();
+  }
   [[nodiscard]] bool device_is_busy() const override {
     return outstanding_ != 0 || !waiting_queues_.empty() || !completions_.empty();
   }
@@ -124,7 +134,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool try_reconnect(NodeId peer) override;
 
  private:
-  static constexpr std::uint32_t batch = 32;  // most work requests a doorbell, and most completions a poll
+  // Most work requests that wait for the end of the turn, and most completions a poll.
+  static constexpr std::uint32_t batch = 32;
   static constexpr int most_completions = 4096;
 
   // All RC queue pairs to one peer.
@@ -145,6 +156,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     std::vector<std::uint32_t> free;
     std::vector<Received> arrived;  // ring with room for as many messages as RECVs are posted
     std::uint32_t first = 0, count = 0;
+    // the RECVs that the device is given next, as a chain
+    ibv_recv_wr* first_staged = nullptr;
+    ibv_recv_wr* last_staged = nullptr;
     [[nodiscard]] std::uint32_t wrapped(std::uint32_t at) const {  // `at` is below twice the ring's size
       const auto around = static_cast<std::uint32_t>(arrived.size());
       return at < around ? at : at - around;
@@ -157,6 +171,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
 
   // Defined in post.cc.
   void submit(WorkRequest& request, bool is_detached);
+  void submit_any(WorkRequest& request, bool is_detached);
+  [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
   [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
   [[nodiscard]] bool has_datagram_worker(const WorkRequest& request) const;
   [[nodiscard]] SendQueue& queue_of(const WorkRequest& request);
@@ -167,8 +183,11 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void park(SendQueue& queue, WorkRequest& request, bool is_detached);
   void stage(SendQueue& queue, WorkRequest& request, bool is_detached, const std::byte* inline_data);
   void address(ibv_send_wr& out, const SendQueue& queue, const WorkRequest& request) const;
-  void ring_doorbell();
-  void refuse_staged(ibv_send_wr* bad);
+  void take_into(SendQueue& queue, ibv_send_wr& out);
+  void ring_doorbell(SendQueue& queue);
+  void ring_doorbells();
+  void give_receives();
+  void refuse_staged(SendQueue& queue, const ibv_send_wr* bad);
   bool poll_waiting();
   [[nodiscard]] bool is_hopeless(const SendQueue& queue) const;
   void drop_parked(SendQueue& queue);
@@ -177,23 +196,26 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // Defined in worker.cc.
   bool poll_sends();
   void retire(const ibv_wc& wc);
-  void take_old_word(SendQueue& queue, std::uint32_t slot, WorkRequest& request);
+  void retire_silent(SendQueue& queue, std::uint32_t count);
+  void take_old_word(const SendSlot& slot, WorkRequest& request);
   [[nodiscard]] std::uint32_t take_landing_word(bool is_heard);
-  void free_landing_word(SendQueue& queue, std::uint32_t slot);
+  void free_landing_word(SendSlot& slot);
   bool drain_receives();
   void arrive(const ibv_wc& wc);
   void heed_notices();
   void heed_incarnations();
+  void connect_again(SendQueue& queue);
   void leave(SendQueue& queue);
   void cut(SendQueue& queue);
   void drain(SendQueue& queue);
 
   Shared* shared_;
+  WorkerDomain domain_;  // declared before what belongs to it
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];            // index: rc, uc
   SendQueue datagram_;                               // UD queue pair of lane 0, where datagrams arrive
   std::vector<SendQueue*> datagram_lanes_;           // UD queue pairs by lane
-  std::vector<std::unique_ptr<SendQueue>> queues_;   // by number; null at 0, which stands for datagram_
+  std::vector<std::unique_ptr<SendQueue>> queues_;   // all others
   std::vector<Link> links_;                          // RC connections by peer node
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
   std::uint32_t outstanding_ = 0;                    // requests outstanding on all queue pairs
@@ -208,11 +230,25 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::vector<std::uint32_t> free_landing_;
   MemoryRegion landing_memory_;
 
-  // The queue pair and the requests that the next doorbell posts.
-  SendQueue* staged_queue_ = nullptr;
+  // Requests that the device is given at the end of the turn, at the latest when there are `ring_at_`. What
+  // all requests have in common is set once. Inline data is copied, since its owner may change it at once.
+  struct Staged {
+    ibv_send_wr request{};
+    ibv_sge slice{};
+  };
+  std::array<Staged, batch> staging_{};
+  std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   std::uint32_t staged_ = 0;
-  std::array<ibv_send_wr, batch> staged_requests_{};
-  std::array<ibv_sge, batch> staged_slices_{};
+  std::uint32_t ring_at_ = 1;          // 1 until the worker's thread runs, which has turns
+  SendQueue* first_staged_ = nullptr;  // the queue pairs with staged requests
+  SendQueue* last_staged_ = nullptr;
+  // RECVs that the device is given at the end of the turn, before the requests.
+  struct StagedReceive {
+    ibv_recv_wr request{};
+    ibv_sge slice{};
+  };
+  std::array<StagedReceive, batch> staging_receives_{};
+  std::uint32_t staged_receives_ = 0;
   std::array<ibv_wc, batch> completed_{};
 
   // requests completed without the device; the two lists are swapped at each poll

@@ -1,4 +1,4 @@
-"""The commands `loch run`, `plot`, `score`, `reference` and `schema`."""
+"""The commands `loch run`, `plot`, `score`, `compare`, `reference` and `schema`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from loch.written import why_not, write_atomically
 
 from . import (
+    compare,
     costs,
     document,
     engines,
@@ -160,6 +161,17 @@ def score_command(args: argparse.Namespace) -> int:
     else:
         print(score.markdown(sheet, root), end="")
     return _tell_damaged(sheet.damaged, "left out")
+
+
+def compare_command(args: argparse.Namespace) -> int:
+    """Runs `loch compare A B`: tests whether two result folders differ; exit status 1 if B is worse."""
+    _check_output("--json", args.json)
+    found = compare.of_folders(Path(args.a), Path(args.b), args.metric or ["throughput_ops_s"], args.tolerance)
+    if args.json:
+        write_atomically(Path(args.json), compare.as_json(found, args.tolerance))
+    if args.json != "-":
+        print(compare.as_text(found), end="")
+    return 1 if found.has_regression else 0
 
 
 def schema_command(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The flags of `loch run`, `plot`, `score`, `reference` and `schema`."""
+"""The flags of `loch run`, `plot`, `score`, `compare`, `reference` and `schema`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ example:
   ./loch score results --json score.json
 
 exit status: 0 scored, whatever the score; 2 bad input"""
+COMPARE_ENDS = """\
+example:
+  ./loch run experiments/quickstart.yaml --set measure.repeats=6 --out results/before
+  ./loch run experiments/quickstart.yaml --set measure.repeats=6 --set measure.seed=7 --out results/after
+  ./loch compare results/before results/after
+
+exit status: 0 compared and no regression, 1 a regression, 2 bad input"""
 REFERENCE_ENDS = """\
 example:
   ./loch reference results/quickstart --out reference
@@ -104,6 +111,31 @@ def parser() -> Parser:
     score.add_argument("dir", nargs="?", default="results", metavar="DIR")
     score.add_argument("--json", metavar="FILE", help="write JSON to FILE instead of Markdown to the terminal")
     score.set_defaults(call="score_command")
+    compare = commands_.add_parser(
+        "compare",
+        help="two result folders, point by point",
+        epilog=COMPARE_ENDS,
+        description="Tests whether two result folders differ: for each system a permutation test over all its points "
+        "together, p values corrected by Holm's method. A regression is a difference found for the worse "
+        "(less of a metric; more, if it is a latency, a power or an energy), or a point that fails in B alone.",
+    )
+    compare.add_argument("a", metavar="A", help="a result folder, or a folder of them: what was before")
+    compare.add_argument("b", metavar="B", help="the same experiments: what is now")
+    compare.add_argument(
+        "--metric",
+        action="append",
+        metavar="F",
+        help="a field of the result (latency_us.all.p99); may be given several times (default throughput_ops_s)",
+    )
+    compare.add_argument(
+        "--tolerance",
+        type=_share,
+        default=0.01,
+        metavar="X",
+        help="a difference of at most this share is no regression, from 0 to 1 (default 0.01)",
+    )
+    compare.add_argument("--json", metavar="FILE", help="write JSON to FILE, with every point (-: standard output)")
+    compare.set_defaults(call="compare_command")
     reference = commands_.add_parser(
         "reference",
         help="make small reference results of finished runs",
@@ -124,6 +156,16 @@ def parser() -> Parser:
     )
     schema.set_defaults(call="schema_command")
     return top
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected a share from 0 to 1, such as 0.02")
+    return share
 
 
 def main(argv: list[str], set_up: Callable[[], int]) -> int:

@@ -83,6 +83,7 @@ void read_request(const QueuePair& qp, const ibv_send_wr& from, SendRequest& to)
 // Adds a request to the send queue. Returns 0 or an errno. Called under send_mutex.
 int add(QueuePair& qp, SendRequest& request) {
   if (const int reason = check(qp, request); reason != 0) return reason;
+  if (const int reason = hub().fault(Call::request); reason != 0) return reason;
   const std::uint64_t delay = hub().settings.delay_ns;
   request.due = delay == 0 ? 0 : now() + static_cast<Nanos>(hub().random() % delay);
   // A queue pair executes in order: no request is due before the one posted before it.

@@ -19,7 +19,8 @@ constexpr std::array<std::string_view, calls_count> call_names = {
     "ibv_modify_qp",       "ibv_create_ah",       "ibv_query_qp_data_in_order",
     "ibv_post_send",       "ibv_post_recv",       "ibv_post_srq_recv",
     "ibv_poll_cq",         "ibv_alloc_td",        "ibv_alloc_parent_domain",
-    "ibv_create_cq_ex",    "ibv_create_qp_ex",    "completion"};
+    "ibv_create_cq_ex",    "ibv_create_qp_ex",    "request",
+    "completion"};
 
 struct Reason {
   std::string_view name;
@@ -52,7 +53,7 @@ int find_reason(const Reason (&among)[size], std::string_view name) {
   return -1;
 }
 
-// Parses a failure to inject: FUNCTION:N, FUNCTION:N:ERRNO or completion:N:STATUS.
+// Parses a failure to inject: FUNCTION:N, FUNCTION:N:ERRNO (also of a request) or completion:N:STATUS.
 std::expected<Failure, std::string> parse_failure(std::string_view text) {
   const auto wrong = [&] {
     return Wrong("fail=" + std::string(text) +
@@ -106,6 +107,8 @@ std::expected<bool, std::string> change_devices(Settings& settings, std::string_
   if (key == "grh") return each(1, [](Model& d, double v) { d.requires_grh = v != 0; });
   if (key == "uc") return each(1, [](Model& d, double v) { d.uc = v != 0; });
   if (key == "ud") return each(1, [](Model& d, double v) { d.ud = v != 0; });
+  if (key == "domains") return each(1, [](Model& d, double v) { d.has_domains = v != 0; });
+  if (key == "extended") return each(1, [](Model& d, double v) { d.has_extended = v != 0; });
   if (key == "big_endian") return each(1, [](Model& d, double v) { d.reverses_replies = v != 0; });
   if (key == "shuffle") return each(1, [](Model& d, double v) { d.shuffles = v != 0; });
   if (key == "atomics")

@@ -18,8 +18,9 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// The functions that can be made to fail, in the order of `call_names`. `completion` is not a function: when
-// the n-th work request would complete successfully, it completes with an error instead.
+// The functions that can be made to fail, in the order of `call_names`. Two are not functions: the n-th
+// `request` that is posted is refused, with those before it in its chain taken; the n-th `completion` that
+// would be a success is an error instead.
 enum class Call : std::uint8_t {
   get_device_list,
   open_device,
@@ -44,6 +45,7 @@ enum class Call : std::uint8_t {
   alloc_parent_domain,
   create_cq_ex,
   create_qp_ex,
+  request,
   completion,
 };
 inline constexpr std::size_t calls_count = static_cast<std::size_t>(Call::completion) + 1;

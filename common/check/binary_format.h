@@ -1,0 +1,144 @@
+// The binary form of a history (docs/formats.md): a file header, blocks of operations of one client each,
+// and an end. Numbers are little-endian; a varint has 7 bits a byte, the low ones first, and the high bit in
+// every byte but the last.
+//
+//   file header  | magic 8 | version u32 | byte order u32 |
+//   block        | "LBLK" | payload bytes u32 | operations u32 | client i32 | log u32 | number u32 | XXH3 u64
+//   |
+//                | payload |
+//   end          | "LEND" | 0 u32 | operations u64 | waits u64 | waited ns u64 | 0 u64 | XXH3 u64 |
+//   operation    | tag u8 | invoke varint | return varint | key | value |
+//
+// A checksum covers its header's bytes before it and the payload. Files that are concatenated are one
+// history. The operations of a block depend on no other block.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/check/history.h"
+
+namespace loch::check {
+
+static_assert(std::endian::native == std::endian::little, "the structs below are written as they are");
+
+// A byte that is no text begins the magic, and line ends of both kinds end it, so that a transfer that
+// rewrites line ends is noticed.
+inline constexpr std::array<char, 8> binary_magic = {'\x8B', 'L', 'O', 'C', 'H', 'H', '\r', '\n'};
+inline constexpr std::uint32_t binary_version = 1;
+inline constexpr std::uint32_t byte_order_mark = 0x0102'0304;
+inline constexpr std::uint32_t block_magic = 0x4B4C'424C;  // "LBLK"
+inline constexpr std::uint32_t end_magic = 0x444E'454C;    // "LEND"
+// The largest payload of a block, in bytes; an operation that needs more cannot be recorded.
+inline constexpr std::uint32_t payload_bytes_max = 1 << 20;
+
+struct FileHeader {
+  std::array<char, 8> magic = binary_magic;
+  std::uint32_t version = binary_version;
+  std::uint32_t byte_order = byte_order_mark;
+};
+static_assert(sizeof(FileHeader) == 16);
+
+struct BlockHeader {
+  std::uint32_t magic = block_magic;
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t operations = 0;
+  std::int32_t client = 0;
+  std::uint32_t log = 0;     // the number of the log in its process
+  std::uint32_t number = 0;  // the number of the block in its log
+  std::uint64_t checksum = 0;
+};
+static_assert(sizeof(BlockHeader) == 32 && offsetof(BlockHeader, checksum) == 24);
+
+struct EndBlock {
+  std::uint32_t magic = end_magic;
+  std::uint32_t zero = 0;
+  std::uint64_t operations = 0;  // of this file, since its header
+  std::uint64_t waits = 0;       // how often a worker waited for a free chunk of its ring
+  std::uint64_t waited_ns = 0;
+  std::uint64_t reserved = 0;
+  std::uint64_t checksum = 0;
+};
+static_assert(sizeof(EndBlock) == 48 && offsetof(EndBlock, checksum) == 40);
+
+[[nodiscard]] std::uint64_t checksum_of(const BlockHeader& header, const std::byte* payload);
+[[nodiscard]] std::uint64_t checksum_of(const EndBlock& end);
+
+// The most bytes that append_binary() writes for the operation.
+[[nodiscard]] std::size_t binary_bytes_most(const OperationView& operation);
+
+// Encodes an operation behind `out`, which has room for binary_bytes_most() bytes; returns the end of what
+// was written. `before` is the time in ns to which invoke_ns is relative: 0 for the first operation of a
+// block, then what time_after() returned for the operation before it.
+[[nodiscard]] std::byte* append_binary(const OperationView& operation, Nanos before, std::byte* out);
+[[nodiscard]] inline Nanos time_after(const OperationView& operation) {
+  return operation.return_ns.value_or(operation.invoke_ns);
+}
+
+// A hash of a key's name, the same whichever format the name was read from.
+[[nodiscard]] std::uint64_t hash_of_name(std::string_view name);
+
+// Decodes the operations of one block, in the order in which they were recorded.
+class BlockDecoder {
+ public:
+  // `payload` has to outlive the decoder.
+  BlockDecoder(const BlockHeader& header, std::string_view payload)
+      : payload_(payload), left_(header.operations) {
+    operation_.client = header.client;
+  }
+  BlockDecoder() = default;
+
+  [[nodiscard]] bool is_done() const { return left_ == 0 && at_ == payload_.size(); }
+  // Offset in the payload, in bytes, of the operation that next() decodes.
+  [[nodiscard]] std::size_t offset() const { return at_; }
+  // Decodes the next operation into operation(), unless `selected`, called with a hash of its key, returns
+  // false: then only the operation's kind and times are decoded. Returns what was expected in place of what
+  // is there; empty if the operation was decoded.
+  template <typename Selected>
+  [[nodiscard]] std::string_view next(Selected selected);
+  // Valid until the next call of next().
+  [[nodiscard]] const OperationView& operation() const { return operation_; }
+  [[nodiscard]] bool is_selected() const { return is_selected_; }
+
+ private:
+  // A name as it is encoded: bytes, or the numbers of "user1" (first) and "w1.2" (first, second).
+  struct Name {
+    enum class Form : std::uint8_t { text, user, version, init } form = Form::text;
+    std::string_view text;
+    std::uint64_t first = 0, second = 0;
+  };
+  bool varint(std::uint64_t* out);
+  bool name(Name* out);
+  [[nodiscard]] static std::uint64_t hash_of(const Name& name);
+  friend std::uint64_t hash_of_name(std::string_view name);
+  [[nodiscard]] static std::string_view spelled(const Name& name, std::array<char, 48>& place);
+  // Decodes all of an operation but the spelling of its names.
+  [[nodiscard]] std::string_view parse();
+
+  std::string_view payload_;
+  std::size_t at_ = 0;
+  std::uint32_t left_ = 0;
+  Nanos before_ = 0;
+  OperationView operation_;
+  bool has_value_ = false, is_selected_ = true;
+  Name key_, value_;
+  std::array<char, 48> key_place_{}, value_place_{};
+};
+
+template <typename Selected>
+std::string_view BlockDecoder::next(Selected selected) {
+  if (const std::string_view wanted = parse(); !wanted.empty()) return wanted;
+  is_selected_ = operation_.kind == OpKind::lost || selected(hash_of(key_));
+  if (!is_selected_) return {};
+  operation_.key = spelled(key_, key_place_);
+  operation_.value.reset();
+  if (has_value_) operation_.value = spelled(value_, value_place_);
+  return {};
+}
+
+}  // namespace loch::check

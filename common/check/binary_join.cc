@@ -1,0 +1,168 @@
+// Puts binary histories together: copies the blocks of finished files and of those that killed processes
+// left, with what is still in the rings of the latter.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <unordered_set>
+#include <vector>
+
+#include "common/base/output_place.h"
+#include "common/check/binary_sink.h"
+
+namespace loch::check {
+namespace {
+
+using Totals = BinarySink::Statistics;
+
+Result<> write_all(int descriptor, const void* bytes, std::size_t count) {
+  const char* at = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t written = ::write(descriptor, at, count);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0)
+      return fail(ErrorCode::unavailable, fmt::format("the history: cannot write: {}", std::strerror(errno)));
+    at += written;
+    count -= static_cast<std::size_t>(written);
+  }
+  return {};
+}
+
+std::uint64_t identity(const BlockHeader& header) {
+  return static_cast<std::uint64_t>(header.log) << 32 | header.number;
+}
+
+Result<> append_block(int descriptor, BlockHeader header, const std::byte* payload, Totals* totals) {
+  header.checksum = checksum_of(header, payload);
+  LOCH_TRY(write_all(descriptor, &header, sizeof header));
+  LOCH_TRY(write_all(descriptor, payload, header.payload_bytes));
+  totals->operations += header.operations;
+  totals->bytes += sizeof header + header.payload_bytes;
+  return {};
+}
+
+// Appends the chunks that a killed process had filled, at least in part, and not written.
+Result<> append_ring(std::istream& in, const std::unordered_set<std::uint64_t>& written, int descriptor,
+                     Totals* totals) {
+  using Chunk = BinaryRing::Chunk;
+  std::vector<std::byte> chunk(sizeof(Chunk));
+  while (in.read(reinterpret_cast<char*>(chunk.data()), sizeof(Chunk))) {
+    BlockHeader header;
+    std::uint64_t committed = 0;
+    std::uint32_t state = 0;
+    std::memcpy(&header, chunk.data() + offsetof(Chunk, header), sizeof header);
+    std::memcpy(&committed, chunk.data() + offsetof(Chunk, committed), sizeof committed);
+    std::memcpy(&state, chunk.data() + offsetof(Chunk, state), sizeof state);
+    header.payload_bytes = static_cast<std::uint32_t>(committed);
+    header.operations = static_cast<std::uint32_t>(committed >> 32);
+    const bool is_filled = (state == Chunk::filling || state == Chunk::sealed) && header.operations > 0 &&
+                           header.payload_bytes <= sizeof(Chunk::payload);
+    if (!is_filled || written.contains(identity(header))) continue;
+    LOCH_TRY(append_block(descriptor, header, chunk.data() + offsetof(Chunk, payload), totals));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> begin_binary(int descriptor) {
+  const FileHeader header;
+  return write_all(descriptor, &header, sizeof header);
+}
+
+Result<> append_end(int descriptor, const Totals& totals) {
+  EndBlock end{.operations = totals.operations, .waits = totals.waits, .waited_ns = totals.waited_ns};
+  end.checksum = checksum_of(end);
+  return write_all(descriptor, &end, sizeof end);
+}
+
+Result<> append_binary_part(const std::string& path, const std::string& ring_path, int descriptor,
+                            Totals* totals) {
+  std::ifstream in(path, std::ios::binary);
+  FileHeader file;
+  if (!in.read(reinterpret_cast<char*>(&file), sizeof file) || file.magic != binary_magic)
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: expected a binary history", path));
+  std::unordered_set<std::uint64_t> written;
+  std::vector<std::byte> payload;
+  BlockHeader header;
+  const auto damaged = [&] {
+    return fail(ErrorCode::corrupt, fmt::format("{}: a block before byte {} is damaged", path,
+                                                static_cast<std::int64_t>(in.tellg())));
+  };
+  // A killed process may have left a part of a block at the end, which its ring still holds.
+  while (in.read(reinterpret_cast<char*>(&header.magic), sizeof header.magic)) {
+    if (header.magic == end_magic) {
+      EndBlock end;
+      if (!in.read(reinterpret_cast<char*>(&end.zero), sizeof end - sizeof end.magic)) break;
+      totals->waits += end.waits;
+      totals->waited_ns += end.waited_ns;
+      continue;
+    }
+    if (!in.read(reinterpret_cast<char*>(&header.payload_bytes), sizeof header - sizeof header.magic)) break;
+    if (header.magic != block_magic || header.payload_bytes > payload_bytes_max) return damaged();
+    payload.resize(header.payload_bytes);
+    if (!in.read(reinterpret_cast<char*>(payload.data()), static_cast<std::streamsize>(payload.size())))
+      break;
+    if (header.checksum != checksum_of(header, payload.data())) return damaged();
+    written.insert(identity(header));
+    LOCH_TRY(append_block(descriptor, header, payload.data(), totals));
+  }
+  std::ifstream ring(ring_path, std::ios::binary);
+  return ring ? append_ring(ring, written, descriptor, totals) : Result<>{};
+}
+
+namespace {
+
+Result<HistoryStatistics> write_whole(std::FILE* out, const std::vector<std::string>& parts,
+                                      HistoryFormat format) {
+  const int descriptor = ::fileno(out);
+  Totals totals;
+  if (format == HistoryFormat::binary) LOCH_TRY(begin_binary(descriptor));
+  for (const std::string& part : parts) {
+    const std::string found = std::filesystem::exists(part) ? part : part + ".partial";
+    if (!std::filesystem::exists(found)) continue;
+    if (format == HistoryFormat::binary) {
+      LOCH_TRY(append_binary_part(found, ring_path_of(part), descriptor, &totals));
+      continue;
+    }
+    std::ifstream in(found, std::ios::binary);
+    std::vector<char> bytes(payload_bytes_max);
+    while (in.read(bytes.data(), static_cast<std::streamsize>(bytes.size())), in.gcount() > 0)
+      LOCH_TRY(write_all(descriptor, bytes.data(), static_cast<std::size_t>(in.gcount())));
+  }
+  if (format == HistoryFormat::binary) LOCH_TRY(append_end(descriptor, totals));
+  return HistoryStatistics{totals.operations, totals.bytes, totals.waits,
+                           static_cast<double>(totals.waited_ns) / 1e9};
+}
+
+}  // namespace
+
+Result<HistoryStatistics> join_histories(const std::string& path, const std::vector<std::string>& parts,
+                                         HistoryFormat format) {
+  LOCH_ASSIGN(const OutputPlace place, output_place(path));
+  const std::string partial = place.path + ".partial";
+  std::FILE* const out = std::fopen(partial.c_str(), "wbe");
+  if (out == nullptr)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--history {}: cannot create {}: {}", path, partial, std::strerror(errno)));
+  auto whole = write_whole(out, parts, format);
+  std::error_code failure;
+  if (std::fclose(out) != 0 && whole) whole = fail(ErrorCode::unavailable, "the history: cannot write");
+  if (whole) std::filesystem::rename(partial, place.path, failure);
+  if (!whole || failure) {
+    std::filesystem::remove(partial, failure);
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: the history could not be written{}", path,
+                                                         whole ? "" : ": " + whole.error().message));
+  }
+  for (const std::string& part : parts) {
+    std::filesystem::remove(part, failure);
+    remove_unfinished(part);
+  }
+  return whole;
+}
+
+}  // namespace loch::check
