@@ -24,7 +24,8 @@ struct OperationAt {
 // The scenario with only the operations `kept`, and without clients that have none of them.
 [[nodiscard]] FuzzScenario keep_operations(FuzzScenario scenario, std::vector<OperationAt> kept);
 
-// Positions in the script of the operations that a sub-history of the scenario's run names.
+// Finds the operations of `sub_history`, which was recorded in a run of the scenario, in the scenario's
+// script, and returns their positions there.
 [[nodiscard]] std::vector<OperationAt> operations_of(const FuzzScenario& scenario,
                                                      const std::vector<check::Operation>& sub_history);
 

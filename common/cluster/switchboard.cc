@@ -112,7 +112,7 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
       break;
     case Kind::part:
     case Kind::text:
-      // meant for an incarnation of the child that was killed meanwhile
+      // The message was meant for an incarnation of the child that was killed before the message arrived.
       if (message->incarnation != incarnation_) break;
       tell_child({message->kind == Kind::part ? FrameKind::part : FrameKind::text, from,
                   std::move(message->payload)});

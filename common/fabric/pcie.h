@@ -26,7 +26,7 @@ struct PcieHeaders {
 constexpr PcieHeaders pcie_2{24, 20, 128}, pcie_3{26, 22, 128};
 
 // Bytes of a work request in the NIC's format: a header of 36 bytes (68 for a datagram) and the inlined
-// payload. A datagram without a payload takes one line, because its immediate is in the header.
+// payload. A datagram without a payload fits into one 64-byte line.
 [[nodiscard]] constexpr std::uint32_t work_request_bytes(Transport transport, std::uint32_t length,
                                                          bool is_inline) {
   if (transport == Transport::ud && length == 0) return pcie_line;

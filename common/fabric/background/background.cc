@@ -27,7 +27,8 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
     Result<fabric::RunEnd> end = inner().run();
     const std::lock_guard guard(mutex_);
     if (load_ != nullptr) {
-      // Read while all background workers still run, so that the window does not include their exit.
+      // The counters are read while all background workers still run, so that the measured time does not
+      // include the exit of these workers.
       at_end_ = take();
       lost_ = load_->stop();
     }

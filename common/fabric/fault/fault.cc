@@ -17,7 +17,7 @@ namespace {
 // that none outlives the main coroutine that waits for it.
 using coro::SelfOwned;
 
-// Completes a request, whose status is set, after `delay` ns.
+// Completes a request, whose status the caller has set, after `delay` ns.
 SelfOwned complete_later(Worker* inner, WorkRequest* request, Nanos delay) {
   if (delay > 0) co_await inner->spin_until(inner->now() + delay);
   request->sink->fn(request->sink, *request);

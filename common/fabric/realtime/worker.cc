@@ -137,7 +137,8 @@ bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32
 }
 
 bool RealtimeWorker::watch_ended(WatchWait& wait) {
-  // The stop flag is read before the word, so that a store which precedes the end of the run counts as ready.
+  // The stop flag is read before the watched word: a word that was stored before the run ended then ends the
+  // watch with the outcome `ready`, and not with `stopping`.
   const bool is_stopping = stopping();
   if (find_ready(wait)) return true;
   if (wait.set.count == 0 && wait.word.peer && !connected(*wait.word.peer)) {
