@@ -127,8 +127,8 @@ class ZoneFinder {
       zones_.forward.push_back({cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op,
                                 cluster.last_invoke_op, put.invoke_ns, needs_absent(put)});
     } else {
-      // An INSERT that nobody read and whose outcome is unknown is treated like a PUT of unknown outcome,
-      // because the search uses both only while the key is absent.
+      // An INSERT with unknown outcome whose value no GET read is treated like a PUT with unknown outcome,
+      // because the search uses either of them only while the key is absent.
       const bool optional = put.outcome == Outcome::unknown && cluster.reads == 0;
       const PointKind kind = needs_absent(put) && !optional ? PointKind::insert : PointKind::put;
       zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op, kind,
@@ -211,7 +211,7 @@ class ZoneFinder {
       }
       if (early != nullptr) point.release_ns = early->end;
       if (late != nullptr) point.deadline_ns = late->begin;
-      // The operation's window is not empty: early->end <= late->begin, because forward zones are disjoint.
+      // This operation's window is not empty: early->end <= late->begin, because forward zones are disjoint.
     }
   }
 
