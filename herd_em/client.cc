@@ -47,8 +47,8 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
   }
 }
 
-// The request slot at the server for a request. Published: a client's requests to a server worker take its
-// request slots in turn. Fixed: each window slot always uses its own request slot.
+// The request slot at the server for a request. In the published variant a client worker uses its request
+// slots at a server worker in turn; in the fixed variant each window slot always uses the same request slot.
 std::uint32_t ClientWorker::slot_of_request(std::uint32_t slot, std::uint32_t server) {
   if (settings_.rules.numbers) return slot;
   std::uint32_t& seen = requests_seen_[server];

@@ -204,15 +204,17 @@ TEST_P(Herd, OneNodeServesTheOthers) {
   const workloads::RunOutcome outcome = run({});
   EXPECT_EQ(outcome.nodes.at(0).tally.total(), 0U);
   EXPECT_EQ(total(outcome).total(), plan_.load.operations);
-  // Size of the request region (HERD 2014, section 4.2): N_S * N_C * W KB.
+  // Size of the request region (HERD 2014, section 4.2): 1 KB for each combination of server worker, client
+  // and window slot.
   const kv::DeployConfig& c = plan_.deploy;
   EXPECT_EQ(outcome.protocol_counters.at("request_region_bytes"),
             2.0 * (c.nodes - 1) * c.client_workers * c.window * 1024);
   expect_no_stale_value(total(outcome));
 }
 
-// Payload bytes as in docs/protocols/herd.md. GET: request 16 (2016: 17), reply V. PUT: request 2 + V + 16
-// (18 + V), reply 1 (0). A fixed request has 8 bytes more. Each operation is one WRITE and one SEND.
+// Payload bytes as in docs/protocols/herd.md, with values of V bytes. GET: request 16 (in the 2016 layout
+// 17), reply V. PUT: request 2 + V + 16 (in the 2016 layout 18 + V), reply 1 (0). A request of the fixed
+// variant has 8 bytes more. Each operation is one WRITE and one SEND.
 TEST_P(Herd, CountsAreThoseDerived) {
   plan_.deploy.server_nodes = 1;
   plan_.load.mix = {.get = 0.5, .put = 0.5, .remove = 0, .insert = 0, .read_modify_write = 0};
@@ -268,7 +270,8 @@ TEST(HerdRequirements, PublishedLayoutsAreRefusedWhereTheirBytesMayComeInAnyOrde
   EXPECT_EQ(refusal({}), "accepted");
 }
 
-// One in a hundred requests and replies is lost, requests of several lines in part.
+// One in a hundred requests and replies is lost; of requests of several cache lines sometimes only a part is
+// lost.
 TEST_P(Herd, LosesNothingAndHangsNothingUnderLoss) {
   for (const std::uint32_t bytes : {32U, 300U}) {
     set_value(bytes);

@@ -32,7 +32,8 @@ class HerdStore final : public kv::Store {
 
  private:
   struct Node {
-    fabric::Region* slots = nullptr;    // [server worker][client][window]
+    // request slots by server worker, client of the cluster, and window slot
+    fabric::Region* slots = nullptr;
     fabric::Region* replies = nullptr;  // [server worker]: send buffers for replies
     std::vector<std::unique_ptr<Server>> servers;
     ClientRegions client_regions;

@@ -18,9 +18,10 @@ namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view prefix = "seq-rpc";
-// On node 0: [server worker][window slot], one word each.
+// Request slots on node 0: one word for each server worker and window slot that it serves.
 constexpr std::string_view slots_region = "seq-rpc.slots";
-constexpr std::string_view staging_region = "seq-rpc.staging";  // one word for each window slot
+// sources of request WRITEs: one word per window slot
+constexpr std::string_view staging_region = "seq-rpc.staging";
 
 enum class Fault : std::uint8_t { none, claims_one, splits_claim };
 
@@ -149,7 +150,8 @@ class RpcStore final : public ServedStore {
   static bool is_news(void* row, std::uint32_t column, std::uint64_t word) {
     return word != static_cast<Row*>(row)->seen[column];
   }
-  // Collects the row's new requests, from `column` on and around to it. Returns the column to start at next.
+  // Collects the new requests in a server worker's slots, from slot `column` on and around to it; returns the
+  // slot at which the next scan starts.
   std::uint32_t collect(fabric::Worker& worker, ServerState& own, Row& row, std::uint32_t column);
   [[nodiscard]] coro::Task<std::uint64_t> claim(fabric::Worker& worker, std::uint64_t numbers);
   [[nodiscard]] rpc::DatagramAddress client_of(std::uint32_t lane) const {

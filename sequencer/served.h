@@ -19,7 +19,7 @@ struct ServedSettings {
   rpc::DatagramShape replies;  // posting of replies by a server worker
   rpc::PostingShape requests;  // posting of requests by a client worker
   std::uint32_t batch = 1;     // largest number of requests for which one fetch-and-add claims numbers
-  // Nanoseconds before a request is repeated; doubles with every repetition, up to sixteen times.
+  // Nanoseconds before a request is repeated; doubles with every repetition, to at most 16 times this value.
   Nanos retry_after = 0;
   Nanos patience = 0;
 

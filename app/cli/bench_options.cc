@@ -337,8 +337,8 @@ Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   return o.nodes;
 }
 
-// Checks that the data fits in memory. A simulation of more than 1 GiB of data keeps only the stamps of its
-// values, not all their bytes.
+// Checks that the data fits in memory. A simulation of more than 1 GiB of data keeps only the first bytes of
+// each value, which name its writer, unless --verify-full is set.
 Result<> apply_memory(const Given& given, BenchOptions& o) {
   const bool is_sim = o.fabric == "sim";
   const std::uint64_t available = available_memory_bytes();

@@ -48,7 +48,7 @@ struct BenchOptions {
   bool pin_is_given = false;    // --pin was given, and is not the fabric's default
   std::string device;           // verbs: device name; empty: the first with an active port
   std::uint32_t port = 0;       // verbs: port number; 0: the first active port
-  std::int32_t gid_index = -1;  // verbs: GID index; -1: chosen by score
+  std::int32_t gid_index = -1;  // verbs: GID index; -1: chosen by the fabric
   std::string pkey;             // verbs: P_Key of the partition; empty: chosen by the fabric
   std::uint32_t service_level = 0;
   std::int32_t traffic_class = -1;  // verbs: traffic class of packets; -1: chosen by the fabric

@@ -262,7 +262,7 @@ std::vector<Entry> counters(const kv::Registry& registry) {
     std::vector<std::string> few = {"--protocol",   name, "--nodes", "3",
                                     "--operations", "60", "--keys",  "100"};
     auto options = parse_bench(few, registry);
-    // Refused for a protocol that needs nodes of servers alone: give it one.
+    // A protocol that needs nodes with only servers refuses these flags, so it gets one such node.
     if (!options || !validate(*options, *module)) {
       few.insert(few.end(), {"--server-nodes", "1"});
       options = parse_bench(few, registry);

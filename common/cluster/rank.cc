@@ -72,7 +72,7 @@ class Alarm {
   Alarm& operator=(const Alarm&) = delete;
 
  private:
-  // Static, because a signal handler has no argument to pass them.
+  // Static, because a signal handler gets no argument by which it could reach members.
   static inline std::string text;
   static inline int exit_status = 1;
   struct sigaction before_{};

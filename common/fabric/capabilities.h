@@ -39,12 +39,13 @@ struct Capabilities {
   std::uint32_t max_rd_atomic = 16;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t mtu_bytes = 4096;
-  LinkFormat link = LinkFormat::infiniband;  // link whose packet headers the bytes on the wire include
+  LinkFormat link = LinkFormat::infiniband;  // the link whose packet headers are counted in bytes on the wire
   std::uint32_t send_queue_depth = 128;      // most outstanding requests of one queue pair
   std::uint32_t recv_queue_depth = 512;
   // number of UD queue pairs of a worker, which its datagram lanes share
   std::uint32_t datagram_queue_pairs = 1;
-  // How long after it was posted an RC request may still be executed: all of the NIC's tries. 0: not known.
+  // Largest time in ns between the posting of an RC request and its execution, over all retransmissions by
+  // the NIC; 0: unknown.
   Nanos request_lifetime = 0;
   bool simulated = false;  // decides labels of results, never protocol behaviour
   bool operator==(const Capabilities&) const = default;
@@ -66,8 +67,8 @@ struct Requirements {
   std::uint32_t max_rd_atomic = 0;
   std::uint32_t ud_lanes = 1;                     // UD queue pairs that each worker needs
   bool receives_rc = false, receives_uc = false;  // the worker posts RECVs for SENDs over RC, over UC
-  // The longest that an RC request may go on being executed after it was posted (ns); 0: the protocol does
-  // not depend on it.
+  // The protocol is correct only if no RC request is executed later than this many ns after it was posted; 0:
+  // the protocol does not depend on that time.
   Nanos request_lifetime_below = 0;
 };
 [[nodiscard]] Result<> check(const Requirements& needs, const Capabilities& has);

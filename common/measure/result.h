@@ -45,7 +45,7 @@ struct PointResult {
   std::vector<std::uint32_t> lost_nodes;
   std::vector<std::uint32_t> planned_losses;  // nodes whose processes a faults file kills
   std::vector<std::uint32_t> declared_lost;   // nodes declared lost: keys that they stored may be absent
-  std::optional<Timeline> timeline;           // if requested
+  std::optional<Timeline> timeline;           // present if a timeline was requested
   // number of keys that the prober writes; the timeline counts those that could not be written
   std::uint32_t probed_keys = 0;
   // if sizes differ: how much of the space for the largest records is used
@@ -60,8 +60,8 @@ struct PointResult {
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
   // Result of --search: the goal, whether it was met, and the loads that were tried.
   nlohmann::ordered_json search = nullptr;
-  // Reasons why the rates are not those of the design in a steady state, for instance that it waited for free
-  // entries.
+  // Reasons why the rates are not those of the design in a steady state, for instance that the store waited
+  // for free entries.
   std::vector<std::string> caveats;
   std::string departure;           // "over RC", if the run had another transport than the published one
   std::vector<std::string> notes;  // remarks for the user (ignored workload keys, …)

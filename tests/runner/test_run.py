@@ -235,7 +235,8 @@ class Run(Folder):
             )
         )
         self.run_it()
-        self.assertEqual(self.ran(), 2 * 3 * 2)  # the closed-loop runs for the maximum are also the points with share 1
+        # the closed-loop runs that find the maximum throughput are also the points at share 1 of it
+        self.assertEqual(self.ran(), 2 * 3 * 2)
         rates = {}
         for path in (self.out / "points").glob("*.json"):
             document = json.loads(path.read_text())

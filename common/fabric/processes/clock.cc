@@ -97,7 +97,7 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   const auto align = [&]() -> Result<Alignment> {
     LOCH_ASSIGN(const std::vector<std::string> texts, control.all_gather("clocks", to_text(own), within));
     std::uint32_t first = 0;
-    // Stops at this process's own text at the latest, which is not empty.
+    // The loop ends at this process's own text at the latest, which is not empty.
     while (texts[first].empty()) ++first;
     LOCH_ASSIGN(const ClockRecord common, parse_clock(texts[first]));
     Alignment best{common.base, 0};

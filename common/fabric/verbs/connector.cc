@@ -1,5 +1,5 @@
-// Makes queue pairs, in bulk at the exchange and on the connector's thread during the run, and reconnects
-// broken ones.
+// Makes queue pairs (many at once at start-up, single ones on the connector's thread during the run), and
+// reconnects broken ones.
 #include "common/fabric/verbs/connector.h"
 
 #include <fcntl.h>

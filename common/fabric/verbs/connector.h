@@ -120,10 +120,11 @@ class Connector {
   Shared* shared_;
   Peers* peers_;
   NodeRecord record_;
-  CompletionQueue passive_cq_;                      // for ends whose requests never complete here
+  CompletionQueue passive_cq_;                      // for queue pair ends of which no completion is ever read
   std::vector<std::vector<VerbsWorker*>> workers_;  // by node, then worker index; null: no such worker
-  std::map<LinkKey, Receiver> receivers_;           // set-up thread's; the connector's after start()
-  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // owned as receivers_ is
+  // used by the thread that sets up the fabric, and after start() by the connector's
+  std::map<LinkKey, Receiver> receivers_;
+  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // used by the same threads as receivers_
   std::map<LinkKey, Asking> asking_;                                // connector's thread only
   std::vector<std::atomic<std::uint64_t>> runs_ended_;  // by rank: last run whose clients have ended
   std::atomic<std::uint64_t> run_ = 0;

@@ -51,7 +51,8 @@ class VerbsFabric final : public Fabric {
     shared_.capabilities = std::move(opened.agreed);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
     shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
-    shared_.pauses = false;  // no PAUSE between polls: polling a completion queue takes as long itself
+    // no PAUSE instruction between polls, because polling a completion queue takes as long itself
+    shared_.pauses = false;
     shared_.turns_before_yield = 1024;
     shared_.device = device_.get();
     shared_.control = config.control;

@@ -131,7 +131,8 @@ Result<> VerbsWorker::open_landing() {
 
 std::uint32_t VerbsWorker::take_landing_word(bool is_heard) {
   if (!is_heard) return 0;
-  // never empty, because there are as many landing words as outstanding requests
+  // The list of free landing words is never empty here, because there are as many words as requests that can
+  // be outstanding.
   const std::uint32_t word = free_landing_.back();
   free_landing_.pop_back();
   return word;

@@ -43,7 +43,8 @@ class VerbsRegion final : public Region {
 
  private:
   realtime::Mapping pages_;
-  MemoryRegion memory_;  // declared after pages_, so that it is deregistered before they are unmapped
+  // declared after pages_, so that the region is deregistered before the pages are unmapped
+  MemoryRegion memory_;
   std::uint32_t lkey_;
 };
 
@@ -272,8 +273,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t staged_receives_ = 0;
   std::array<ibv_wc, batch> completed_{};
 
-  std::vector<WorkRequest*> completions_, completing_;  // completed without the device; swapped each poll
-  std::vector<SendQueue*> waiting_queues_;              // queue pairs with requests that wait
+  // requests completed without the device; the two lists are swapped at each poll
+  std::vector<WorkRequest*> completions_, completing_;
+  std::vector<SendQueue*> waiting_queues_;  // queue pairs with requests that wait
   std::vector<std::unique_ptr<Parked>> parked_pool_;
   std::vector<Parked*> free_parked_;
   Receives receives_[3];

@@ -45,7 +45,7 @@ class Hub {
   [[nodiscard]] std::uint64_t random();
   [[nodiscard]] bool happens(double probability);
 
-  // The list of open devices, for events that concern all of them.
+  // Add an open device to, and remove it from, the list that is used for events that concern all devices.
   void add(Nic* nic);
   void remove(Nic* nic);
 

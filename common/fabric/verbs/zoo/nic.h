@@ -64,7 +64,7 @@ struct QueuePair;
 
 struct Completion {
   ibv_wc wc{};
-  QueuePair* sender = nullptr;  // null: a receive completed
+  QueuePair* sender = nullptr;  // the queue pair whose request completed; null: a receive completed
   std::uint32_t retires = 0;    // when polled, requests below this number leave the send queue
 };
 
