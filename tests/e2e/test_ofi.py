@@ -42,7 +42,8 @@ class BetweenHosts(NamespaceHosts, Results):
         hostfile = self.folder / self.write("hosts", "".join(f"{name}\n" for name in self.hosts))
         where = launch.from_flags(str(hostfile), "10.77.0.0/24", {})
         assert where is not None
-        for protocol, more in (("nessie", []), ("nessie-sd", ["--servers", "1"]), ("pilaf", ["--servers", "1"])):
+        systems: dict[str, list[str]] = {"nessie": [], "nessie-sd": ["--servers", "1"], "pilaf": ["--servers", "1"]}
+        for protocol, more in systems.items():
             point = Point("", {}, 0, {"fabric": "ofi", "nodes": 2})
             line = where.command(point, bench(protocol, "tcp", *more), self.environment)
             done = subprocess.run(
