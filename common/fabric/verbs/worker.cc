@@ -58,6 +58,7 @@ VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* sha
     : RealtimeWorker(spec, seed, shared),
       shared_(shared),
       silence_(silence_most(shared->capabilities.request_lifetime)),
+      nodes_(static_cast<std::uint32_t>(shared->peers.size())),
       links_(shared->peers.size()),
       unreliable_(shared->peers.size()) {
   completions_.reserve(256);
@@ -189,9 +190,8 @@ SendQueue& VerbsWorker::queue(const LinkKey& key) {
 }
 
 bool VerbsWorker::connected(NodeId peer) const {
-  const Link& link = links_.at(peer);
-  return link.failed == 0 &&
-         link.incarnation == shared_->incarnations[peer].load(std::memory_order_relaxed) &&
+  const Link& to = link(peer);
+  return to.failed == 0 && to.incarnation == shared_->incarnations[peer].load(std::memory_order_relaxed) &&
          !shared_->is_lost(peer);
 }
 
@@ -312,8 +312,25 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
   }
 }
 
+// Retires the oldest request of its send queue if it succeeded and is no atomic; retire_any() does the rest.
+[[gnu::always_inline]] inline void VerbsWorker::retire(const ibv_wc& wc) {
+  const SendSlot& slot = *reinterpret_cast<const SendSlot*>(wc.wr_id);
+  SendQueue& queue = *slot.queue;
+  WorkRequest* const request = slot.request;
+  if (wc.status != IBV_WC_SUCCESS || slot.index != (queue.retired & (queue.depth - 1)) ||
+      queue.needs_marker || request == nullptr || request->sink == nullptr || is_atomic(request->verb))
+      [[unlikely]]
+    return retire_any(wc);
+  LOCH_CHECK(queue.retired != queue.rung, "a completion in slot {} of an empty queue", slot.index);
+  ++queue.retired;
+  --outstanding_;
+  --owed_;
+  request->status = WcStatus::success;
+  request->sink->fn(request->sink, *request);
+}
+
 // Retires the completed request and all before it in its send queue.
-void VerbsWorker::retire(const ibv_wc& wc) {
+void VerbsWorker::retire_any(const ibv_wc& wc) {
   SendSlot& slot = *reinterpret_cast<SendSlot*>(wc.wr_id);
   SendQueue& queue = *slot.queue;
   const std::uint32_t before = (slot.index - queue.retired) & (queue.depth - 1);

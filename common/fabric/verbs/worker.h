@@ -37,7 +37,9 @@ class VerbsRegion final : public Region {
       : Region(node, id, spec.name, pages.data(), spec.bytes, Elision{}),
         pages_(std::move(pages)),
         memory_(std::move(memory)),
+        address_(reinterpret_cast<std::uintptr_t>(pages_.data())),
         lkey_(memory_->lkey) {}
+  [[nodiscard]] std::uintptr_t address() const { return address_; }  // of the first byte, in this process
   [[nodiscard]] std::uint32_t lkey() const { return lkey_; }
   [[nodiscard]] std::uint32_t rkey() const { return memory_->rkey; }
 
@@ -45,6 +47,7 @@ class VerbsRegion final : public Region {
   realtime::Mapping pages_;
   // declared after pages_, so that the region is deregistered before the pages are unmapped
   MemoryRegion memory_;
+  std::uintptr_t address_;
   std::uint32_t lkey_;
 };
 
@@ -136,7 +139,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
-  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
+  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return link(peer).epoch; }
 
   const WorkerCounters& counters() const { return counters_; }
 
@@ -166,6 +169,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     bool is_reconnecting = false;
     std::uint32_t incarnation = 0;  // incarnation of the peer that these queue pairs are for
   };
+  [[nodiscard]] const Link& link(NodeId peer) const {
+    LOCH_CHECK(peer < nodes_);
+    return links_[peer];
+  }
   struct ReceiveSlot {
     LocalSlice buffer;
     std::uint32_t length = 0;
@@ -193,6 +200,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void submit(WorkRequest& request, bool is_detached);
   void submit_any(WorkRequest& request, bool is_detached);
   [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
+  void stage_plain(SendQueue& queue, WorkRequest& request, bool is_detached);
+  [[nodiscard]] std::uintptr_t keep_inline(const std::byte* data, std::uint32_t bytes);
   [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
   [[nodiscard]] bool has_datagram_worker(const WorkRequest& request) const;
   [[nodiscard]] SendQueue& queue_of(const WorkRequest& request);
@@ -217,6 +226,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   bool poll_sends();
   [[gnu::noinline]] void report_silence();
   void retire(const ibv_wc& wc);
+  void retire_any(const ibv_wc& wc);
   void retire_silent(SendQueue& queue, std::uint32_t count);
   void take_old_word(const SendSlot& slot, WorkRequest& request);
   [[nodiscard]] std::uint32_t take_landing_word(bool is_heard);
@@ -232,6 +242,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
 
   Shared* shared_;
   Silence silence_;
+  std::uint32_t nodes_;
   WorkerDomain domain_;  // declared before what belongs to it
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];            // index: rc, uc
