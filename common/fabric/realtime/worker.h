@@ -67,8 +67,8 @@ class RealtimeWorker : public Worker {
   // Polls the device: calls sinks of completions and retries stalled requests. Returns false if nothing
   // changed.
   virtual bool poll_device() = 0;
-  // Gives the device what coroutines posted. Called when the coroutines that were ready in a turn have run, and
-  // before anything that keeps the thread from its next turn.
+  // Gives the device what coroutines posted. Called when the coroutines that were ready in a turn have run,
+  // and before anything that keeps the thread from its next turn.
   virtual void end_turn() {}
   // Whether posted requests have not ended yet, so that polling has to go on.
   [[nodiscard]] virtual bool device_is_busy() const = 0;
