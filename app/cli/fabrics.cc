@@ -231,8 +231,12 @@ Result<std::unique_ptr<fabric::Fabric>> open_ofi(const BenchOptions& o, std::uin
   config.provider = o.ofi_provider;
   config.waits_for_writes = o.ofi_order == "waits";
   config.exact_clock = !o.history.empty();
-  config.pin_threads = o.pin;
-  if (o.pin) open.pinning = real_pinning(o, place.rank_here);
+  HostNodes host = place.ranks == 1
+                       ? nodes_of_one_machine(o, 0, 1)
+                       : nodes_of_this_host(o, {}, place.rank, place.rank_here, place.ranks_here);
+  LOCH_ASSIGN(Placing placing, place_workers(o, std::move(host), {}));
+  config.pin_threads = placing.is_pinned();
+  pin_workers(std::move(placing), open);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::ofi::make_ofi(config));
   return with_faults(std::move(fabric), o, seed, place, open);
 }
@@ -269,7 +273,7 @@ Result<std::unique_ptr<background::CpuLoad>> start_background_load(const BenchOp
 Result<> check_placing(const BenchOptions& o) {
   if (o.fabric == "sim" || !o.pin) return {};
   LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
-  const bool is_spread = o.fabric == "verbs" && env.ranks > 1;
+  const bool is_spread = (o.fabric == "verbs" || o.fabric == "ofi") && env.ranks > 1;
   LOCH_ASSIGN(const Placing placing,
               place_workers(o,
                             is_spread ? nodes_of_this_host(o, {}, env.rank, env.rank_here, env.ranks_here)
