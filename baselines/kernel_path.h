@@ -36,7 +36,7 @@ struct KernelPath {
   std::uint32_t segment_bytes = 0;
   Nanos one_way_ns = 0;     // latency that occupies no core, in addition to the simulated fabric's latency
   double link_byte_ns = 0;  // ns a byte on a separate link; 0: messages use the fabric's link
-  std::uint32_t frame_bytes = 0;  // bytes of headers around each segment on that link
+  std::uint32_t frame_bytes = 0;  // bytes of headers around each segment on the separate link
 
   [[nodiscard]] std::uint32_t segments(std::uint64_t bytes) const;
   // CPU time in ns for receiving and for sending one message of `bytes` bytes. A server receives and sends

@@ -26,7 +26,8 @@ struct memcached_st;
 
 namespace loch::baselines {
 
-// One request and its outcome. With couriers, finishing the wait signals the outcome.
+// One request and its outcome. If a courier thread executes it, the wait is finished when the outcome is
+// known.
 struct MemcachedCall : Reactor::Wait {
   OpKind op = OpKind::get;
   std::string key;                 // the key's text for the server
@@ -64,7 +65,8 @@ class MemcachedConnection {
   std::vector<std::size_t> key_sizes_;
 };
 
-// Where the courier threads of one worker put ended calls; the worker's Reactor reads it.
+// The list to which the courier threads of one worker append calls that have ended; the worker's Reactor
+// reads it.
 class CourierBoard {
  public:
   explicit CourierBoard(Reactor& reactor);

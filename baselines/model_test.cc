@@ -110,7 +110,7 @@ Point run(const kv::Module& module, const Cluster& cluster,
   return result;
 }
 
-// The value size with which memcached's "set K 0 0 SIZE\r\n" V "\r\n" has at least `bytes` bytes.
+// The value size with which memcached's request "set KEY 0 0 SIZE\r\nVALUE\r\n" has at least `bytes` bytes.
 std::uint32_t value_of_request(std::uint32_t bytes, std::uint32_t key_size) {
   std::uint32_t value = 1;
   while (request_bytes(System::memcached, OpKind::put, key_size, value) < bytes) ++value;
@@ -175,14 +175,14 @@ TEST(KernelModel, ServersTakeWhatWasMeasuredBeyondAnEcho) {
       EXPECT_LT(ratio, 1.32);
       const Point alone = run(*make_module(system), {.clients = 36, .value_size = 10, .get = get},
                               {{std::string(name(system)) + ".work", "echo"}});
-      // With the option that only charges an echo, the rate is that of table 1.
+      // With the option that only charges an echo, the rate is that of Pilaf's table 1.
       EXPECT_NEAR(alone.per_second() / echo.per_second(), 1, 0.05);
     }
   }
 }
 
 // Predictions that nothing was calibrated on: Pilaf's comparison with memcached and Redis (references V132,
-// V136, V137).
+// V136 and V137 in docs/fidelity.md).
 TEST(KernelModel, Predictions) {
   for (const System system : {System::memcached, System::redis}) {
     const auto module = make_module(system);

@@ -1,4 +1,4 @@
-// memcached and Redis as protocols, driven by the same load generator.
+// memcached and Redis in the form of protocols, so that the load generator drives them like the RDMA stores.
 #pragma once
 
 #include <memory>

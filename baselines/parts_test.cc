@@ -201,7 +201,7 @@ TEST(KernelPathOf, AddsUpToTheTable) {
 
 TEST(LinksOf, CarryOneMessageAtATime) {
   Links links(3);
-  // It enters the receiver's link while it is still leaving the sender's.
+  // The message enters the receiver's link while it is still leaving the sender's.
   EXPECT_EQ(links.pass(0, 1, 100, 10), 110);
   EXPECT_EQ(links.pass(0, 2, 100, 10), 120);  // waits for the previous message at the sender's link
   EXPECT_EQ(links.pass(2, 1, 100, 10), 120);  // waits at the receiver's link for the message from node 0

@@ -178,8 +178,8 @@ TEST_P(OnServers, PayloadIsWhatTheProtocolSays) {
   const measure::KindTally& gets = all.of(OpKind::get);
   ASSERT_GT(gets.total(), 0U);
   const double payload = static_cast<double>(gets.requests.payload_bytes) / static_cast<double>(gets.total());
-  // With a key of 24 bytes and a value of 100 bytes. memcached: "get K\r\n", "VALUE K 0 100\r\n" V
-  // "\r\nEND\r\n". Redis: "*2\r\n$3\r\nGET\r\n$24\r\n" K "\r\n", "$100\r\n" V "\r\n".
+  // The key K has 24 bytes, the value V 100. memcached: "get K\r\n", "VALUE K 0 100\r\n" V "\r\nEND\r\n".
+  // Redis: "*2\r\n$3\r\nGET\r\n$24\r\n" K "\r\n", "$100\r\n" V "\r\n".
   EXPECT_EQ(payload, GetParam() == System::memcached ? (4 + 24 + 2) + (6 + 24 + 8 + 100 + 7)
                                                      : (4 + 9 + 5 + 24 + 2) + (6 + 100 + 2));
   EXPECT_EQ(gets.requests.send + gets.requests.read, 0U);  // requests do not use the fabric

@@ -1,4 +1,4 @@
-// A client of FaRM-em: GETs READ buckets; PUTs are sent in the way that the options choose.
+// A client of FaRM-em: GETs READ buckets; PUTs are sent as published, or with request numbers.
 #include "farm_em/client.h"
 
 #include <algorithm>

@@ -54,8 +54,9 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, On,
                          ::testing::Combine(::testing::Values("sim", "shm"),
                                             ::testing::Values("farm-em", "farm-em-var")));
 
-// Payload bytes. GET: 6 (S_K + S_V), or in farm-em-var 6 (S_K + 8) and S_V. PUT: S_K + S_V and a reply of 1
-// as published; numbered PUTs add 16 and 7.
+// Payload bytes, with keys of S_K and values of S_V bytes. GET: 6 (S_K + S_V), or in farm-em-var 6 (S_K + 8)
+// and S_V. A published PUT: S_K + S_V and a reply of 1 byte; a numbered PUT has 16 bytes more in the request
+// and 7 more in the reply.
 TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
   const auto module = module_of(protocol());
   for (const bool is_numbered : {false, true}) {

@@ -1,5 +1,6 @@
 // Byte layouts of FaRM-em. Both forms have a hopscotch neighbourhood of six: a key lies in one of the six
-// buckets from its home bucket on, and one READ fetches all six.
+// buckets from its home bucket on, and one READ fetches all six. S_K and S_V are the bytes of a key and of a
+// value.
 //
 //   farm-em       bucket   | key | value |                        READ of 6 (S_K + S_V)
 //   farm-em-var   bucket   | key | pointer u64 |                  READ of 6 (S_K + S_P), S_P = 8

@@ -29,9 +29,12 @@ class FarmModule final : public kv::Module {
   [[nodiscard]] std::string_view unverifiable() const override {
     return "emulates the traffic of a store: its PUTs are answered and store nothing";
   }
-  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // Buckets never change during a run, so READs cannot be torn; numbered PUTs carry a checksum.
-    return {.rc = true, .uc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
+    return {.rc = true, .uc = !is_over_rc(options), .untorn_bytes = 8, .max_rd_atomic = 1};
+  }
+  [[nodiscard]] std::string_view departure(const kv::Options& options) const override {
+    return is_over_rc(options) ? "over RC" : "";
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
@@ -69,6 +72,10 @@ class FarmModule final : public kv::Module {
   }
 
  private:
+  [[nodiscard]] bool is_over_rc(const kv::Options& options) const {
+    return options.choice(prefix_ + ".transport") == "rc";
+  }
+
   Form form_;
   std::string prefix_;
 };

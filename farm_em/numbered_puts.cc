@@ -1,6 +1,6 @@
-// Numbered PUTs over the write channel on UC: requests and replies carry sequence numbers, a request without
-// a reply is sent again, and a duplicate is not executed again. A request has 16 bytes more and a reply 7
-// more than published.
+// Numbered PUTs over the write channel, on UC as published or on RC: requests and replies carry sequence
+// numbers, a request without a reply is sent again, and a duplicate is not executed again. A request has 16
+// bytes more and a reply 7 more than published.
 //
 //   request | value | key | sequence u64 | trailer |     reply | trailer |
 #include "common/fabric/memory.h"
@@ -26,7 +26,7 @@ rpc::ChannelConfig channel_config(const Settings& settings) {
   config.reply = rpc::SlotShape(rpc::trailer_bytes, 0, 0);
   config.request_bytes[put_code] = bytes;
   config.reply_bytes[put_code] = rpc::trailer_bytes;
-  config.transport = fabric::Transport::uc;
+  config.transport = settings.transport;
   config.inline_up_to = 144;  // HERD 2014, section 5.3
   config.retry_after = settings.retry_after;
   config.give_up_after = config.reconnect_timeout = settings.patience;

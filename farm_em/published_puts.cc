@@ -1,4 +1,4 @@
-// PUT as published (HERD 2014, section 5.1): the client WRITEs S_K + S_V bytes over UC into a slot that a
+// PUT as published (HERD 2014, section 5.1): the client WRITEs value and key over UC into a slot that a
 // server worker polls; the worker zeroes the slot's last word and WRITEs one byte back.
 //
 //   slot    | unused | value | key |     the key's last word, never 0, is polled; here it is a hash
@@ -32,7 +32,7 @@ class PublishedPutter final : public Putter {
 
   PublishedPuts& channel_;
   fabric::Worker& worker_;
-  std::uint32_t lane_;  // index of this window slot among all of its node
+  std::uint32_t lane_;  // index of this window slot among all window slots of its node
 };
 
 class PublishedPuts final : public PutChannel {
@@ -106,8 +106,9 @@ class PublishedPuts final : public PutChannel {
  private:
   friend class PublishedPutter;
   struct Node {
-    fabric::Region* requests = nullptr;  // [server worker][column]; peers WRITE
-    fabric::Region* token = nullptr;     // the one byte that replies WRITE
+    // by server worker of the node and client lane of the cluster; clients WRITE here
+    fabric::Region* requests = nullptr;
+    fabric::Region* token = nullptr;  // source of the one byte that a reply WRITEs
     std::unique_ptr<ExecutedPuts> executed;
     fabric::Region* staged = nullptr;   // indexed by window slot of the node
     fabric::Region* replies = nullptr;  // indexed by window slot of the node; servers WRITE here

@@ -1,4 +1,4 @@
-// Counters and digests for both ways of sending PUTs.
+// Counts PUTs, and computes digests of requests by which clients check what the server executed.
 #include "farm_em/puts.h"
 
 #include <algorithm>

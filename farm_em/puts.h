@@ -1,5 +1,5 @@
 // How PUTs reach a server and how replies come back. Numbered PUTs use the write channel that all protocols
-// with polled slots share (sent again without a reply, executed once). Published PUTs are S_K + S_V bytes
+// with polled slots share (sent again without a reply, executed once). Published PUTs WRITE key and value
 // into a polled slot and one byte back, without a request number.
 //
 // The server stores no values. It records a digest of what it executed, and the client compares: a reply to a

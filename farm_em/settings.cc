@@ -45,6 +45,11 @@ std::vector<kv::OptionSpec> option_specs(const std::string& prefix) {
        "PUTs are numbered, sent again and executed once (fixes F1); false: as published (HERD 2014, 5.1), "
        "S_K + S_V bytes and one byte back",
        {}},
+      {prefix + ".transport",
+       OptionType::choice,
+       "uc",
+       "of numbered PUTs: uc, as published, or rc, for devices without UC (the result says over RC)",
+       {"uc", "rc"}},
       {prefix + ".fill", OptionType::real, "0.5", "share of the buckets that keys fill", {}, 0.01, 1},
       {prefix + ".lanes",
        OptionType::integer,
@@ -104,6 +109,11 @@ Result<std::unique_ptr<const Settings>> decide(Form form, const kv::DeployConfig
                        .signal_every = number("signal-every"),
                        .lanes = static_cast<std::uint8_t>(number("lanes"))};
   settings->puts = options.boolean(prefix + ".numbered-puts") ? Puts::numbered : Puts::published;
+  if (options.choice(prefix + ".transport") == "rc") settings->transport = fabric::Transport::rc;
+  if (settings->transport == fabric::Transport::rc && settings->puts == Puts::published) {
+    return refuse(
+        fmt::format("--{0}.transport rc: published PUTs go over UC; --{0}.numbered-puts true", prefix));
+  }
   settings->retry_after = options.integer(prefix + ".retry-after");
   settings->patience = options.integer(prefix + ".patience");
   settings->fault = fault_of(mutant);

@@ -26,11 +26,11 @@ rpc::ReplyDesk::Shape ClientWorker::desk_shape(const Settings& s) {
 }
 
 ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, const ClientRegions& regions,
-                           const std::vector<fabric::RemoteRegion>& slots)
+                           fabric::Fabric& fabric, const std::vector<fabric::RemoteRegion>& slots)
     : settings_(settings),
       worker_(worker),
       requests_(*regions.requests),
-      slots_(slots),
+      fabric_(fabric),
       client_(settings.config.client_number(worker.node(), worker.index())),
       pending_(settings.config.window),
       sequence_(std::size_t{settings.servers()} * settings.config.window, settings.first_number),
@@ -38,6 +38,7 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
       queue_(settings.servers()),
       desk_(worker, desk_shape(settings), *regions.replies, worker.index() * desk_shape(settings).bytes(),
             *this) {
+  for (const fabric::RemoteRegion& region : slots) slots_.push_back({region, worker.epoch(region.node)});
   for (Pending& pending : pending_) {
     pending.reply.resize(std::max(settings.partition.value_bytes, 1U));
     pending.fn = [](fabric::CompletionSink* self, fabric::WorkRequest&) {
@@ -46,8 +47,8 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
   }
 }
 
-// The request slot at the server for a request. Published: a client's requests to a server worker take its
-// request slots in turn. Fixed: each window slot always uses its own request slot.
+// The request slot at the server for a request. In the published variant a client worker uses its request
+// slots at a server worker in turn; in the fixed variant each window slot always uses the same request slot.
 std::uint32_t ClientWorker::slot_of_request(std::uint32_t slot, std::uint32_t server) {
   if (settings_.rules.numbers) return slot;
   std::uint32_t& seen = requests_seen_[server];
@@ -62,16 +63,25 @@ std::uint16_t ClientWorker::next_sequence(std::uint32_t slot, std::uint32_t serv
   return next;
 }
 
+coro::Task<bool> ClientWorker::reach(std::uint32_t server, Nanos deadline) {
+  rpc::Remote& remote = slots_[settings_.node_of_server(server)];
+  const fabric::NodeId node = remote.region.node;
+  if (worker_.connected(node) && worker_.epoch(node) == remote.epoch) co_return !remote.is_lost;
+  LOCH_PROBE("herd.reconnect");
+  ++counts_.reconnects;
+  co_return co_await rpc::restore(worker_, fabric_, remote, slots_region, deadline);
+}
+
 void ClientWorker::post(Pending& pending, Op op, std::uint64_t from, std::uint64_t to) {
   const SlotFormat& format = settings_.format;
   fabric::WorkRequest& request = pending.request;
   request = {};
   request.verb = fabric::Verb::write;
-  request.transport = fabric::Transport::uc;
+  request.transport = settings_.transport;
   request.peer = settings_.node_of_server(pending.server);
   request.length = format.message_bytes(op);
   request.local = {&requests_, from + format.start(op)};
-  request.remote = slots_[request.peer];
+  request.remote = slots_[request.peer].region;
   request.remote_offset = to + format.start(op);
   request.stats = pending.stats;
   request.is_inline = request.length <= worker_.capabilities().max_inline_bytes;
@@ -179,7 +189,9 @@ coro::Task<kv::OpResult> ClientWorker::call(std::uint32_t slot, Op op, kv::Key k
   Nanos patience = std::max(s.retry, patience_factor * usual_latency_);
   std::uint32_t retries = 0;
   for (;; ++retries) {
-    if (!pending.is_sending && (retries == 0 || s.rewrites)) {
+    bool is_reached = true;
+    if (s.transport == fabric::Transport::rc) is_reached = co_await reach(pending.server, give_up);
+    if (is_reached && !pending.is_sending && (retries == 0 || s.rewrites)) {
       s.format.set_attempt(requests_, from, static_cast<std::uint8_t>(s.rules.repeats_word ? 0 : retries));
       post(pending, op, from, to);
     }

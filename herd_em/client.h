@@ -10,12 +10,16 @@
 #include "common/fabric/fabric.h"
 #include "common/kv/protocol.h"
 #include "common/rpc/datagram.h"
+#include "common/rpc/remote.h"
 #include "herd_em/settings.h"
 
 namespace loch::herd {
 
+// Name of the region with a serving node's request slots.
+inline constexpr const char* slots_region = "herd.slots";
+
 struct ClientCounts {
-  std::uint64_t retries = 0, timeouts = 0, strays = 0;
+  std::uint64_t retries = 0, timeouts = 0, strays = 0, reconnects = 0;
 };
 
 // Memory regions of a node's clients.
@@ -30,7 +34,7 @@ struct ClientRegions {
 class ClientWorker : public rpc::DatagramReader {
  public:
   ClientWorker(const Settings& settings, fabric::Worker& worker, const ClientRegions& regions,
-               const std::vector<fabric::RemoteRegion>& slots);
+               fabric::Fabric& fabric, const std::vector<fabric::RemoteRegion>& slots);
   ClientWorker(const ClientWorker&) = delete;
   ClientWorker& operator=(const ClientWorker&) = delete;
   virtual ~ClientWorker() = default;
@@ -57,6 +61,9 @@ class ClientWorker : public rpc::DatagramReader {
     std::vector<std::byte> reply;
   };
 
+  // Whether requests can be written over RC to the server's node; connects anew until `deadline` if the
+  // connection broke.
+  [[nodiscard]] coro::Task<bool> reach(std::uint32_t server, Nanos deadline);
   void post(Pending& pending, Op op, std::uint64_t from, std::uint64_t to);
   [[nodiscard]] std::uint32_t slot_of_request(std::uint32_t slot, std::uint32_t server);
   [[nodiscard]] std::uint16_t next_sequence(std::uint32_t slot, std::uint32_t server);
@@ -67,10 +74,11 @@ class ClientWorker : public rpc::DatagramReader {
   const Settings& settings_;
   fabric::Worker& worker_;
   fabric::Region& requests_;
-  const std::vector<fabric::RemoteRegion>& slots_;  // indexed by serving node
-  std::uint32_t client_;                            // number of this client worker in the cluster
-  std::vector<Pending> pending_;                    // indexed by window slot
-  std::vector<std::uint16_t> sequence_;             // last sequence number, by server and window slot
+  fabric::Fabric& fabric_;
+  std::vector<rpc::Remote> slots_;       // request slots, indexed by serving node
+  std::uint32_t client_;                 // number of this client worker in the cluster
+  std::vector<Pending> pending_;         // indexed by window slot
+  std::vector<std::uint16_t> sequence_;  // last sequence number, by server and window slot
   // published: number of requests to each server, modulo the window
   std::vector<std::uint32_t> requests_seen_;
   // published: for each server, the window slots that wait, in order

@@ -73,6 +73,7 @@ class Herd : public ::testing::TestWithParam<std::string> {
       config.nodes = plan_.deploy.nodes;
       config.hardware = fabric::sim::load_hardware("connectx3-56g-ib").value();
       config.faults.uc_loss = config.faults.ud_loss = loss;
+      config.faults.schedule = schedule_;
       made = std::move(fabric::sim::make_sim(config).value());
     } else {
       made = std::move(fabric::shm::make_shm({.nodes = plan_.deploy.nodes, .seed = 1}).value());
@@ -128,6 +129,7 @@ class Herd : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<kv::Module> module_;
   workloads::RunPlan plan_;
   Recording recording_;
+  std::vector<fabric::sim::ScheduledFault> schedule_;  // on sim only
 };
 INSTANTIATE_TEST_SUITE_P(Fabrics, Herd, ::testing::Values("sim", "shm"));
 
@@ -139,6 +141,8 @@ TEST_P(Herd, EveryVariantReadsTheNewestValueOrNothing) {
            {{"herd.layout", "2016"}, {"herd.batch", "4"}, {"herd.prefetch", "none"}},
            {{"herd.buckets", "1"}, {"herd.tag-bits", "1"}, {"herd.log", "500"}},
            {{"herd.mode", "store"}, {"herd.buckets", "1"}},
+           {{"herd.transport", "rc"}},
+           {{"herd.transport", "rc"}, {"herd.layout", "2016"}, {"herd.batch", "16"}},
        }) {
     const workloads::RunOutcome outcome = run(options);
     const measure::Tally sum = total(outcome);
@@ -148,6 +152,38 @@ TEST_P(Herd, EveryVariantReadsTheNewestValueOrNothing) {
     EXPECT_GT(sum.verified, 0U);
     expect_no_stale_value(sum);
   }
+}
+
+// A cut link breaks RC connections, which clients make anew; over UC nothing breaks.
+TEST_P(Herd, OverRcConnectionsAreMadeAnew) {
+  if (!is_sim()) return;  // links are cut on sim only
+  using fabric::sim::ScheduledFault;
+  plan_.load.operations = 200'000;
+  for (Nanos at = 1'000'000; at < 1'000'000'000; at += 150'000'000)
+    schedule_.push_back({.kind = ScheduledFault::Kind::cut, .node = 1, .at = at, .span = 100'000'000});
+  for (const bool is_rc : {true, false}) {
+    SCOPED_TRACE(is_rc ? "RC" : "UC");
+    const workloads::RunOutcome outcome =
+        run({{"herd.transport", is_rc ? "rc" : "uc"}, {"herd.give-up", "4s"}});
+    const measure::Tally sum = total(outcome);
+    EXPECT_EQ(sum.total(), plan_.load.operations);
+    EXPECT_EQ(count(sum, OpStatus::timeout), 0U);
+    EXPECT_EQ(outcome.protocol_counters.contains("reconnects"), is_rc);
+    if (is_rc) EXPECT_GT(outcome.protocol_counters.at("reconnects"), 0);
+    expect_no_stale_value(sum);
+  }
+}
+
+TEST(HerdRequirements, OverRcNoDeviceNeedsUcAndTheResultSaysSo) {
+  const auto module = make_module();
+  kv::Options options(module->options());
+  EXPECT_TRUE(module->requirements(options).uc);
+  EXPECT_FALSE(module->requirements(options).rc);
+  EXPECT_EQ(module->departure(options), "");
+  ASSERT_TRUE(options.set("herd.transport", "rc"));
+  EXPECT_FALSE(module->requirements(options).uc);
+  EXPECT_TRUE(module->requirements(options).rc);
+  EXPECT_EQ(module->departure(options), "over RC");
 }
 
 TEST_P(Herd, ValuesOfSeveralLinesAndOfADatagram) {
@@ -168,15 +204,17 @@ TEST_P(Herd, OneNodeServesTheOthers) {
   const workloads::RunOutcome outcome = run({});
   EXPECT_EQ(outcome.nodes.at(0).tally.total(), 0U);
   EXPECT_EQ(total(outcome).total(), plan_.load.operations);
-  // Size of the request region (HERD 2014, section 4.2): N_S * N_C * W KB.
+  // Size of the request region (HERD 2014, section 4.2): 1 KB for each combination of server worker, client
+  // and window slot.
   const kv::DeployConfig& c = plan_.deploy;
   EXPECT_EQ(outcome.protocol_counters.at("request_region_bytes"),
             2.0 * (c.nodes - 1) * c.client_workers * c.window * 1024);
   expect_no_stale_value(total(outcome));
 }
 
-// Payload bytes as in docs/protocols/herd.md. GET: request 16 (2016: 17), reply V. PUT: request 2 + V + 16
-// (18 + V), reply 1 (0). A fixed request has 8 bytes more. Each operation is one WRITE and one SEND.
+// Payload bytes as in docs/protocols/herd.md, with values of V bytes. GET: request 16 (in the 2016 layout
+// 17), reply V. PUT: request 2 + V + 16 (in the 2016 layout 18 + V), reply 1 (0). A request of the fixed
+// variant has 8 bytes more. Each operation is one WRITE and one SEND.
 TEST_P(Herd, CountsAreThoseDerived) {
   plan_.deploy.server_nodes = 1;
   plan_.load.mix = {.get = 0.5, .put = 0.5, .remove = 0, .insert = 0, .read_modify_write = 0};
@@ -232,7 +270,8 @@ TEST(HerdRequirements, PublishedLayoutsAreRefusedWhereTheirBytesMayComeInAnyOrde
   EXPECT_EQ(refusal({}), "accepted");
 }
 
-// One in a hundred requests and replies is lost, requests of several lines in part.
+// One in a hundred requests and replies is lost; of requests of several cache lines sometimes only a part is
+// lost.
 TEST_P(Herd, LosesNothingAndHangsNothingUnderLoss) {
   for (const std::uint32_t bytes : {32U, 300U}) {
     set_value(bytes);

@@ -1,4 +1,4 @@
-// The byte layout of a request in its slot.
+// The byte layout of a request in its slot. Numbers are sizes in bytes; V is the size of a value.
 //
 //   2014, published    | unused | VALUE V | LEN 2 | KEY 16 |      right-aligned in 1 KB; a GET is KEY alone.
 //                      A request has arrived if the low byte of the slot's last 8-byte word is not 0; the

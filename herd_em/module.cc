@@ -8,6 +8,8 @@
 namespace loch::herd {
 namespace {
 
+bool is_over_rc(const kv::Options& options) { return options.choice("herd.transport") == "rc"; }
+
 class HerdModule final : public kv::Module {
  public:
   [[nodiscard]] std::string_view name() const override { return "herd"; }
@@ -42,11 +44,16 @@ class HerdModule final : public kv::Module {
         options.choice("herd.variant") == "published" && !options.boolean("herd.mend-q5");
     const bool needs_line =
         trusts_flag && options.choice("herd.layout") == "2016" && !options.boolean("herd.mend-q1");
-    return {.uc = true,
+    const bool is_rc = is_over_rc(options);
+    return {.rc = is_rc,
+            .uc = !is_rc,
             .ud = true,
             .untorn_bytes = needs_line ? SlotFormat::line : 8,
             .in_order_placement = trusts_flag && !needs_line,
             .ud_lanes = static_cast<std::uint32_t>(options.integer("herd.ud-qps"))};
+  }
+  [[nodiscard]] std::string_view departure(const kv::Options& options) const override {
+    return is_over_rc(options) ? "over RC" : "";
   }
   // What is served after a loss. No partition has a replica, no worker serves another's partition, and
   // clients cannot learn that a node has restarted, because UD and UC have no connection that breaks.

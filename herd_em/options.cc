@@ -124,6 +124,11 @@ Specs memory_specs() {
 // Options of a client that gets no reply.
 Specs loss_specs() {
   return {
+      {"herd.transport",
+       choice,
+       "uc",
+       "of requests: uc, as published, or rc, for devices without UC (the result says over RC)",
+       {"uc", "rc"}},
       {"herd.retry",
        duration,
        "200us",
@@ -229,8 +234,8 @@ std::vector<kv::Fix> open_holes(const kv::Options& options) {
   return all;
 }
 
-// The holes that can be found alone. Q3 is missing: the trailer that the fixes of Q1 and Q5 add removes Q3 as
-// well.
+// The holes that can be found alone. Q3 (a keyhash that looks like an empty slot, docs/protocols/herd.md) is
+// missing: the trailer that the fixes of Q1 and Q5 add removes Q3 as well.
 std::vector<kv::Hole> single_holes() {
   const auto all_but = [](const char* open) {
     std::map<std::string, std::string> options = {{"herd.variant", "published"}};

@@ -57,11 +57,11 @@ TEST(Log, AnUnderflowingWrapLosesWhatLiesBeyondTheEnd) {
   std::vector<std::byte> read(40);
   log.read_value(log.append({{1, 1}, 40, 40}, value.data()), read.data(), 40);
   log.append({{2, 2}, 40, 40}, value.data());  // the defect has no effect before the first wrap-around
-  // Bytes 24 to 88 of the second round.
+  // This entry has the bytes from 24 to 88 of the memory.
   log.read_value(log.append({{3, 3}, 40, 40}, value.data()), read.data(), 40);
   EXPECT_EQ(read, value);
   const auto other = bytes_of(2, 40);
-  // Bytes 88 to 152, beyond the end of the memory.
+  // This entry has the bytes from 88 to 152, beyond the end of the memory, where the defect loses them.
   log.read_value(log.append({{4, 4}, 40, 40}, other.data()), read.data(), 40);
   EXPECT_NE(read, other);
 }
@@ -192,7 +192,8 @@ TEST(Partition, AStoreForgetsNothingAndSaysWhenItIsFull) {
   EXPECT_EQ(partition.counts().evictions, 0u);
 }
 
-// Known-bad stores with room for 20 entries forget keys that they have accepted: counts how many of 40.
+// Known-bad stores with room for 20 entries forget keys that they have accepted; the test puts 40 keys and
+// counts the forgotten ones.
 TEST(Partition, AStoreThatWrapsOrEvictsForgets) {
   const std::uint64_t entry = Log::entry_bytes(32);
   const auto forgotten = [&](const PartitionShape& shape) {
@@ -269,8 +270,8 @@ TEST(Settings, RefusesInOneLine) {
   EXPECT_NE(message(c).find("--herd.log"), std::string::npos);
 }
 
-// HERD 2014, section 4.2: with 16 servers, 200 clients and 2 slots each, "approximately 6 MB" (6.25 MiB;
-// reference V154).
+// HERD 2014, section 4.2: with 16 servers, 200 clients and 2 slots each, "approximately 6 MB" (6.25 MiB; V154
+// in `./loch calibrate`).
 TEST(Settings, TheRequestRegionOfThePaper) {
   kv::DeployConfig c = config();
   c.nodes = 201;

@@ -53,7 +53,7 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   const SlotFormat& format = settings_.format;
   const std::uint64_t at = settings_.slot_at(index_, slot);
   const std::uint64_t word = fabric::load_word(slots_.at(at + format.word_at()));
-  // If the client changes the request after this check, the check behind the copy fails.
+  // If the client changes the request after this check, the check after the copy fails.
   const bool was_whole = word != 0 && slot == whole_slot_ && word == whole_word_;
   whole_word_ = 0;
   if (!was_whole && !has_polled_request(slot, word)) return false;

@@ -78,8 +78,8 @@ PartitionShape partition_of(const kv::DeployConfig& c, const kv::Options& option
   shape.buckets = std::bit_ceil(buckets != 0 ? buckets : std::max(fewest_buckets, keys / keys_a_bucket));
   const std::uint64_t entry = Log::entry_bytes(shape.value_bytes);
   const auto log = static_cast<std::uint64_t>(options.integer("herd.log"));
-  // Number of entries in a log of the requested size, if entries had all their bytes, times the bytes of an
-  // elided entry.
+  // The log's size scaled down for elided values: the number of complete entries that fit the requested size,
+  // times the bytes of an elided entry.
   const std::uint64_t scaled =
       log / Log::entry_bytes(c.value_size) * entry + log % Log::entry_bytes(c.value_size);
   constexpr std::uint64_t least_log = 64 << 10;
@@ -168,6 +168,7 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   s.replies.signal_every = static_cast<std::uint32_t>(options.integer("herd.signal-every"));
   s.replies.lanes = static_cast<std::uint8_t>(options.integer("herd.ud-qps"));
   s.replies.inline_below = static_cast<std::uint32_t>(options.integer("herd.inline-below"));
+  if (options.choice("herd.transport") == "rc") s.transport = fabric::Transport::rc;
   s.retry = options.integer("herd.retry");
   s.give_up = options.integer("herd.give-up");
   s.rewrites = options.boolean("herd.rewrite");

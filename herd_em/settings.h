@@ -22,10 +22,10 @@ enum class Prefetch : std::uint8_t {
 // Rules that fix holes of the published protocol (docs/protocols/herd.md), and rules that known-bad variants
 // break.
 struct Rules {
-  bool numbers = true;     // Q1: requests have sequence numbers, and a duplicate is not executed again
-  bool scans_all = true;   // Q2: the worker polls every slot of a client, not only its next one
-  bool never_zero = true;  // Q3: no keyhash looks like an empty slot
-  bool checks = true;      // Q5: a request of several lines is accepted when its checksum fits
+  bool numbers = true;     // requests have sequence numbers, and a duplicate is not executed again (hole Q1)
+  bool scans_all = true;   // the worker polls every slot of a client, not only its next one (hole Q2)
+  bool never_zero = true;  // no keyhash looks like an empty slot (hole Q3)
+  bool checks = true;      // a request of several cache lines is accepted when its checksum fits (hole Q5)
   // Rules that only known-bad variants break.
   bool executes_duplicates = false;
   bool awaits_no_reply = false;
@@ -48,6 +48,7 @@ struct Settings {
   std::uint32_t batch = 1;
   Nanos drain = 0;
   rpc::DatagramShape replies;
+  fabric::Transport transport = fabric::Transport::uc;  // of requests
   Nanos retry = 0, give_up = 0;
   std::uint16_t first_number = 0;
   bool rewrites = true;  // a request without a reply is written again

@@ -8,7 +8,6 @@
 namespace loch::herd {
 namespace {
 
-constexpr const char* slots_region = "herd.slots";
 constexpr const char* replies_region = "herd.replies";
 constexpr const char* requests_region = "herd.requests";
 constexpr const char* received_region = "herd.received";
@@ -39,6 +38,7 @@ Result<> HerdStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
 }
 
 Result<> HerdStore::connect(fabric::Fabric& fabric) {
+  fabric_ = &fabric;
   const fabric::Capabilities& can = fabric.capabilities();
   const kv::DeployConfig& c = settings_.config;
   if (c.value_size > can.mtu_bytes) {
@@ -91,7 +91,7 @@ std::unique_ptr<kv::Client> HerdStore::client(fabric::Worker& worker, std::uint3
   Node& own = nodes_.at(worker.node());
   std::unique_ptr<ClientWorker>& shared = own.clients.at(worker.index());
   if (shared == nullptr)
-    shared = std::make_unique<ClientWorker>(settings_, worker, own.client_regions, slots_);
+    shared = std::make_unique<ClientWorker>(settings_, worker, own.client_regions, *fabric_, slots_);
   return std::make_unique<HerdClient>(*shared, slot);
 }
 
@@ -143,6 +143,7 @@ std::map<std::string, double> HerdStore::counters() const {
       if (client == nullptr) continue;
       add("retries", client->counts().retries);
       add("timeouts", client->counts().timeouts);
+      if (settings_.transport == fabric::Transport::rc) add("reconnects", client->counts().reconnects);
       add("stray_replies", client->counts().strays);
     }
   }

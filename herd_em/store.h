@@ -32,7 +32,8 @@ class HerdStore final : public kv::Store {
 
  private:
   struct Node {
-    fabric::Region* slots = nullptr;    // [server worker][client][window]
+    // request slots by server worker, client of the cluster, and window slot
+    fabric::Region* slots = nullptr;
     fabric::Region* replies = nullptr;  // [server worker]: send buffers for replies
     std::vector<std::unique_ptr<Server>> servers;
     ClientRegions client_regions;
@@ -40,6 +41,7 @@ class HerdStore final : public kv::Store {
   };
 
   Settings settings_;
+  fabric::Fabric* fabric_ = nullptr;         // set by connect()
   std::map<fabric::NodeId, Node> nodes_;     // nodes of this process
   std::vector<fabric::RemoteRegion> slots_;  // indexed by serving node
 };

@@ -65,8 +65,8 @@ coro::Task<void> get_all(Cluster* cluster, std::uint64_t count) {
   cluster->is_over = true;
 }
 
-// Sends empty replies for all of that client's first requests from another client; a GET that accepted one
-// would miss.
+// Sends, from another client, an empty reply to each of the first 200 request numbers of a client on node 0.
+// A GET that accepted such a reply would miss.
 coro::Task<void> reply_to_everything(Cluster* cluster, fabric::Worker* self) {
   std::uint16_t number = 0;
   while (!cluster->is_over) {

@@ -1,5 +1,5 @@
-// Posts and awaits a lane's READs and CASes (2017, 4.1.1). The client polls the watermark of the landing
-// word, and after a time-out asks whether the request was executed; or it awaits a completion
+// Posts and awaits a lane's READs and CASes (Nessie, 2017, 4.1.1). The client polls the watermark bit of the
+// request's last word, and after a time-out asks whether the request was executed; or it awaits a completion
 // (common/onesided/transfer.h).
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace loch::nessie {
 
-// The place of a request's last 8 bytes, if their watermark is to be polled; none if the completion is
+// The place of a request's last 8 bytes, if their watermark bit is to be polled; none if the completion is
 // awaited.
 [[nodiscard]] std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region,
                                                           std::uint64_t last_word, bool by_watermark);

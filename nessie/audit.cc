@@ -108,10 +108,10 @@ class Audit {
     if (s_.format.has_generation() && meta.generation != id.generation)
       return find("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
     if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
-    // With commit by CAS only the word counts: the owner may have died before it set the entry's valid
-    // bit, and a rollback of a dead client's PUT may have restored the word after the owner was scrubbed
-    // (seed 40095738). For a MIGRATE's copy the bit matters while a slot is reserved for it:
-    // look_at_tag().
+    // If a CAS of the index word commits an entry, only the word tells whether the entry is committed, and
+    // not the entry's valid bit: the owner may have died before it set that bit, or a rollback of a dead
+    // client's PUT may have restored the word after the owner was scrubbed. The bit of a MIGRATE's copy
+    // matters while a slot is reserved for the copy (look_at_tag()).
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
       if (!is_share_missing()) find("{}: pending for ever", where);
@@ -202,7 +202,8 @@ class Audit {
 }  // namespace
 
 std::vector<std::string> NessieStore::audit(const std::vector<fabric::NodeId>& lost) const {
-  // The published variants are not audited: they are known to leave entries behind (H3, H11).
+  // The published variants are not audited: they are known to leave entries behind (H3, H11 in
+  // docs/protocols/nessie.md).
   if (!settings_->format.has_incarnation()) return {};
   const std::set<std::uint32_t> gone(lost.begin(), lost.end());
   return Audit(*settings_, nodes_, gone).run();

@@ -1,4 +1,4 @@
-// The loop of a worker's background work, and what it does at the end of a run.
+// Runs a worker's background work in a loop, and completes it at the end of a run.
 #include "nessie/background.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace {
 // ns after which the background work looks again whether the worker's clients have ended.
 constexpr Nanos longest_pause = 4'000'000;
 
-// After the clients have ended: continues until stamps, unfinished operations and doubts are settled, or
-// for nessie.settle-timeout if a node does not come back.
+// After the clients have ended: continues until stamps are written, unfinished operations are completed and
+// entries in doubt are examined, or for nessie.settle-timeout if a node does not come back.
 coro::Task<void> end_background(Lane* lane) {
   WorkerState& own = lane->own;
   fabric::Worker& worker = lane->worker;
@@ -41,8 +41,8 @@ coro::Task<void> run_background(Lane* lane, const bool* done) {
   fabric::Worker& worker = lane->worker;
   constexpr std::size_t stamps_a_turn = 64;
   constexpr std::uint32_t entries_a_turn = 256;
-  // No entry can expire earlier than E after the first operation, minus the allowed clock skew, so do not
-  // scan before.
+  // No entry can expire earlier than one expiry period after the first operation, minus the allowed clock
+  // skew, so do not scan before.
   own.table.no_scan_before(worker.node_clock() + lane->settings.expiry - lane->settings.clock_margin);
   while (!*done && !worker.stopping()) {
     std::size_t marked = 0;

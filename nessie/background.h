@@ -1,5 +1,5 @@
-// A worker's background work (2017, 4.2.5), off the critical path of operations: stamping DTEs that left
-// the index, finding the worker's own DTEs whose deadline has passed, and settling operations that were
+// A worker's background work (Nessie, 2017, 4.2.5), off the critical path of operations: stamping DTEs that
+// left the index, finding the worker's own DTEs whose deadline has passed, and settling operations that were
 // left unfinished.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace loch::nessie {
 
-// Runs alongside the worker's clients until `*done`, then until all its work is settled, at most for
+// Runs alongside the worker's clients until `*done`, then until all its work is done, at most for
 // nessie.settle-timeout.
 [[nodiscard]] coro::Task<void> run_background(Lane* lane, const bool* done);
 

@@ -7,7 +7,7 @@
 namespace loch::nessie {
 namespace {
 
-// The published choice (2017 and 2015): the first slot that is EMPTY or holds the key.
+// The choice of the published variants: the first slot that is EMPTY or holds the key.
 coro::Task<Attempt> choose_first_fit(Access access, Writing* w) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {
@@ -44,8 +44,8 @@ coro::Task<Attempt> find_free_slot(Access access, Writing* w) {
   co_return is_any_reserved ? Attempt::conflict : Attempt::ok;
 }
 
-// The hardened choice (H1): reads all N candidate slots before anything is changed, and takes the slot
-// that holds the key, else the first free one.
+// The hardened choice, which closes hole H1 (docs/protocols/nessie.md): reads all candidate slots before
+// anything is changed, and takes the slot that holds the key, else the first free one.
 coro::Task<Attempt> choose_after_full_scan(Access access, Writing* w) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {
@@ -71,7 +71,7 @@ coro::Task<Attempt> choose_after_full_scan(Access access, Writing* w) {
 }  // namespace
 
 coro::Task<Attempt> choose(Access access, Writing* w) {
-  // the prefetch completes during the READs that follow
+  // the prefetch of a free entry completes during the READs that follow
   if (!access.lane.in_hand.fresh) access.own().table.prefetch_next();
   access.lane.expect(w->hash.candidate(0));
   const auto functions = static_cast<Nanos>(access.settings().functions());

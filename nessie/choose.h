@@ -1,4 +1,5 @@
-// Chooses the slot that a PUT or DELETE writes to (2017, 4.2.2; hardened variant: H1).
+// Chooses the slot that a PUT or DELETE writes to (Nessie, 2017, 4.2.2; the hardened variant closes hole H1
+// of docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/put.h"

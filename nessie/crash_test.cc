@@ -1,5 +1,6 @@
-// Tests that kill a client between any two of its requests and then fence and scrub it (H12). Afterwards
-// the key has its old or its new value, and every client can read and write it.
+// Tests that kill a client between any two of its requests and then fence and scrub it (H12 in
+// docs/protocols/nessie.md). Afterwards the key has its old or its new value, and every client can read and
+// write it.
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"

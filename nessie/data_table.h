@@ -1,7 +1,8 @@
-// The DTEs of a node that one worker owns: allocation, and reuse after expiry (2017, 4.2.5 and 4.3.1). Of
-// W workers each owns every W-th entry, so that no lock is needed: only the owner allocates an entry and
-// decides that it may be reused, while any client may stamp it. A stamp names the incarnation of the
-// entry that left the index; a stamp that arrives late or twice is dropped (A2).
+// The DTEs of a node that one worker owns: allocation, and reuse after expiry (Nessie, 2017, 4.2.5 and
+// 4.3.1). The node's workers own its entries in turn, so that no lock is needed: only the owner allocates an
+// entry and decides that it may be reused, while any client may stamp it. A stamp names the incarnation of
+// the entry that left the index; a stamp that arrives late or twice is dropped (A2 in
+// docs/protocols/nessie.md).
 #pragma once
 
 #include <algorithm>

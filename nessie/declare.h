@@ -1,5 +1,5 @@
-// Declares nodes lost whose memory is lost (A4). The paper says "Failed nodes can be re-added or
-// replaced" (2017, 7), but not how; this file defines it.
+// Declares nodes lost whose memory is lost (A4 in docs/protocols/nessie.md). The paper says "Failed nodes can
+// be re-added or replaced" (Nessie, 2017, 7), but not how; this file defines it.
 //
 // Until the declaration, access to what a lost node held is an error and never a miss. The fabric has
 // fenced the node: its memory is unreachable and its workers execute nothing. Then one surviving node

@@ -1,4 +1,4 @@
-// Settles doubts about entries by reading the candidate slots of each entry's key.
+// Examines entries in doubt by reading the candidate slots of each entry's key.
 #include "nessie/doubts.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 enum class Linked : std::uint8_t { yes, no, unknown };
 
-// Whether an operation of this worker uses the entry, or was left unfinished with it.
+// Whether the entry belongs to an operation of this worker that is under way or was left unfinished.
 bool is_in_hand(const WorkerState& own, const EntryId& id) {
   const auto has = [&](const InHand* hand) { return hand->has(id); };
   if (std::ranges::any_of(own.in_hand, has)) return true;
@@ -63,7 +63,7 @@ coro::Task<Linked> find_links(Access access, EntryId id) {
 
 coro::Task<void> settle_doubts(Lane* lane) {
   WorkerState& own = lane->own;
-  constexpr std::uint32_t most = 16;  // doubts examined in one turn of the background work
+  constexpr std::uint32_t most = 16;  // entries in doubt that one turn of the background work examines
   std::vector<std::uint32_t> again;
   for (std::uint32_t i = 0; i < most; ++i) {
     const std::optional<EntryId> id = own.table.take_doubt();

@@ -1,5 +1,5 @@
-// Data table entries (2017, 4.1.1): fetches an entry from this node's data table or by a READ into the
-// lane's landing buffer, and writes entries of this node.
+// Data table entries (Nessie, 2017, 4.1.1): fetches an entry from this node's data table or by a READ into
+// the lane's landing buffer, and writes entries of this node.
 #pragma once
 
 #include "nessie/lane.h"
@@ -28,21 +28,23 @@ struct Fetched {
 };
 
 // Fetches the entry that the word names, whatever its key. A failed READ is repeated once over a new
-// connection. An entry that was reused, or whose memory is lost, is an error and not a miss (A4).
+// connection. An entry that was reused, or whose memory is lost, is an error and not a miss (A4 in
+// docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<Fetched> fetch(Access access, Word word, Extent extent);
 // Fetches the entry as fetch() does, and compares its key with `key`.
 [[nodiscard]] coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key key);
 
-// Whether the operation that linked the entry has committed it (2017, 4.3.2; H9).
+// Whether the operation that linked the entry has committed it (Nessie, 2017, 4.3.2; H9 in
+// docs/protocols/nessie.md).
 [[nodiscard]] inline bool is_committed(const Settings& settings, Word word, const EntryMeta& meta) {
   return settings.rules.commit == Commit::cas ? !settings.format.is_pending(word) : meta.is_valid;
 }
 
-// Writes an entry of this node that no slot names yet: first key, previous version and value, the meta
-// word last (H20: a CAS that is posted later finds all of it in memory).
+// Writes an entry of this node that no slot names yet: first key, previous version and value, the meta word
+// last. A CAS that is posted later then finds all of it in memory (H20 in docs/protocols/nessie.md).
 void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value);
 // Replaces the meta word of an entry of this node; the store is visible to all clients before the call
-// returns (H20).
+// returns (H20 in docs/protocols/nessie.md).
 void set_meta(Lane& lane, const EntryId& id, const EntryMeta& meta);
 
 // Charges CPU time for the entries that the worker's data table has scanned since the last call.

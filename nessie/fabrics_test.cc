@@ -139,8 +139,8 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
     EXPECT_EQ(tally.torn, 0u);
     EXPECT_EQ(tally.foreign, 0u);
-    // With the default expiry no operation may fail, except that on the emulated machine with Soft-RoCE some
-    // may time out, because it can be without a core for a whole second.
+    // With the default expiry no operation may fail, except that on an emulated machine with Soft-RoCE some
+    // may time out, because Soft-RoCE's threads can be without a core for a whole second.
     if (!options.contains("nessie.expiry")) {
       EXPECT_EQ(tally.other, 0u);
       EXPECT_LE(tally.timeout, std::string_view(GetParam()) == "verbs" ? 24u : 0u);

@@ -1,5 +1,5 @@
-// Tests connection errors, ambiguous CASes (H17), expiry under clock skew, back-pressure, and bad
-// options.
+// Tests connection errors, ambiguous CASes (H17 in docs/protocols/nessie.md), expiry under clock skew,
+// back-pressure, and bad options.
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -158,7 +158,7 @@ TEST(Recycling, NoEntryIsUsedAgainWhileAGetMayReadIt) {
   const Dawdle hardened = dawdle("");
   EXPECT_GE(hardened.reused_after, 1'000'000);
   EXPECT_LT(hardened.reused_after, 2'000'000);
-  EXPECT_EQ(hardened.seen.value, 2u);  // the GET finds the entry reused and starts over
+  EXPECT_EQ(hardened.seen.value, 2u);  // the GET finds that the entry was reused, and starts over
   const Dawdle unguarded = dawdle("margin-ignored");
   EXPECT_GT(unguarded.reused_after, 0);
   EXPECT_LT(unguarded.reused_after, 1'000'000);
@@ -198,7 +198,8 @@ TEST(Recycling, LazyStampsReachTheirOwner) {
   EXPECT_EQ(cluster.counter("stamps_remote"), 1);
 }
 
-// Without in-order placement, entries must be awaited by completion, index words by their watermark.
+// Where the fabric does not place bytes in order, READs of entries must be awaited by completion; READs of
+// index words, which have 8 bytes, can still be awaited by polling a bit of the word.
 TEST(Completion, TheTailIsOnlyPolledWhereBytesArriveInOrder) {
   for (const bool is_ordered : {true, false}) {
     TestCluster::Shape shape;
@@ -280,13 +281,14 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;     // not a fix of a published hole: it serves scrub
-  expected.has_incarnation = false;  // not a fix of a published hole: it serves lost nodes
+  expected.migrate_tags = false;  // migrate_tags closes no hole of the published design: it serves scrub
+  // has_incarnation closes no hole of the published design: it serves lost nodes
+  expected.has_incarnation = false;
   EXPECT_EQ((*settings)->rules, expected);
 }
 
-// A6: the word's generation fences a CAS that is executed late, unless the generation number has wrapped
-// around meanwhile (H16).
+// Case A6 of docs/protocols/nessie.md: the word's generation fences a CAS that is executed late, unless the
+// generation number has wrapped around meanwhile (H16 in docs/protocols/nessie.md).
 TEST(Options, ARequestThatMayBeExecutedTooLateIsRefused) {
   const auto module = make_module();
   kv::Options options(module->options());

@@ -1,23 +1,23 @@
-// Ends a PUT or DELETE whose word is in the slot (2017, 4.2.2, 4.2.4 and 4.3.2): removes other entries of
-// the key (published variants), then commits or rolls back.
+// Ends a PUT or DELETE whose word is in the slot (Nessie, 2017, 4.2.2, 4.2.4 and 4.3.2): removes other
+// entries of the key (published variants), then commits or rolls back.
 #pragma once
 
 #include "nessie/put.h"
 
 namespace loch::nessie {
 
-// Published variants (2017 and 2015; H1, H4, H5): CASes entries of the key in later candidate slots to
-// EMPTY at once, pending ones too, and stages them to be stamped.
+// Published variants only (holes H1, H4 and H5 of docs/protocols/nessie.md): CASes entries of the key in
+// later candidate slots to EMPTY at once, pending ones too, and stages them to be stamped.
 [[nodiscard]] coro::Task<Attempt> remove_duplicates(Access access, Writing* w);
 
-// Ends a verified operation: a PUT's entry becomes valid, a DELETE's tombstone leaves the index.
-// conflict: another operation took the word away. ambiguous: the CAS ended in an error and is settled in
-// the background (unfinished.h).
+// Ends a verified operation: a PUT's entry becomes valid, a DELETE's tombstone leaves the index. conflict:
+// another operation took the word away. ambiguous: the CAS ended in an error and is resolved in the
+// background (unfinished.h).
 [[nodiscard]] coro::Task<Attempt> end(Access access, Writing* w);
 
-// Rolls back (H3): restores the exact word that the slot held; replaced entries were not stamped yet.
-// Duplicates that were removed stay removed and are stamped. Ends as `why`, or in link_error or ambiguous
-// if the slot's node cannot be reached.
+// Rolls back (H3 in docs/protocols/nessie.md): restores the exact word that the slot held; replaced entries
+// were not stamped yet. Duplicates that were removed stay removed and are stamped. Ends as `why`, or in
+// link_error or ambiguous if the slot's node cannot be reached.
 [[nodiscard]] coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why);
 
 // Stamps the staged entries, which this operation removed from the index, for reuse.

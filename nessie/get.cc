@@ -47,18 +47,18 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
   if (found.extent == Extent::header) {
     const Fetched whole = co_await fetch_for(access, word, Extent::full, key);
     if (!whole.ok) co_return Looked{whole.why == Attempt::expired ? Look::expired : Look::failed, {}};
-    // H22: the entry was reused between the two READs
+    // The entry was reused between the READ that compared its key and the READ of its value.
     if (!whole.is_key) co_return Looked{Look::conflict, {}};
     found = whole;
   }
   const EntryLayout& entry = settings.entry;
   if (found.is_local) {
-    // A local value is copied, because the entry may be reused E after it left the index.
+    // A local value is copied, because its entry may be reused one expiry period after it left the index.
     co_await worker.compute(worker.costs().copy(entry.value_size()));
     copy_local_value(access, found);
   }
-  // All bytes have been read. If the operation has taken longer than E, they may belong to a reused
-  // entry.
+  // All bytes have been read. If the operation has taken longer than the expiry period, they may belong to a
+  // reused entry.
   if (access.is_over_age()) co_return Looked{Look::expired, {}};
   const kv::ValueView value{lane.node.landing->at(lane.landing_base + entry.value_at()), entry.value_size(),
                             std::min(settings.config.kept_value_bytes, entry.value_size())};

@@ -1,5 +1,5 @@
-// GET (2017, 4.2.1 and 4.3.2): a forward pass over the candidate slots in rank order and, if none holds
-// the key, a reverse pass that confirms its absence.
+// GET (Nessie, 2017, 4.2.1 and 4.3.2): a forward pass over the candidate slots in rank order and, if none
+// holds the key, a reverse pass that confirms its absence.
 #pragma once
 
 #include "common/onesided/get.h"
@@ -37,8 +37,8 @@ struct Tables {
 [[nodiscard]] coro::Task<Got> get_once(Access access, kv::Key key);
 [[nodiscard]] Attempt attempt_of(onesided::Outcome outcome);
 
-// Looks the word up in the node's cache; a hit is valid until E after the word was read (2017, 4.1.3).
-// `read_at` is now() before that READ. A cached value is pinned by Lane::pinned.
+// Looks the word up in the node's cache; a hit is valid for one expiry period after the word was read
+// (Nessie, 2017, 4.1.3). `read_at` is now() before that READ. A cached value is pinned by Lane::pinned.
 [[nodiscard]] std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv::Key key);
 
 }  // namespace loch::nessie

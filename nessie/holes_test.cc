@@ -17,9 +17,9 @@ TestCluster::Shape shape(const char* variant, std::uint32_t functions, std::stri
   return shape;
 }
 
-// H1. K = 1 is at its last slot and key X at the middle one; the first slot is free again. A PUT of K
-// takes the free slot and, by the 2017 text, removes the committed entry of K at once. A PUT of X then
-// makes the PUT of K abort, and no entry of K is left.
+// Hole H1 of docs/protocols/nessie.md: Key K, with value 1, is at its last slot and key X at the middle one;
+// the first slot is free again. A PUT of K takes the free slot and, by the 2017 text, removes the committed
+// entry of K at once. A PUT of X then makes the PUT of K abort, and no entry of K is left.
 OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -53,8 +53,8 @@ TEST(Holes, H1PutDestroysBeforeItCommits) {
   EXPECT_EQ(get_after_aborted_put("hardened", "destructive-put"), OpStatus::not_found);
 }
 
-// H2. K is at its second slot and is never absent. Between a GET's reads K moves to the first slot and
-// back; by the 2017 text the first slot then holds the same EMPTY word as before.
+// Hole H2 of docs/protocols/nessie.md: K is at its second slot and is never absent. Between a GET's reads K
+// moves to the first slot and back; by the 2017 text the first slot then holds the same EMPTY word as before.
 OpStatus get_while_key_moves_twice(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -79,8 +79,8 @@ TEST(Holes, H2EmptyWordsComeBack) {
   EXPECT_EQ(get_while_key_moves_twice("hardened", "empty-not-unique"), OpStatus::not_found);
 }
 
-// H3. A PUT that has replaced K = 1 must give up; the word that its rollback restores decides what a
-// later GET of K returns.
+// Hole H3 of docs/protocols/nessie.md: a PUT that has replaced the value 1 of key K must give up; the word
+// that its rollback restores decides what a later GET of K returns.
 OpStatus get_after_rolled_back_update(std::string mutant) {
   TestCluster cluster(shape("hardened", 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -102,8 +102,8 @@ TEST(Holes, H3RollbackMustRestore) {
   EXPECT_EQ(get_after_rolled_back_update("rollback-to-empty"), OpStatus::not_found);
 }
 
-// H6. A MIGRATE reads its source, a DELETE of the key completes, and the MIGRATE links its copy. A GET
-// that followed the copy's previous version would return the deleted value.
+// Hole H6 of docs/protocols/nessie.md: a MIGRATE reads its source, a DELETE of the key completes, and the
+// MIGRATE links its copy. A GET that followed the copy's previous version would return the deleted value.
 OpStatus get_after_delete_under_migrate(std::string mutant) {
   TestCluster cluster(shape("hardened", 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -138,7 +138,8 @@ TEST(Holes, RemoveBeforeCommitLosesTheKeyForAWhile) {
   }
 }
 
-// H20. The CAS that links an entry must not overtake the stores to the entry.
+// Hole H20 of docs/protocols/nessie.md: the CAS that links an entry must not overtake the stores to the
+// entry.
 TEST(Holes, LinkBeforeWriteShowsAnEmptyEntry) {
   for (const bool is_mutant : {false, true}) {
     TestCluster cluster(shape("hardened", 3, is_mutant ? "link-before-write" : ""));
@@ -154,7 +155,8 @@ TEST(Holes, LinkBeforeWriteShowsAnEmptyEntry) {
   }
 }
 
-// H7, H13: two PUTs insert the same absent key into different slots; at most one may commit.
+// Holes H7, H13 of docs/protocols/nessie.md: two PUTs insert the same absent key into different slots; at
+// most one may commit.
 TEST(Holes, TwoInsertersOfOneKey) {
   for (std::uint32_t lead = 0; lead < 12; ++lead) {
     TestCluster cluster(shape("hardened", 3));

@@ -1,5 +1,5 @@
-// READ and CAS of index words, awaited by watermark or by completion, and repeated over a new connection
-// after an error.
+// READ and CAS of index words, awaited by polling a bit of the word (its watermark) or by completion, and
+// repeated over a new connection after an error.
 #include "nessie/index.h"
 
 #include "common/base/probe.h"
@@ -30,9 +30,10 @@ coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
   co_return WordRead{is_known && !names_lost_memory(access.lane, swap.seen), swap.seen};
 }
 
-// H17: finds out the outcome of a CAS that ended in an error by reading the slot. Over a new connection
-// the old request can no longer take effect. If the slot holds `expected`, the CAS did not take place;
-// what any other word proves depends on who can write it (A1).
+// Hole H17 of docs/protocols/nessie.md: finds out the outcome of a CAS that ended in an error by reading the
+// slot. Over a new connection the old request can no longer take effect. If the slot holds `expected`, the
+// CAS did not take place; what any other word proves depends on who can write it (A1 in
+// docs/protocols/nessie.md).
 coro::Task<Swap> settle_swap(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
   ++access.own().counters.ambiguous_swaps;
   const bool is_back = co_await reconnect(&access.lane, access.own().shares[place.node].index.node);
@@ -123,7 +124,7 @@ coro::Task<WordRead> read_index(Access access, cuckoo::Place place) {
     if (!has_come) co_return WordRead{};
   }
   const Word word = fabric::load_word(node.words->at(access.lane.word_at(lane_index)));
-  // A word without a watermark was never initialised: the node came back with empty memory.
+  // A word whose watermark bit is not set was never initialised: the node came back with empty memory.
   if (!WordFormat::is_stored(word)) [[unlikely]] {
     LOCH_PROBE("nessie.index-not-laid-out");
     co_return WordRead{};

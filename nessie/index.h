@@ -1,5 +1,5 @@
-// READ and CAS of index words, the only accesses that operations make to the index (2017, 4.1.2), and how
-// their errors are resolved.
+// READ and CAS of index words, the only accesses that operations make to the index (Nessie, 2017, 4.1.2), and
+// how their errors are resolved.
 #pragma once
 
 #include "common/onesided/get.h"
@@ -9,10 +9,10 @@ namespace loch::nessie {
 
 using onesided::WordRead;
 
-// READs the word of a slot; a failed READ is repeated once over a new connection. Not ok if the node
-// cannot be reached, the share of the index lies on no node, or its memory was never initialised. A word
-// that names lost memory is never returned: the slot is emptied first, so that all operations agree on
-// when the key became absent (A4).
+// READs the word of a slot; a failed READ is repeated once over a new connection. Not ok if the node cannot
+// be reached, the share of the index lies on no node, or its memory was never initialised. A word that names
+// lost memory is never returned: the slot is emptied first, so that all operations agree on when the key
+// became absent (A4 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<WordRead> read_index(Access access, cuckoo::Place place);
 
 struct Swap {
@@ -22,8 +22,8 @@ struct Swap {
   [[nodiscard]] bool done() const { return outcome == Outcome::swapped; }
 };
 
-// What a READ of the slot proves about a CAS that ended in an error, if the slot no longer holds
-// `expected` (H17, A1).
+// What a READ of the slot proves about a CAS that ended in an error, if the slot no longer holds `expected`
+// (H17, A1 in docs/protocols/nessie.md).
 enum class Proof : std::uint8_t {
   none,  // the slot's word proves nothing, because other operations may write `desired` too
   // only this operation writes `desired` and no other changes it: the CAS took place if and only if the

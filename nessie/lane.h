@@ -26,11 +26,11 @@ enum class Attempt : std::uint8_t {
   exists,      // INSERT: some slot names a committed entry of the key
   conflict,    // a concurrent operation interfered: back off, then start over
   again,       // a MIGRATE has freed a slot: start over at once
-  expired,     // the attempt took longer than the expiry period E
+  expired,     // the attempt took longer than the expiry period
   no_entry,    // no DTE is free: back off until one has expired
   table_full,  // MIGRATE found no free slot within its depth limit
   link_error,  // a node cannot be reached; nothing was changed, or the change is rolled back
-  ambiguous,   // a CAS ended in an error and its node cannot be reached to learn the outcome (H17)
+  ambiguous,   // a CAS ended in an error and its node cannot be reached to learn the outcome
 };
 
 // Number of keys that one PUT may move, plus one (nessie.migrate-depth is at most 16).
@@ -87,8 +87,8 @@ struct Access {
   [[nodiscard]] NodeState& node() const { return lane.node; }
   [[nodiscard]] WorkerState& own() const { return lane.own; }
   [[nodiscard]] fabric::Worker& worker() const { return lane.worker; }
-  // Whether the attempt is older than E, so that entries that it has read may have been reused (2017,
-  // 4.3.1).
+  // Whether the attempt is older than the expiry period, so that entries that it has read may have been
+  // reused (Nessie, 2017, 4.3.1).
   [[nodiscard]] bool is_over_age() const {
     return settings().rules.checks_time && worker().now() - started >= settings().expiry;
   }

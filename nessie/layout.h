@@ -16,9 +16,9 @@
 //          the node's memory (bits 4-7)
 //   tail   0 … 0 | watermark byte
 //
-// K and V are the key and value sizes rounded up to 8 bytes. The stride is a multiple of 64, so that no
-// two entries share a cache line. A READ of the header ends in the header's watermark, a READ of the full
-// entry in the tail's (H19). Landing buffers have the same layout.
+// K and V are the key and value sizes rounded up to 8 bytes. The stride is a multiple of 64, so that no two
+// entries share a cache line. A READ of the header ends in the header's watermark, a READ of the full entry
+// in the tail's (H19 in docs/protocols/nessie.md). Landing buffers have the same layout.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +60,7 @@ static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_b
 static_assert(EntryMeta{true, EntryKind::copy, 2, 1, 15}.pack() == (watermark_bit | 0x1'FB01));
 
 // The stamp of an entry that left the index. It names the incarnation of the entry, so that a stamp that
-// arrives late, or twice, affects no later one (A2).
+// arrives late, or twice, affects no later one (A2 in docs/protocols/nessie.md).
 //
 //     0                    45          46            60            64
 //     | deadline           | suspected | generation  | incarnation |

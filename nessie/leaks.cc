@@ -52,8 +52,8 @@ coro::Task<Named> find_named(Access access) {
     for (const Finding& each : found) {
       if (access.settings().format.is_empty(each.word)) continue;
       if (names_lost_memory(access.lane, each.word)) {
-        // The word names lost memory (a rollback by scrub has restored it): reading the slot empties it,
-        // and the entry's node need not be asked.
+        // The word names memory that was declared lost: a rollback by scrub has written this word again. The
+        // READ empties the slot, so that the lost node need not be asked for the entry.
         const WordRead read = co_await read_index(access, each.place);
         named.is_whole = named.is_whole && read.ok;
         continue;

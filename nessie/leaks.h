@@ -1,6 +1,7 @@
-// The leak scan (H15). A DTE that no index word and no pending entry names, and that is neither free nor
-// stamped, may have been lost by a client that died between unlinking and stamping it. But it may also be
-// in use by a slow client; so its owner is told of the suspicion and finds out (doubts.h).
+// The leak scan (H15 in docs/protocols/nessie.md). A DTE that no index word and no pending entry names, and
+// that is neither free nor stamped, may have been lost by a client that died between unlinking and stamping
+// it. But it may also be in use by a slow client; so its owner is told of the suspicion and finds out
+// (doubts.h).
 #pragma once
 
 #include "nessie/lane.h"

@@ -31,7 +31,7 @@ coro::Task<void> store_entry(Access access, Writing* w) {
 coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expected) {
   const EntryId linked = access.lane.in_hand.linked;
   if (w->is_fast(access.settings().rules)) {
-    // Either entry may be the linked one, so the owners of both are asked to find out.
+    // Either entry may be the linked one, so that the owners of both entries are asked to find out.
     LOCH_PROBE("nessie.update-unknown");
     co_await suspect(access, linked);
     const EntryId replaced = access.settings().format.entry(expected);

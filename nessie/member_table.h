@@ -1,4 +1,5 @@
-// The member table (members.h) as a repair reads it from all nodes and writes it to all (A4).
+// The member table (members.h) as a repair reads it from all nodes and writes it to all (A4 in
+// docs/protocols/nessie.md).
 #pragma once
 
 #include <algorithm>

@@ -55,8 +55,8 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
       static_cast<std::uint32_t>(found.region->kept(found.offset + entry.value_at(), entry.value_size()));
   const kv::ValueView value{kept == 0 ? nullptr : found.region->at(found.offset + entry.value_at()),
                             entry.value_size(), kept};
-  // H6: the copy has no previous version; a GET that followed it could return a value that a DELETE has
-  // removed.
+  // The copy has no previous version, because a GET that followed it could return a value that a DELETE has
+  // removed (hole H6 of docs/protocols/nessie.md).
   const Word prev = settings.rules.migrate_keeps_previous ? move->source_word : 0;
   write_entry(lane, *copy,
               {.is_valid = false, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)},
@@ -65,7 +65,7 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
 }
 
 // Finds the target: the first other candidate of the moved key that is not on the path of nested MIGRATEs
-// (H14). If it is full, its key is moved first.
+// (H14 in docs/protocols/nessie.md). If it is full, its key is moved first.
 coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint32_t depth) {
   const WordFormat& format = access.settings().format;
   for (std::uint32_t i = 0; i < access.settings().functions(); ++i) {
@@ -112,9 +112,10 @@ coro::Task<Attempt> swing(Access access, Move* move) {
     leave_move(lane, *move, Unfinished::Step::take_back);
     co_return Attempt::link_error;
   }
-  // The tag in the source slot names the copy, by which scrub distinguishes this MIGRATE from a DELETE
-  // (H12). It stays until the copy is committed, so that after an error its presence proves the CAS (A1).
-  // Without tags the word is the same that every DELETE would write.
+  // The tag in the source slot names the copy, by which scrub distinguishes this MIGRATE from a DELETE (H12
+  // in docs/protocols/nessie.md). It stays until the copy is committed, so that after an error its presence
+  // proves the CAS (A1 in docs/protocols/nessie.md). Without tags the word is the same that every DELETE
+  // would write.
   const bool is_tagging = settings.rules.migrate_tags;
   move->left = is_tagging ? format.tagged(move->copy_word) : format.emptied(move->source_word);
   const Swap emptied = co_await take_back(access, move->source, move->source_word, move->left,

@@ -1,5 +1,5 @@
-// MIGRATE (2017, 4.2.3 and 4.3.1): moves the key in a full slot to another of its candidate slots. Its
-// entry is copied to a new one of this node; the copy is linked in the target, the source is emptied, and
+// MIGRATE (Nessie, 2017, 4.2.3 and 4.3.1): moves the key in a full slot to another of its candidate slots.
+// Its entry is copied to a new one of this node; the copy is linked in the target, the source is emptied, and
 // only then is the copy committed, so that the key is in the table exactly once at every moment.
 #pragma once
 

@@ -21,7 +21,8 @@ class NessieModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is checked against the same claim; its violations are findings.
+    // The published variant is checked for linearizability too, although it has holes: what the checker finds
+    // are those holes.
     return kv::Consistency::linearizable;
   }
   // The published PUT takes the first slot that is EMPTY or the key's, and removes the key's other entries
@@ -44,9 +45,9 @@ class NessieModule final : public kv::Module {
     // In-order placement of bytes is not required: without it, entries are awaited by completion.
     fabric::Requirements needs{
         .rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
-    // The expiry period E alone cannot fence a CAS that is executed late (H16). The word's generation
-    // can, until it wraps around: that takes at least 2^bits - 2 reuses of the DTE, each E after the one
-    // before.
+    // The expiry period alone cannot fence a CAS that is executed late (H16 in docs/protocols/nessie.md). The
+    // word's generation number can, until it wraps around: that takes at least 2^bits - 2 reuses of the DTE,
+    // each an expiry period after the one before.
     if (options.choice("nessie.variant") == "hardened") {
       const std::int64_t filter_bits = options.integer("nessie.filter-bits");
       const std::int64_t bits = std::min<std::int64_t>(14, 21 - filter_bits);

@@ -1,5 +1,5 @@
-// The operations of a client (2017, 4.2): attempts until one ends the operation, with back-off between
-// them. A lane runs one operation at a time. Lane, `stats`, key and value must outlive the operation.
+// The operations of a client (Nessie, 2017, 4.2): attempts until one ends the operation, with back-off
+// between them. A lane runs one operation at a time. Lane, `stats`, key and value must outlive the operation.
 #pragma once
 
 #include "nessie/lane.h"

@@ -94,7 +94,8 @@ TEST(Layout, SizesOfThePaper) {
   EXPECT_EQ(entry.full_bytes(), 16'544u);
   EXPECT_EQ(entry.stride() % 64, 0u);
   EXPECT_GE(entry.stride(), entry.full_bytes());
-  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());  // the header ends with a word that has a watermark
+  // the header ends with a word that has a watermark bit
+  EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());
   EXPECT_EQ(entry.tail_at() + 8, entry.full_bytes());
 }
 
@@ -193,9 +194,9 @@ TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
   EXPECT_GE(mine.counts().exhausted, 3u);
 }
 
-// An entry that was released without ever being linked keeps its generation. Otherwise each failed
-// MIGRATE in a full table would use up a generation without waiting for E, and the 14 bits would soon
-// wrap around (A6).
+// An entry that was released without ever being linked keeps its generation. Otherwise each failed MIGRATE in
+// a full table would use up a generation without waiting for the expiry period, and the 14 bits would soon
+// wrap around (A6 in docs/protocols/nessie.md).
 TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   DataTable mine = table(0, 1, 0);
   const auto first = mine.allocate(0);
@@ -212,8 +213,8 @@ TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   EXPECT_EQ(next->generation, first->generation + 1);
 }
 
-// A2: a stamp that is repeated after an error, or that arrives after the entry was reused, must free
-// nothing.
+// Case A2 of docs/protocols/nessie.md: a stamp that is repeated after an error, or that arrives after the
+// entry was reused, must free nothing.
 TEST_F(DataTableTest, AStampOfAnotherIncarnationMarksNothing) {
   DataTable mine = table(0, 1, 0);
   std::vector<EntryId> ids;

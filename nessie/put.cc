@@ -9,7 +9,7 @@
 namespace loch::nessie {
 namespace {
 
-// If all candidate slots hold other keys, moves the key in the first one away (2017, 4.2.3).
+// If all candidate slots hold other keys, moves the key in the first one away (Nessie, 2017, 4.2.3).
 coro::Task<Attempt> make_room(Access access, Writing* w) {
   const cuckoo::Place source = w->hash.candidate(0);
   const Migrated moved = co_await migrate(access, source, w->seen[0]);

@@ -1,7 +1,7 @@
-// PUT (2017, 4.2.2), INSERT, which is a PUT that ends where the key is found, and DELETE by tombstone, which
-// is a PUT of nothing that ends by emptying its slot (4.2.4): choose a slot (choose.h), write a pending
-// entry, swap it in (link.h), make sure that nobody interfered (verify.h), then commit or take it back
-// (finish.h). Each step takes the Writing, which says what is known so far.
+// PUT (Nessie, 2017, 4.2.2), INSERT, which is a PUT that ends where the key is found, and DELETE by
+// tombstone, which is a PUT of nothing that ends by emptying its slot (4.2.4): choose a slot (choose.h),
+// write a pending entry, swap it in (link.h), make sure that nobody interfered (verify.h), then commit or
+// take it back (finish.h). Each step takes the Writing, which says what is known so far.
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ struct Writing {
   SeenWords seen{};
   std::uint32_t rank = no_rank;    // rank of the chosen slot among the key's candidates
   bool is_update = false;          // the chosen slot holds the key already
-  bool all_were_read = false;      // a MIGRATE was executed after all slots had been read (H7)
+  bool all_were_read = false;      // a MIGRATE was executed after all slots had been read
   Word own = 0;                    // index word of the entry that this operation linked
   Word replaced = 0;               // word of the slot before the operation's CAS
   bool removed_any = false;        // a committed entry of the key was replaced or removed
-  bool removed_duplicate = false;  // a duplicate was removed, which no rollback restores (H1)
+  bool removed_duplicate = false;  // a duplicate of the key was removed, which no rollback restores
   // replaced or removed entries, to be stamped at the end
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;

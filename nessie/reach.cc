@@ -39,7 +39,7 @@ coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer) {
   }
   if (lane->own.peers[peer].epoch != lane->worker.epoch(peer) && !look_up_regions(*lane, peer))
     co_return false;
-  // Take over any declaration of loss that was made meanwhile; a later one is met by the next operation.
+  // Take over any declaration of loss that was made meanwhile; the next operation notices a later one.
   look_at_members(*lane);
   co_return true;
 }

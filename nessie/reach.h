@@ -1,6 +1,6 @@
-// How a lane reaches the tables of other nodes: connections, the keys of their regions, and what this
-// node's copy of the member table (members.h) says about the places of the index's shares and about lost
-// memory (A4).
+// How a lane reaches the tables of other nodes: connections, the keys of their regions, and what this node's
+// copy of the member table (members.h) says about the places of the index's shares and about lost memory (A4
+// in docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/lane.h"

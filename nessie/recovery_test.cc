@@ -28,8 +28,9 @@ void step_to_cas(TestCluster& cluster, std::uint32_t w) {
   while (cluster.fabric().next(cluster.worker(w))->verb != fabric::Verb::cas) ASSERT_TRUE(cluster.step(w));
 }
 
-// A1. Two DELETEs, A and B, read the key's word w. B's CAS empties the slot. A's CAS is flushed without
-// being executed; A reconnects and finds EMPTY|w, which A wanted to write but B wrote.
+// Case A1 of docs/protocols/nessie.md: two DELETEs, A and B, read the key's word w. B's CAS empties the slot.
+// A's CAS is flushed without being executed; A reconnects and finds EMPTY|w, which A wanted to write but B
+// wrote.
 bool two_deletes_of_one_value_are_ok(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}}, 4, mutant));
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -76,8 +77,8 @@ TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   }
 }
 
-// A2. The stamp of a replaced entry is executed, but its acknowledgement is lost. The owner reuses the
-// entry at once for another key; then the stamp is repeated with the old deadline.
+// Case A2 of docs/protocols/nessie.md: the stamp of a replaced entry is executed, but its acknowledgement is
+// lost. The owner reuses the entry at once for another key; then the stamp is repeated with the old deadline.
 bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.min-spare", "2"},
                                   {"nessie.overflow", "1"},
@@ -118,9 +119,9 @@ TEST(FailingRequests, AStampThatIsRepeatedFreesNoLiveEntry) {
 
 class Outage : public ::testing::TestWithParam<const char*> {};
 
-// A3. Any one request of a PUT, DELETE or MIGRATE fails, executed or not, and its node is out of reach
-// for longer than the operation waits. No client dies. When the node is back, the key must be readable
-// and writable again.
+// Case A3 of docs/protocols/nessie.md: any one request of a PUT, DELETE or MIGRATE fails, executed or not,
+// and its node is out of reach for longer than the operation waits. No client dies. When the node is back,
+// the key must be readable and writable again.
 void after_an_outage(const char* commit, int kind, bool is_new, bool takes_effect, std::uint32_t at,
                      bool* is_over) {
   TestCluster::Shape shape = shape_with({{"nessie.commit", commit}, {"nessie.attempts", "4"}});
@@ -207,7 +208,7 @@ TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
     ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);  // places the entry on node 2
     lose_memory(cluster, 2);
     cluster.begin_get(0, key);
-    // The key's word is on node 1: a slot on node 2 would be an error for another reason.
+    // The key's word is on node 1, because a slot on node 2 would give an error for another reason.
     const Outcome got = cluster.finish(0);
     if (*mutant == 0)
       EXPECT_EQ(got.result.status, OpStatus::error);
@@ -532,9 +533,9 @@ std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t on
   }
 }
 
-// A worker's MIGRATE has a copy that no word names yet. Of two doubts the one about the copy must wait
-// until the MIGRATE has ended, while the one about an entry that a dead client removed without a stamp is
-// settled.
+// A worker's MIGRATE has a copy that no word names yet. Two entries are in doubt: the decision about the copy
+// must wait until the MIGRATE has ended, while an entry that a dead client removed without a stamp is found
+// to be free.
 TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
   const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);
@@ -561,7 +562,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  table.doubt(*copy());  // doubts are examined last in, first out
+  table.doubt(*copy());  // entries in doubt are examined last in, first out
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {
       fabric.ring(worker, StepFabric::Alarms::timers);

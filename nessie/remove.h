@@ -1,18 +1,18 @@
-// DELETE without a tombstone: by a single CAS, and as the 2015 report describes it. put.h has the DELETE
-// by tombstone.
+// DELETE without a tombstone: by a single CAS, and as Nessie's technical report of 2015 describes it. put.h
+// has the DELETE by tombstone.
 #pragma once
 
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// Hardened option: one CAS replaces the committed word by EMPTY. It is the linearization point, since
-// every change of a committed entry is a CAS on its exact word. Ends in ok, not_found (confirmed),
-// conflict, expired, link_error, or ambiguous (H17).
+// Hardened option: one CAS replaces the committed word by EMPTY. It is the linearization point, since every
+// change of a committed entry is a CAS on its exact word. Ends in ok, not_found (confirmed), conflict,
+// expired, link_error, or ambiguous (H17 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<Attempt> remove_by_single_cas(Access access, kv::Key key, cuckoo::KeyHash* hash);
 
-// 2015 report, 4.3.2 (H10d): empties every slot that holds the key, from the last candidate to the first,
-// without verification.
+// Nessie's technical report of 2015, section 4.3.2: empties every slot that holds the key, from the last
+// candidate to the first, without verification.
 [[nodiscard]] coro::Task<Attempt> clear_all_ranks(Access access, kv::Key key, cuckoo::KeyHash* hash);
 
 }  // namespace loch::nessie

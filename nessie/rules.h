@@ -13,33 +13,35 @@
 
 namespace loch::nessie {
 
-// How a PUT that gives up after its own CAS rolls the CAS back (H3).
+// How a PUT that gives up after its own CAS rolls the CAS back (H3 in docs/protocols/nessie.md).
 enum class Rollback : std::uint8_t {
-  none,      // no rollback: a pending entry stays for ever (2015)
+  none,      // no rollback: a pending entry stays for ever (2015 report)
   restore,   // CAS back to the exact word that the PUT had replaced
   to_empty,  // CAS to EMPTY: loses the value that the PUT had replaced
 };
 
 // Which candidate slots a PUT reads again after its own CAS.
 enum class Verify : std::uint8_t {
-  none,          // no slot (known-bad variant)
-  reverse_pass,  // slots N-2 … 0, the PUT's own included; slot N-1 was accessed last (2017, 2015)
-  every_other,   // the N-1 slots other than the PUT's own (H7: all are read after the CAS)
+  none,  // no slot (known-bad variant)
+  // all candidate slots but the last, from back to front, the PUT's own included (2017 and 2015 texts)
+  reverse_pass,
+  every_other,  // all candidate slots except the PUT's own, each after the CAS
 };
 
 // How an entry is committed, that is, becomes visible to GETs.
 enum class Commit : std::uint8_t {
   flip,  // a local store sets the valid byte of the DTE
-  cas,   // a CAS clears the pending bit of the ITE; it may fail, hence is safe with leases (H9)
+  cas,   // a CAS clears the pending bit of the ITE; it fails if another client has taken the slot meanwhile
 };
 
 enum class Deletion : std::uint8_t {
-  tombstone,   // a PUT of a tombstone, then CAS(tombstone -> EMPTY) (2017)
+  tombstone,   // a PUT of a tombstone, then CAS(tombstone -> EMPTY), as in the 2017 text
   single_cas,  // a single CAS(committed word -> EMPTY)
-  clear_all,   // ranks N-1 … 0: each match is CASed to EMPTY, without verification (2015, H10d)
+  // every slot that holds the key is CASed to EMPTY, last candidate first, without verification (2015 report)
+  clear_all,
 };
 
-// The content of EMPTY words (H2).
+// The content of EMPTY words (H2 in docs/protocols/nessie.md).
 enum class EmptyWord : std::uint8_t {
   plain,   // one constant, so that an ABA change of an EMPTY slot is undetected
   unique,  // names the slot's last occupant
@@ -49,91 +51,93 @@ enum class EmptyWord : std::uint8_t {
 // check or margin that docs/protocols.md names and that a reader might consider unnecessary.
 enum class Flaw : std::uint8_t {
   none,
-  reserved_slot_is_free,       // a PUT takes a slot that an unfinished MIGRATE has emptied (H12)
+  reserved_slot_is_free,       // a PUT takes a slot that an unfinished MIGRATE has emptied
   margin_ignored,              // reuse of entries allows for no clock skew
-  stamps_before_commit,        // a PUT stamps the replaced entry for reuse before it is verified
+  stamps_before_commit,        // a PUT stamps the replaced entry for reuse before the PUT is verified
   rollback_stamps_restored,    // a rollback stamps the entry that it has put back
   tombstone_unverified,        // a DELETE does not read the other slots after its CAS
-  link_unknown_is_free,        // an entry whose link ended in an error is reused at once
-  commit_unknown_is_conflict,  // a commit that ended in an error counts as not executed
+  link_unknown_is_free,        // an entry is reused at once if the CAS that should link it ended in an error
+  commit_unknown_is_conflict,  // a commit's CAS that ended in an error counts as not executed
   // a one-CAS update that ended in an error counts as not executed if the slot holds a different word
   update_error_proves,
   move_settles_forward,  // an unfinished MIGRATE is completed whatever its source slot holds
   move_settles_back,     // an unfinished MIGRATE is rolled back whatever its source slot holds
   keys_not_renewed,      // a restarted node is addressed with its old region keys
-  suspicion_frees,       // a suspected entry is reused after E without a look at the index
-  // settling a doubt ignores that a rollback of a pending entry may link the entry again
+  suspicion_frees,       // a suspected entry is reused after the expiry period without a look at the index
+  // whether a doubted entry may be reused is decided without regard to a rollback that may link the entry
+  // again
   doubt_ignores_previous,
-  lost_words_stay,     // a word that names lost memory is read as EMPTY, but its slot is not emptied (A4)
-  no_new_incarnation,  // a declaration of loss does not change the incarnation (A4)
+  lost_words_stay,     // a word that names lost memory is read as EMPTY, but its slot is not emptied
+  no_new_incarnation,  // a declaration of loss does not change the incarnation of the node's memory
   // a declaration proceeds although a node that may have a newer member table cannot be asked
   declares_by_some,
   scrub_keeps_tags,     // a slot stays reserved for a dead client's copy although the copy's target was lost
-  scrub_by_change,      // a dead client's MIGRATE is completed if its source has changed in any way (H12)
-  scrub_takes_nodes,    // scrub also repairs entries of living workers on the dead client's node (A6)
+  scrub_by_change,      // a dead client's MIGRATE is completed if its source has changed in any way
+  scrub_takes_nodes,    // scrub also repairs entries of living workers on the dead client's node
   insert_in_two_steps,  // an INSERT is a GET and then, if that found nothing, a PUT
-  leak_scan_stamps,     // the leak scan stamps entries itself instead of asking their owner (H15)
+  leak_scan_stamps,     // the leak scan stamps entries itself instead of asking their owner
 };
 
 struct Rules {
   // ---- the index word
   EmptyWord empty = EmptyWord::unique;
-  bool has_generation = true;   // GEN: the word contains the DTE's reuse count (H16)
-  bool has_incarnation = true;  // INC: the word contains the incarnation of the DTE's memory (A4)
-  bool has_version = false;     // 2015: the word contains a version, incremented with every update of the ITE
+  bool has_generation = true;   // the index word contains the DTE's reuse count
+  bool has_incarnation = true;  // the index word contains the incarnation of the DTE's memory
+  // 2015 report: the index word contains a version, incremented with every update of the ITE
+  bool has_version = false;
 
   // ---- GET
   bool get_verifies = true;   // a GET makes a reverse pass before it returns NOT_FOUND
   bool get_continues = true;  // a GET continues its scan after a pending entry without a previous version
-  bool use_previous = true;   // a GET follows a pending entry to its previous version (2017, 4.3.2)
+  bool use_previous = true;   // a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
 
   // ---- PUT
-  bool full_scan = true;               // a PUT reads all N slots first, prefers the one with the key (H1)
-  bool removes_duplicates = false;     // a PUT CASes other entries of its key to EMPTY (H1, H5)
+  bool full_scan = true;            // a PUT first reads all candidate slots, and prefers the one with the key
+  bool removes_duplicates = false;  // a PUT CASes other entries of its key to EMPTY
   bool removes_before_commit = false;  // mutant: empties the old slot before the new entry is linked
-  bool aborts_on_pending = true;       // a pending entry of its key ends a PUT's attempt (2017, 4.3.2)
+  bool aborts_on_pending = true;  // a pending entry of its key ends a PUT's attempt (Nessie, 2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
   bool fast_update = false;         // updates an existing key by one CAS to an entry that is valid already
-  bool links_before_write = false;  // mutant: the CAS overtakes the CPU's stores to the DTE (H20)
+  bool links_before_write = false;  // mutant: the CAS overtakes the CPU's stores to the DTE
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;
-  bool delete_must_win = true;  // a DELETE whose last CAS fails ends in a conflict (H10a)
-  // a DELETE of an absent key returns a verified NOT_FOUND and writes no tombstone (H10c)
+  bool delete_must_win = true;  // a DELETE whose last CAS fails ends in a conflict
+  // a DELETE of an absent key returns a verified NOT_FOUND and writes no tombstone
   bool delete_checks_first = true;
 
   // ---- MIGRATE
-  bool migrate_tags = true;             // MIGRATE leaves EMPTY|copy in its source slot, for scrub (H12)
-  bool migrate_rescans = true;          // the PUT reads all slots again after its MIGRATE (H7)
-  bool migrate_keeps_previous = false;  // mutant: the copy names its source as previous version (H6)
+  bool migrate_tags = true;  // MIGRATE leaves an EMPTY word that names its copy in the source slot, for scrub
+  bool migrate_rescans = true;          // the PUT reads all slots again after its MIGRATE
+  bool migrate_keeps_previous = false;  // mutant: the copy names its source as previous version
 
   // ---- reuse of DTEs
   bool honours_expiry = true;           // a DTE is reused strictly after its deadline and the clock margin
-  bool stamps_name_incarnation = true;  // a stamp that names another incarnation of the DTE is dropped (A2)
+  bool stamps_name_incarnation = true;  // a stamp that names another incarnation of the DTE is dropped
 
   // ---- failing requests
 
-  // mutant: finding `desired` in the slot counts as proof of the CAS, whoever else may write that word (A1)
+  // mutant: finding `desired` in the slot counts as proof of the CAS, whoever else may write that word
   bool desired_proves = false;
-  bool settles_later = true;  // an unknown outcome of a CAS is settled when its node is back (A3)
-  // mutant: an entry whose memory is lost counts as an entry of another key (A4)
+  bool settles_later = true;  // a CAS of unknown outcome is resolved later, when its node is back
+  // mutant: an entry whose memory is lost counts as an entry of another key
   bool misses_lost_memory = false;
-  bool checks_time = true;  // an operation older than the expiry period E gives up
+  bool checks_time = true;  // an operation older than the expiry period gives up
 
   Flaw flaw = Flaw::none;
 
   // ---- memory-system mutants
-  bool cpu_on_index = false;      // the CPU, not the NIC, swaps index words of its own node (H18)
+  bool cpu_on_index = false;      // the CPU, not the NIC, swaps index words of its own node
   bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
-  // a READ counts as complete when its last byte has arrived, in whatever order (H19)
+  // a READ counts as complete when its last byte has arrived, in whatever order
   bool polls_tail_unordered = false;
 
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 
-// The rules of the 2017 text as reconstructed, with its holes.
+// The rules of the 2017 paper, reconstructed from its text, with its holes.
 [[nodiscard]] constexpr Rules published_2017() {
   Rules rules;
   rules.empty = EmptyWord::plain;
@@ -165,13 +169,13 @@ struct Rules {
 // The fixes of the 2017 text that can be switched on separately, to measure what each hole alone costs
 // and to attribute a finding to a hole.
 struct Fixes {
-  // Fixes H1, and with it H4, H5 and half of H7: all slots are read first, and entries of other
-  // operations are left alone.
+  // fixes holes H1, H4, H5 and half of H7: all slots are read first, and entries of other operations are left
+  // alone
   bool h1 = false;
-  bool h2 = false;       // fixes H2: EMPTY words are unique
-  bool h7 = false;       // fixes H7: a PUT starts over after its MIGRATE
-  bool h10 = false;      // fixes H10: a DELETE whose last CAS fails is a conflict
-  bool h16 = false;      // fixes H16: the word contains a generation
+  bool h2 = false;       // fixes hole H2: EMPTY words are unique
+  bool h7 = false;       // fixes hole H7: a PUT starts over after its MIGRATE
+  bool h10 = false;      // fixes hole H10: a DELETE whose last CAS fails is a conflict
+  bool h16 = false;      // fixes hole H16: the word contains a generation
   bool pending = false;  // a GET continues after a pending entry without a previous version
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };
@@ -280,7 +284,8 @@ constexpr std::pair<std::string_view, Flaw> flaws[] = {
     for (const auto& [flaw_name, flaw] : flaws) {
       if (name == flaw_name) rules.flaw = flaw;
     }
-    // The first of these flaws requires an update by a single CAS, the second a commit by CAS.
+    // The flaw update_error_proves needs an update by a single CAS, commit_unknown_is_conflict a commit by
+    // CAS.
     if (rules.flaw == Flaw::update_error_proves) rules.fast_update = true;
     if (rules.flaw == Flaw::commit_unknown_is_conflict) rules.commit = Commit::cas;
     return rules.flaw != Flaw::none;

@@ -111,13 +111,13 @@ coro::Task<std::string> free_reserved(Access access, Finding tag) {
 
 // Index words that name entries of dead clients.
 struct Held {
-  std::vector<Finding> words;  // occupied words that name their entries
-  std::vector<Finding> tags;   // EMPTY words that are tags of their MIGRATEs
+  std::vector<Finding> words;  // occupied words that name entries of dead clients
+  std::vector<Finding> tags;   // EMPTY words that reserve slots for copies of dead clients' MIGRATEs
   bool is_whole = true;        // false: a share of the index could not be read
 };
 
-// Whether the entry belongs to a dead worker: the workers of a node own its entries round robin (A6: one
-// of two workers of a node may be dead).
+// Whether the entry belongs to a dead worker. The workers of a node own its entries round robin, and other
+// workers of the node may live.
 bool is_of_dead(const Lane& lane, const std::vector<kv::ClientId>& dead, const EntryId& id) {
   const kv::ClientId owner{static_cast<fabric::NodeId>(id.node),
                            static_cast<std::uint16_t>(id.index % lane.settings.config.client_workers)};

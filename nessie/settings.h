@@ -18,7 +18,7 @@
 
 namespace loch::nessie {
 
-// How a client learns that the response of a READ or CAS has arrived (2017, 4.1.1).
+// How a client learns that the response of a READ or CAS has arrived (Nessie, 2017, 4.1.1).
 enum class CompletionBy : std::uint8_t {
   watermark,  // the request is unsignaled; the client polls the landing buffer's last byte
   cqe,        // the request is signaled; the client polls the completion queue
@@ -36,18 +36,18 @@ struct Settings {
   std::uint64_t slots_per_node = 0;
   std::uint32_t entries_per_node = 0;  // number of DTEs on each node
   std::uint64_t cache_entries = 0;     // cached entries per node; 0: no cache
-  bool reads_header_first = false;  // reads an entry's header before its value (2017, 4.3.2, multiple reads)
+  bool reads_header_first = false;     // reads an entry's header before its value (Nessie, 2017, 4.3.2)
   CompletionBy completion = CompletionBy::watermark;
   bool stamps_lazily = true;  // stamps are written in the background, off the operation's critical path
 
-  Nanos expiry = 0;        // the expiry period E (2017, 4.3.1)
+  Nanos expiry = 0;        // the expiry period (Nessie, 2017, 4.3.1)
   Nanos clock_margin = 0;  // largest allowed skew between the clocks of two nodes
   Nanos backoff_start = 0, backoff_cap = 0;
   std::uint32_t attempts = 0;       // attempts per operation, including the first
   std::uint32_t migrate_depth = 0;  // largest number of keys that one PUT may move
   Nanos recycle_interval = 0;       // pause between two turns of the background work
   Nanos reconnect_timeout = 0;
-  Nanos settle_timeout = 0;        // how long an ending worker continues to settle its unfinished work
+  Nanos settle_timeout = 0;        // how long an ending worker continues to complete its unfinished work
   std::uint32_t spare_shares = 0;  // areas on each node that can host index shares of lost nodes
   bool scrub_repairs = true;       // false: scrub only counts what dead clients hold
   bool scrub_finds_leaks = false;

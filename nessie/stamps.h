@@ -1,7 +1,7 @@
-// Stamps entries that have left the index, so that their owner reuses them after E (2017, 4.2.5 and
-// 4.3.1). One aligned word tells which incarnation of the entry is free, and after what time. With a flag
-// beside a timestamp, the owner could see the flag before the time; a stamp without incarnation that is
-// executed late, or twice, could free a reused entry (A2, H15).
+// Stamps entries that have left the index, so that their owner reuses them after the expiry period (Nessie,
+// 2017, 4.2.5 and 4.3.1). One aligned word tells which incarnation of the entry is free, and after what time.
+// With a flag beside a timestamp, the owner could see the flag before the time; a stamp without incarnation
+// that is executed late, or twice, could free a reused entry (A2, H15 in docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/lane.h"

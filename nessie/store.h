@@ -63,8 +63,8 @@ struct Unlinked {
 };
 
 // Unfinished work of an operation whose CAS ended in an error and whose node could not be asked for the
-// outcome: the operation's own word is, or may be, in the index (A3). The worker's background tries to
-// settle it until the node is back.
+// outcome: the operation's own word is, or may be, in the index (A3 in docs/protocols/nessie.md). The
+// worker's background tries to complete or undo it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
     take_back,    // roll back: CAS from `own` to `back`; if `own` is gone, the last CAS had taken place
@@ -81,7 +81,7 @@ struct Unfinished {
   cuckoo::Place source;  // source slot of a MIGRATE
   Word source_word = 0, tag = 0;
   std::uint8_t source_rank = 0;
-  Nanos not_before = 0;  // earliest time of the next attempt to settle this work
+  Nanos not_before = 0;  // earliest time of the next attempt to complete or undo this work
   Nanos pause = 0;       // pause between two attempts, doubled each time
 };
 
@@ -92,7 +92,7 @@ struct Counters {
                 reverse_mismatches = 0, reserved_slots = 0, watch_timeouts = 0, left_unfinished = 0,
                 settled = 0, suspicions = 0, doubts_cleared = 0, leaks_found = 0, lost_words_buried = 0,
                 lost_values_met = 0, members_told = 0,
-                removed_then_aborted = 0;  // H1: attempts that removed a committed entry and then gave up
+                removed_then_aborted = 0;  // attempts that removed a committed entry and then gave up
 };
 
 // The state of one client worker; only the worker's own thread uses it.
@@ -107,7 +107,7 @@ struct WorkerState {
   Word members_seen = 0;               // version of the member table from which peers and shares were filled
   bool has_losses = false;             // any node was ever declared lost
   std::deque<Unlinked> unlinked;       // entries to be stamped in the background
-  std::deque<Unfinished> unfinished;   // unfinished work to be settled in the background
+  std::deque<Unfinished> unfinished;   // unfinished work, to be completed or undone in the background
   std::vector<const InHand*> in_hand;  // entries in use by each live lane of the worker (lane.h)
   bool is_abandoned = false;           // the worker died: this state is void, its entries stay as they are
   Counters counters;

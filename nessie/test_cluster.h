@@ -137,7 +137,7 @@ class TestCluster {
       if (is_cas) --count;
     }
   }
-  // Executes requests of worker w until it waits for time or has ended.
+  // Executes requests of worker w until it waits for a timer or has ended.
   void step_until_waiting(std::uint32_t w) {
     while (step(w)) {
     }

@@ -1,4 +1,5 @@
-// Leaves unfinished work to the background, and settles it there by reading the slots concerned.
+// Records unfinished work for the background, and completes or undoes it there by reading the slots
+// concerned.
 #include "nessie/unfinished.h"
 
 #include <algorithm>
@@ -26,8 +27,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // The entries that the operation replaced have then left the index, unless an earlier try had rolled it
-  // back and another operation has changed the slot since. The owners of the entries find out.
+  // If the operation's last CAS took place, the entries that it replaced have left the index. It may instead
+  // be that an earlier try rolled the operation back and another operation has changed the slot since. The
+  // owners of the replaced entries find out which.
   for (std::uint32_t i = 0; i < left.staged_count; ++i) {
     const EntryId staged = left.staged[i];
     co_await suspect(access, staged);
@@ -65,8 +67,8 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   co_return true;
 }
 
-// Settles a MIGRATE whose copy is in the target slot, pending. If the source slot holds the tag of this
-// MIGRATE, it is completed. Otherwise another operation changed the source, and the copy is removed.
+// Completes or undoes a MIGRATE whose copy is in the target slot, pending. If the source slot holds the tag
+// of this MIGRATE, it is completed. Otherwise another operation changed the source, and the copy is removed.
 coro::Task<bool> settle_move(Access access, Unfinished left) {
   const WordRead source = co_await read_index(access, left.source);
   if (!source.ok) co_return false;
@@ -128,7 +130,7 @@ coro::Task<void> settle_unfinished(Lane* lane) {
       own.unfinished.push_back(left);
       continue;
     }
-    // The work stays in the list while it is being settled, so that its entry counts as in use.
+    // The work stays in the list while it is in progress, so that its entry counts as in use.
     const bool is_settled = co_await settle_one({.lane = *lane, .started = worker.now()}, left);
     own.unfinished.pop_front();
     if (is_settled) {

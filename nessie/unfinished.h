@@ -1,8 +1,8 @@
-// Unfinished work: a CAS of an operation ended in an error and its node could not be asked for the
-// outcome (A3), so that a pending word of the operation may be in the index and would keep its key locked
-// for ever. The operation's worker tries to settle it in the background until the node is back and the
-// slot's word tells the outcome. No other client changes such a word while its owner lives; scrub repairs
-// what dead clients left (H12).
+// Unfinished work: a CAS of an operation ended in an error and its node could not be asked for the outcome
+// (A3 in docs/protocols/nessie.md), so that a pending word of the operation may be in the index and would
+// keep its key locked for ever. The operation's worker tries to complete or undo it in the background until
+// the node is back and the slot's word tells the outcome. No other client changes such a word while its owner
+// lives; scrub repairs what dead clients left (H12 in docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/lane.h"
@@ -16,10 +16,12 @@ struct Move;
 // the slot held before.
 [[nodiscard]] Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, Word own,
                                Word back, const EntryId& entry);
-// Queues an unfinished MIGRATE, unless the rules disable settling.
+// Queues an unfinished MIGRATE for the background to complete or roll back. Does nothing if the rules never
+// resolve unknown outcomes, or if nobody could tell which operation emptied the source slot.
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step);
 
-// Tries once to settle each unfinished work whose time has come; after a failed try the pause is doubled.
+// Tries once to complete or undo each piece of unfinished work whose time has come; after a failed try the
+// pause is doubled.
 [[nodiscard]] coro::Task<void> settle_unfinished(Lane* lane);
 
 }  // namespace loch::nessie

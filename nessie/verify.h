@@ -1,5 +1,5 @@
-// READs slots again to detect concurrent changes: after the own CAS of a PUT or DELETE (2017, 4.2.2), and
-// before a key is reported absent (2017, 4.2.1; H10).
+// READs slots again to detect concurrent changes: after a PUT's or DELETE's own CAS (Nessie, 2017,
+// 4.2.2), and before a key is reported absent (Nessie, 2017, 4.2.1; H10 in docs/protocols/nessie.md).
 #pragma once
 
 #include "common/onesided/get.h"
@@ -10,14 +10,14 @@ namespace loch::nessie {
 using onesided::no_rank;
 using onesided::SeenWords;
 
-// READs the slots of ranks from-1 … 0 again, except rank `except`; each must hold the word seen before.
-// The comparison is exact: to ignore changes that do not concern the key would be unsafe beside MIGRATE
-// (H13). Ends in ok, conflict, expired or link_error.
+// READs the slots of ranks from-1 … 0 again, except rank `except`; each must hold the word seen before. The
+// comparison is exact: to ignore changes that do not concern the key would be unsafe beside MIGRATE (H13 in
+// docs/protocols/nessie.md). Ends in ok, conflict, expired or link_error.
 [[nodiscard]] coro::Task<Attempt> verify_slots(Access access, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except);
 
-// Confirms that a key is absent after all slots were read and none holds it: READs the first N-1 slots
-// again (H10c). Ends in not_found, or as verify_slots() does.
+// Confirms that a key is absent after all candidate slots were read and none holds it: READs all but the last
+// slot again. Ends in not_found, or as verify_slots() does.
 [[nodiscard]] coro::Task<Attempt> confirm_absent(Access access, cuckoo::KeyHash* hash, SeenWords seen);
 
 }  // namespace loch::nessie

@@ -175,7 +175,7 @@ TEST_P(OnFabric, OneNodeMayServeAll) { support::expect_one_node_to_serve(protoco
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
-// Replaced entries may be reused only after the expiry period E. PUTs that find no free entry wait for it.
+// Replaced entries may be reused only after the expiry period. PUTs that find no free entry wait for it.
 coro::Task<void> replace_often(Lane* lane, std::uint64_t* waited) {
   for (std::uint64_t i = 0; i < 60; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);
@@ -199,7 +199,8 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
   EXPECT_GT(run.counter("back_pressure"), 0);
 }
 
-// The additional entries for a long load change no address of the other entries and overlap none of them.
+// The additional entries for a long load lie behind the others: they change no other entry's address and
+// overlap none.
 TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   kv::DeployConfig config = small_deploy(2, 1, 3, 2);
   StoreCluster short_run(make_fabric("sim", {.nodes = 2}), module(), {.config = config});
@@ -275,8 +276,8 @@ TEST(OnSim, NoWordComesBackToASlot) {
   }
 }
 
-// Clients measure E by clocks whose rates differ from the server worker's, so that an entry must not be
-// reused before E plus a thousandth.
+// Clients measure the expiry period by clocks whose rates differ from the server worker's, so that an entry
+// must not be reused before the period plus a thousandth.
 coro::Task<void> replace_once(Lane* lane, Nanos* replaced_by) {
   for (std::uint32_t i = 0; i < 2; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);

@@ -21,7 +21,8 @@ class HyModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is checked against the same claim; its violations are findings.
+    // The published variant is checked for linearizability too, although it has holes: what the checker finds
+    // are those holes.
     return kv::Consistency::linearizable;
   }
   [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {
@@ -38,7 +39,7 @@ class HyModule final : public kv::Module {
   [[nodiscard]] std::vector<std::string> probes() const override {
     return {"rpc.write.", "coupled.", "cuckoo.", "nessie-hy."};
   }
-  // The paper uses 3 of 12 cores for servers, at 50 % GETs and values up to 32 KB (2017, 6).
+  // The paper uses 3 of 12 cores for servers, at 50 % GETs and values up to 32 KB (Nessie, 2017, 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 3; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }
   [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {

@@ -79,7 +79,8 @@ struct Reader::Tables {
                                            kv::Key key) const {
     return reader.look_up(reader.where(place), {word, read_at}, key);
   }
-  // A row has one writer, so that no entry is ever pending and no index word returns to a slot.
+  // Each index row has one server worker as its only writer, so that no entry is ever pending and no index
+  // word returns to a slot.
   [[nodiscard]] static bool goes_on_past_pending() { return true; }
   [[nodiscard]] bool confirms_misses() const { return reader.settings_.verifies_misses; }
   [[nodiscard]] static bool is_over_age() { return false; }
@@ -158,7 +159,8 @@ coro::Task<onesided::WordRead> Reader::read_word(cuckoo::Place place) {
   co_return onesided::WordRead{IndexWord::is_stored(word), word};
 }
 
-// Compares the key of the entry that the word names with `key`, and counts expired GETs and other keys.
+// Compares the key of the entry that the index word names with `key`; counts GETs that expire and entries of
+// other keys.
 coro::Task<onesided::Looked> Reader::look_up(Where where, Found found, kv::Key key) {
   const Looked looked = co_await look_at_entry(where, found, key);
   if (looked.look == Look::expired) {
@@ -188,8 +190,8 @@ coro::Task<onesided::Looked> Reader::look_at_entry(Where where, Found found, kv:
   if (is_other) co_return Looked{Look::other_key, {}};
   const Looked taken = co_await take_value(where, found);
   if (taken.look == Look::value) {
-    // If header and value were read separately, the second READ may have met a reused entry (H22). The
-    // age check excludes that; compare the key again all the same.
+    // If header and value were read separately, the second READ may have met a reused entry. The age check
+    // excludes that; compare the key again all the same.
     const bool is_still = onesided::is_key(node_.landing->at(landing_), key);
     if (!is_still && !settings_.trusts_second_read) co_return Looked{Look::expired, {}};
     if (node_.cache != nullptr) {
@@ -207,13 +209,14 @@ coro::Task<onesided::Looked> Reader::take_value(Where where, Found found) {
     const bool read = co_await read_entry(where, IndexWord::entry(found.word), table_.entry.full_bytes());
     if (!read) co_return Looked{Look::failed, {}};
   }
-  // All bytes have been read. If the index word is older than E, they may belong to a reused entry.
+  // All bytes have been read. If the index word was read longer than the expiry period ago, they may belong
+  // to a reused entry.
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   co_return Looked{Look::value, landed_value()};
 }
 
-// Reads an entry on this node. The value is copied, because the entry may be reused E after it left the
-// index.
+// Reads an entry on this node. The value is copied, because the entry may be reused one expiry period after
+// it left the index.
 coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key key) {
   const coupled::EntryLayout& entry = table_.entry;
   const std::uint64_t at = table_.entry_at(where.server, IndexWord::entry(found.word));
@@ -242,7 +245,7 @@ coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key
 coro::Task<bool> Reader::read_entry(Where where, std::uint32_t entry, std::uint32_t bytes) {
   if (entry >= table_.entries_per_row) co_return false;
   // An entry may span several cache lines; polling its last byte is correct only if bytes arrive in order
-  // (H19).
+  // (H19 in docs/protocols/nessie.md).
   const bool by_watermark =
       settings_.polls_watermarks && (worker_.capabilities().in_order_reads || settings_.polls_tail_unordered);
   const Reading reading{
@@ -266,8 +269,8 @@ kv::ValueView Reader::landed_value() const {
   return {node_.landing->at(landing_ + entry.value_at()), entry.value_size(), table_.kept_value()};
 }
 
-// The word by which an entry is cached. Index words of different rows may be equal, so the row's number
-// replaces the upper bits, which hold the filter and are the same in all occupied words otherwise.
+// The word by which the cache knows an entry. Index words of different rows may be equal, so that the row's
+// number replaces the upper bits of the word: the filter, and bits that are the same in all occupied words.
 std::uint64_t Reader::cache_word(const Where& where, std::uint64_t word) const {
   constexpr std::uint32_t row_at = IndexWord::entry_bits + IndexWord::stamp_bits;
   return (word & ((std::uint64_t{1} << row_at) - 1)) | (std::uint64_t{where.row} + 1) << row_at;

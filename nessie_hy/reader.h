@@ -1,7 +1,7 @@
-// GET by Nessie's clients (2017, 4.2.1) over tables that server workers write: READs the index word of
-// each candidate in rank order, and the entry of each occupied one whose filter bits match; a miss is
-// confirmed by reading the words again. Tables on the client's own node are read by CPU loads under the
-// same rules.
+// GET by Nessie's clients (Nessie, 2017, 4.2.1) over tables that server workers write: READs the index word
+// of each candidate in rank order, and the entry of each occupied one whose filter bits match; a miss is
+// confirmed by reading the words again. Tables on the client's own node are read by CPU loads under the same
+// rules.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Reader {
     std::uint64_t word = 0;
     Nanos read_at = 0;  // now() before the word was read
   };
-  // The location of one row: node, server worker, and number of the row.
+  // The location of one row of the index: node, server worker, and number of the row.
   struct Where {
     fabric::NodeId node = 0;
     std::uint32_t server = 0;

@@ -1,4 +1,4 @@
-// Options, mutants and fixes of NessieHY.
+// Derives NessieHY's settings from its options, and lists its known-bad variants and the holes that it fixes.
 #include "nessie_hy/settings.h"
 
 #include <fmt/format.h>
@@ -123,7 +123,8 @@ std::vector<kv::OptionSpec> option_specs() {
   return specs;
 }
 
-// `loch fuzz --mutants` prints the seeds in this table; app/fuzz/mutants_test.cc runs each of them.
+// The known-bad variants, each with a fuzzer seed that finds it (printed by `loch fuzz --mutants`, run by
+// app/fuzz/mutants_test.cc).
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
       {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 1}},
@@ -208,7 +209,8 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   reading.reads_header_first = header_first(options, config);
   reading.polls_watermarks = options.choice("nessie-hy.completion") == "watermark";
   if (options.boolean("nessie-hy.cache")) {
-    constexpr std::uint32_t most_rows = 4095;  // a cached entry's word has 12 bits for its row's number
+    // the word by which the cache names an entry has 12 bits for the entry's server worker
+    constexpr std::uint32_t most_rows = 4095;
     if (reading.table.family.shape().nodes > most_rows) {
       return refuse(fmt::format("nessie-hy.cache: {} server workers; expected at most {} with a cache",
                                 reading.table.family.shape().nodes, most_rows));

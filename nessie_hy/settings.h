@@ -14,17 +14,22 @@ constexpr const char* protocol = "nessie-hy";
 struct Settings {
   coupled::Settings table;
   std::uint64_t cache_entries = 0;  // cached entries per node; 0: no cache
-  bool reads_header_first = false;  // reads an entry's header before its value (2017, 4.3.2, multiple reads)
-  // true: GETs poll watermarks in landing buffers; false: completion queue entries
+  // READs an entry's header before its value ("multiple reads", Nessie 2017, section 4.3.2)
+  bool reads_header_first = false;
+  // how a GET notices that its READs have landed: by watermarks in the landing buffer, or (false) by
+  // completion queue entries
   bool polls_watermarks = true;
-  Nanos expiry = 0;             // E: age at which an index word that a GET has read is too old
-  bool verifies_misses = true;  // false (mutant): a GET makes no reverse pass before it returns not_found
-  bool honours_expiry = true;   // false (mutant): GETs ignore the age of what they read
+  Nanos expiry = 0;  // age in ns from which an index word that a GET has read is too old to be used
+  // false (mutant): a GET that found nothing does not READ its candidates again in reverse order
+  bool verifies_misses = true;
+  bool honours_expiry = true;  // false (mutant): GETs ignore the age of what they read
   bool polls_tail_unordered = false;
-  bool takes_void = false;          // mutant: an uninitialised index word counts as EMPTY
-  bool goes_on_reborn = false;      // mutant: a GET continues after its node came back with empty memory
-  bool caches_for_ever = false;     // mutant: a cached entry is used however old its index word is
-  bool trusts_second_read = false;  // mutant: a key is not compared again after its value was read separately
+  bool takes_void = false;  // mutant: an uninitialised index word counts as EMPTY
+  // mutant: a GET continues after the node that it READs restarted with empty memory
+  bool goes_on_reborn = false;
+  bool caches_for_ever = false;  // mutant: a cached entry is used however old its index word is
+  // mutant: an entry's key is not compared again when its value is READ separately
+  bool trusts_second_read = false;
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();

@@ -13,8 +13,10 @@
 
 namespace loch::nessie_hy {
 
-constexpr std::string_view landing_region = "nessie-hy.landing";  // landing buffers: one DTE per lane
-constexpr std::string_view words_region = "nessie-hy.words";      // landing words: lane_words per lane
+// landing buffers of READs: one data table entry per lane
+constexpr std::string_view landing_region = "nessie-hy.landing";
+// 8-byte landing words of READs: lane_words per lane
+constexpr std::string_view words_region = "nessie-hy.words";
 
 // Number of 8-byte landing words per lane: a whole cache line, so that no two lanes share one.
 constexpr std::uint32_t lane_words = 8;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char* protocol = "nessie-sd";
 
-// `loch fuzz --mutants` prints the seeds in this table; app/fuzz/mutants_test.cc runs each of them.
+// The known-bad variants, each with a fuzzer seed that finds it (printed by `loch fuzz --mutants`, run by
+// app/fuzz/mutants_test.cc).
 std::map<std::string, kv::Mutant> known_mutants() {
   return {
       {"no-duplicate-detection", {"a request that comes twice is executed twice (Q1)", 1}},
@@ -82,7 +83,8 @@ class SdModule final : public kv::Module {
   [[nodiscard]] std::vector<std::string> probes() const override {
     return {"rpc.write.", "rpc.value.", "coupled.table.", "cuckoo."};
   }
-  // The paper uses 2 of 12 cores for servers with values of 1 KB or more, 3 with smaller ones (2017, 6).
+  // For servers the paper uses 2 of a node's 12 cores with values of 1 KB or more, and 3 with smaller values
+  // (Nessie 2017, section 6).
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return known_mutants(); }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(

@@ -50,8 +50,8 @@ coro::Task<void> one_of_each(Lane* lane, std::uint64_t keys) {
     EXPECT_EQ(anew.result.status, OpStatus::ok);
     const Lane::Outcome last = co_await lane->get(key);
     EXPECT_EQ(last.value, key + 2000);
-    // Each operation costs two WRITEs, request and reply: a GET K + 16 and V + 8 bytes, a PUT V + K + 24
-    // and 8.
+    // Each operation costs two WRITEs: a request (GET: key size + 16 bytes; PUT: value size + key size + 24
+    // bytes) and a reply (GET: value size + 8 bytes, a miss 8; PUT: 8 bytes).
     const bool is_local = second.stats.local_accesses > 0;
     const std::uint64_t get = is_local ? 0 : key_size + 16 + value_size + 8;
     const std::uint64_t write = is_local ? 0 : value_size + key_size + 24 + 8;
@@ -136,8 +136,8 @@ TEST(OnSim, ADeclarationThatNobodyTakesEnds) {
   EXPECT_LT(seen.span, 2'000'000);
 }
 
-// Values of which the simulation keeps only the first bytes: these must arrive, and the cost of whole
-// values must be charged.
+// The simulation keeps only the first bytes of each value: these must arrive, and whole values must be
+// counted as traffic.
 coro::Task<void> stamps(Lane* lane) {
   for (std::uint64_t key = 0; key < 30; ++key) {
     const Lane::Outcome put = co_await lane->put(key, 7'000 + key);

@@ -65,7 +65,7 @@ void BuddyAllocator::extend(std::uint64_t bytes) {
   LOCH_CHECK(bytes >= arena_ && bytes <= most_ && bytes % least_block_ == 0, "from {} to {} of {} bytes",
              arena_, bytes, most_);
   while (arena_ < bytes) {
-    // Size of the largest aligned block that begins here and fits in the arena.
+    // Size of the largest aligned block that begins at offset arena_ and ends within `bytes`.
     std::uint64_t size = std::bit_floor(bytes - arena_);
     if (arena_ != 0) size = std::min(size, arena_ & (~arena_ + 1));
     const std::uint64_t at = arena_;

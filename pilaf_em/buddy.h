@@ -28,8 +28,8 @@ class NumberSet {
 
 class BuddyAllocator {
  public:
-  // For an arena that may grow to `most_bytes`, a multiple of `least_block`, which is a power of two. The
-  // arena begins empty.
+  // Makes an allocator with an empty arena, which may grow to `most_bytes`, a multiple of the power of two
+  // `least_block`.
   BuddyAllocator(std::uint64_t most_bytes, std::uint64_t least_block);
 
   // Enlarges the arena to [0, bytes). `bytes` is a multiple of the smallest block and never shrinks.
@@ -37,7 +37,7 @@ class BuddyAllocator {
   // Allocates the block with the lowest offset among the smallest free blocks that fit; nullopt if no free
   // block is large enough.
   [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes);
-  // Frees what allocate(bytes) returned.
+  // Frees the block that allocate(bytes) returned at `offset`.
   void free(std::uint64_t offset, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t block_of(std::uint64_t bytes) const;  // size of the block that holds `bytes`

@@ -1,6 +1,6 @@
 // CRC-64/XZ: the CRC-64 with ECMA-182's polynomial 0x42F0E1EBA9EA3693, reflected, with all bits inverted at
 // the start and at the end. Pilaf's published code combines a left-shift table with a right-shift update,
-// which is not a CRC (its state map has rank 62 of 64); docs/protocols/pilaf.md describes the difference.
+// which is no CRC; docs/protocols/pilaf.md describes the difference.
 #pragma once
 
 #include <cstddef>

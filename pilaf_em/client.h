@@ -37,12 +37,14 @@ class PilafClient final : public kv::Client {
   struct Search {
     kv::Key key;
     Link* link = nullptr;
-    // The root as this GET knows it; other slots of the worker may update the link's copy meanwhile.
+    // This GET's copy of the root; other window slots may meanwhile update the copy that the worker's slots
+    // share.
     View view;
-    std::uint32_t rank = 0;  // index among the key's candidate buckets at which the search continues
+    std::uint32_t rank = 0;  // index of the key's candidate bucket (0 to 2) at which the search continues
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
-    bool is_bracketed = false;  // an even version was READ before this pass over the buckets began
+    // whether an even root version was READ before this pass over the buckets
+    bool is_bracketed = false;
     std::uint64_t version = 0;
   };
   [[nodiscard]] coro::Task<kv::OpResult> get_by_reads(kv::Key key, fabric::OpStats* stats);
@@ -52,7 +54,7 @@ class PilafClient final : public kv::Client {
   // READs the shard's root. False: its node cannot be reached, or its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
-  // Whether a search that found nothing proves that the key is absent (hole P1).
+  // Whether a search that found nothing proves that the key is absent (hole P1 in docs/protocols/pilaf.md).
   enum class Miss : std::uint8_t { sure, unsure, failed };
   [[nodiscard]] coro::Task<Miss> confirm_miss();
   [[nodiscard]] kv::OpResult found(std::uint32_t retries) const;

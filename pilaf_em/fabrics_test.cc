@@ -217,15 +217,16 @@ void expect_cost(const fabric::OpStats& stats, const Cost& cost) {
   EXPECT_EQ(stats.payload_bytes, cost.payload);
 }
 
-// A store on node 0 with clients on node 1, so that every message crosses the network.
+// Shape of a run with the store on node 0 and the clients on node 1, so that every message crosses the
+// network.
 TestRun::Shape one_server(const char* protocol, std::map<std::string, std::string> options = {}) {
   TestRun::Shape shape{.protocol = protocol, .config = shape_of(2, 1, 2'000), .options = std::move(options)};
   shape.config.server_nodes = 1;
   return shape;
 }
 
-// Number of used buckets that a GET of this key READs, its own last; for an absent key all used ones of its
-// three buckets. `all`: the number of buckets READ.
+// Number of used buckets among those that a GET of this key READs: its candidates up to the one that holds
+// the key, or all three if the key is absent. Sets `all` to the number of buckets that the GET READs.
 std::uint32_t used_probes(TestRun& run, std::uint64_t number, std::uint32_t* all) {
   std::vector<std::byte> key(key_size);
   PatternData::write_key(number, key.data(), key_size);
@@ -246,7 +247,7 @@ std::uint32_t used_probes(TestRun& run, std::uint64_t number, std::uint32_t* all
 
 coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
   Hand hand = run->hand(0);
-  // The first GET READs the root, which counts for no operation.
+  // The first GET also READs the root, which is counted for no operation.
   const kv::OpResult first = co_await hand.get(0);
   EXPECT_EQ(first.status, OpStatus::ok);
   std::uint64_t sum = 0;
@@ -274,7 +275,7 @@ TEST(Costs, AGetIsTwoReadsForEachBucketInUse) {
     double probes = 0;
     run.start(0, [&] { return count_reads(&run, std::string_view(variant) == "mended", &probes); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-    // max_keys is 1.5 times the number of keys, so the table is half full.
+    // The table is made for 1.5 times the stored keys at a load of 75 %, so it is half full.
     EXPECT_NEAR(probes, 1.25, 0.1);
   }
 }

@@ -1,5 +1,5 @@
-// Tests lost messages, broken connections, dead servers, and the three holes of the published protocol (P1 to
-// P3).
+// Tests lost messages, broken connections, dead servers, and three holes of the published protocol (P1 to P3
+// in docs/protocols/pilaf.md).
 #include <gtest/gtest.h>
 
 #include "common/fabric/memory.h"
@@ -88,7 +88,7 @@ coro::Task<void> without_server(TestRun* run, std::vector<kv::OpResult>* out) {
   EXPECT_TRUE(got.status != OpStatus::ok || hand.seen == 5);
 }
 
-// When a server thread dies, GETs by READ continue, and PUTs time out with an unknown effect.
+// When a server thread dies, GETs by READ still succeed, and PUTs time out with an unknown effect.
 TEST(Losses, ADeadServerIsStillRead) {
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
     fabric::sim::SimFaults faults;
@@ -123,8 +123,9 @@ TEST(Losses, MemoryThatWasLostIsNoMiss) {
   EXPECT_NE(results[1].status, OpStatus::not_found);
 }
 
-// Hole P3: the reply to a PUT that made the table grow is lost, and its client sends it again after another
-// client's newer PUT. The published server executes it again, which overwrites the newer value.
+// Hole P3 (docs/protocols/pilaf.md): the reply to a PUT that made the table grow is lost, and its client
+// sends the PUT again after another client's newer PUT. The published server executes it again, which
+// overwrites the newer value.
 coro::Task<void> grow_it(TestRun* run, std::size_t w, std::uint64_t keys, std::uint64_t* repeated) {
   Hand hand = run->hand(w);
   for (std::uint64_t i = 1; i < keys; ++i) {  // all keys are new except 0, which was preloaded

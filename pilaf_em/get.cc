@@ -39,7 +39,8 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
     if (seen == Scan::moved || seen == Scan::failed) {
       const bool is_known = co_await read_root(stats);
       if (!is_known) co_return failed;
-      // Hole P2: the published client continues at its rank in another table.
+      // Without this fix the published client goes on in the new table at the candidate bucket that came next
+      // in the old one (hole P2, docs/protocols/pilaf.md).
       if (settings_.rules.resets_rank) search_.rank = 0;
     } else {
       search_.rank = 0;
@@ -107,7 +108,8 @@ coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucke
 coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
   if (bucket->key_at + bucket->capacity > search_.view.root.extents_bytes) {
     LOCH_PROBE("pilaf.read.extents-grown");
-    ++own_.counters.foreign_extents;  // beyond the extents' size that this client knows, so they have grown
+    // the extent lies beyond the extents' size that this client knows, so they have grown
+    ++own_.counters.foreign_extents;
     co_return Scan::moved;
   }
   const std::uint64_t stored = bucket->key_length + bucket->value_length;

@@ -58,7 +58,8 @@ bool Shard::grow_table() {
     root_.table_at = larger.root.table_at;
     root_.slots = slots;
     ++root_.epoch;
-    root_.version += 2;  // makes a GET start over that is confirming a miss during this growth
+    // a changed version makes a GET that is confirming a miss during this growth start over
+    root_.version += 2;
     constexpr std::uint64_t at_once = 16;
     for (std::uint64_t slot = 0; settings_.rules.closes_tables && slot < old.slots; slot += at_once) {
       add({.kind = Step::Kind::close_buckets,

@@ -54,7 +54,8 @@ using RootBytes = std::array<std::byte, root_bytes>;
 [[nodiscard]] RootBytes encode(const Root& root);
 [[nodiscard]] bool decode(const std::byte* bytes, Root* out);
 
-// Messages. The request's number and sender are in the immediate (common/rpc/message_channel.h).
+// Messages, with a key of k and a value of v bytes. The request's number and sender are in the immediate
+// (common/rpc/message_channel.h).
 //   PUT    | key len u64 | value len u64 | crc64 | key | value |     24 + k + v bytes
 //   INSERT like PUT
 //   DELETE | key len u64 | key |                                      8 + k bytes

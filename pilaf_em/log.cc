@@ -106,7 +106,7 @@ void Log::write_waiting() {
   const bool is_written = write_out(at, writing, records);
   lock.lock();
   is_writing_ = false;
-  static_cast<void>(is_written);  // reported by is_open()
+  static_cast<void>(is_written);  // a failure closes the log, which is_open() reports
   drained_.notify_all();
 }
 

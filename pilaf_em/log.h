@@ -37,7 +37,7 @@ class Log {
   struct Options {
     LogSync sync = LogSync::async;
     bool repairs = false;    // cut a log that is damaged in its middle
-    bool has_thread = true;  // mode async, for tests: false: nothing is written before flush()
+    bool has_thread = true;  // false (tests of mode async): nothing is written before flush()
   };
 
   // Opens or creates the file and recovers its records, after which it is ready for appends. Errors name the
@@ -103,7 +103,8 @@ class Log {
 
   mutable std::mutex mutex_;  // guards the members below
   std::string failure_;       // why the log is closed
-  // Mode async: records waiting for the writer thread, and their file offset.
+  // Mode async: how the writer thread is told of records and tells that all are written; the waiting records;
+  // their file offset.
   std::condition_variable work_, drained_;
   std::vector<std::byte> waiting_;
   std::uint64_t waiting_records_ = 0, waiting_at_ = 0;

@@ -87,7 +87,7 @@ class Machine {
     outlives_kill_ = outlives_power_;
   }
   void kill() { disk_.kill(); }
-  // Fails the power, unless the plan already has.
+  // Makes the power fail, unless a planned fault already did.
   void fail_power() {
     disk_.restart();
     outlives_kill_ = outlives_power_;
@@ -114,7 +114,7 @@ class Machine {
     const auto log = recover(sync);
     if (log == nullptr) return;
     for (std::uint64_t i = 0; i < operations && !disk_.is_off(); ++i) append(*log, sync);
-    // In mode async, a record is promised to survive the process only once it is acknowledged.
+    // In mode async, a record is promised to survive the process's death only once it is acknowledged.
     if (sync == LogSync::async) {
       if (rng_.below(2) == 0) static_cast<void>(log->flush());
       promise_after_kill(replayed_ + log->acknowledged());
@@ -266,8 +266,8 @@ void count(const Machine& machine, Tally& tally, std::string_view what) {
   if (tally.first.empty()) tally.first = std::string(what) + ": " + machine.findings().front();
 }
 
-// Fails the power at each call of the first incarnation, again at some call of the second, which begins with
-// a recovery, and once more at the end.
+// Lets the power fail at each disk call of the process's first incarnation, again at some call of the second,
+// which begins with a recovery, and once more at the end.
 Tally fail_power_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   Tally tally;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -288,9 +288,9 @@ Tally fail_power_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   return tally;
 }
 
-// Fails a write or a sync at each call of an incarnation. Then the process continues, is killed, or power
-// fails; another process recovers, possibly from page-cache data that the disk does not have; and power
-// fails.
+// Lets a write or a sync fail at each disk call of an incarnation. Then the process continues, is killed, or
+// the power fails; another process recovers the log, possibly from page-cache data that the disk does not
+// have; and the power fails.
 Tally fail_calls_everywhere(Mode mode, std::uint64_t seeds, Variant variant) {
   Tally tally;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -549,7 +549,7 @@ TEST(Replay, ThatIsRefusedChangesNothing) {
   EXPECT_EQ(disk.calls(), 0u);
 }
 
-// The tests of this file have passed every probe of the log.
+// Checks that the tests of this file have reached every probe (counted rare branch) of the log.
 TEST(Probes, EachIsReached) {
   ProbeCounts counts;
   {

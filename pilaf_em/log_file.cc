@@ -1,4 +1,4 @@
-// Files by pread, pwrite, fdatasync and ftruncate, with every result checked.
+// The real disk of a log: files by pread, pwrite, fdatasync and ftruncate, with every result checked.
 #include "pilaf_em/log_file.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// The file of a log, and the disk on which it lies: real ones, and an interface for a simulated disk that
-// tears, loses and refuses writes in tests.
+// The file of a log and the disk on which it lies, as interfaces: real ones, and for tests a simulated disk
+// that tears, loses and refuses writes.
 #pragma once
 
 #include <cstddef>

@@ -78,7 +78,7 @@ std::vector<std::byte> play(const std::uint8_t* data, std::size_t size) {
       case 5:  // copies bytes from the beginning to another place
         std::copy(file.begin(), file.begin() + std::min(some, here - file.begin()), here);
         break;
-      case 6:  // continues at another position
+      case 6:  // inserts the script's own bytes before this step
         file.insert(here, bytes, bytes + at);
         break;
       default:  // removes bytes

@@ -148,7 +148,8 @@ TEST(Log, AFlippedBitInTheMiddleIsRefusedAndCutWhenAsked) {
   const auto refused = try_open(path, replayed);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
-  // Expected offsets: a header of 48 bytes, then records of 24 + 4 + 64 + 8 bytes.
+  // Expected offsets: a file header of 48 bytes, then records with a head of 24, a key of 4, a value of 64
+  // and a checksum of 8 bytes.
   EXPECT_EQ(
       refused.error().message,
       "pilaf.log: " + path +

@@ -157,16 +157,16 @@ void LyingDisk::settle(File& file) {
       case 1:  // every unsynced write reaches the platter
         apply(change, file.platter);
         break;
-      case 2:  // a random subset of the unsynced writes does
+      case 2:  // a random subset of the unsynced writes reaches the platter
         if (below(2) == 0) apply(change, file.platter);
         break;
-      case 3:  // some sectors of each unsynced write do
+      case 3:  // some sectors of each unsynced write reach the platter
         apply_part(change, sector, file.platter);
         break;
-      case 4:  // only the last unsynced write does
+      case 4:  // only the last unsynced write reaches the platter
         if (i + 1 == changes.size()) apply(change, file.platter);
         break;
-      case 5:  // all unsynced writes do, the last one only in part
+      case 5:  // all unsynced writes reach the platter, the last one only in part
         if (i + 1 < changes.size() || change.is_truncation) {
           apply(change, file.platter);
         } else {

@@ -23,7 +23,8 @@ class PilafModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(name_); }
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
-    // Extents are sized for their key and value (Pilaf 3.1); em-opt stores nothing, so it takes one size.
+    // An extent is sized for its key and value (Pilaf, section 3.1); the emulation em-opt stores nothing, and
+    // takes keys and values of one size each.
     const bool stores = consistency(options) != kv::Consistency::none;
     const kv::Sizing each = stores ? kv::Sizing::own : kv::Sizing::one;
     return {.keys = each,
@@ -32,8 +33,8 @@ class PilafModule final : public kv::Module {
                                  .how = stores ? "by the server that owns the key" : "it stores nothing"}};
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
-    // The published variant is also checked against the paper's claim of linearizability (3.3), so that its
-    // holes appear as findings.
+    // The published variant is checked for linearizability, too, which the paper claims (Pilaf, section 3.3),
+    // so that its holes appear as findings.
     return system_of(name_, options) == System::em_opt ? kv::Consistency::none
                                                        : kv::Consistency::linearizable;
   }
@@ -56,8 +57,8 @@ class PilafModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
-  // What is served after a loss. A shard has no replica, and no server serves another's shard. Nodes of
-  // servers with a log, over UC, or of the emulation are not taken back automatically.
+  // What is served after a loss. A shard has no replica, and no server serves another's shard. A restarted
+  // node is not taken back if its servers have logs, if messages use UC, or in the emulation.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     switch (loss) {
       case kv::Loss::client_killed:
@@ -102,8 +103,9 @@ class PilafModule final : public kv::Module {
       for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
-      // P1's fix reads all buckets again from rank 0, which fixes P2 as well. Without moves of entries, P1
-      // cannot occur.
+      // Hole P2 (docs/protocols/pilaf.md) shows only if a GET does not READ all buckets again, as the fix of
+      // hole P1 makes it do: that fix is off here, and with it the moves of entries, without which P1 cannot
+      // occur.
       if (open.hole == "P2") {
         hole.options.erase("pilaf.mend-p1");
         hole.options["pilaf.hops"] = "0";

@@ -35,14 +35,13 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
   const auto found = switches.find(name);
   if (found == switches.end()) return false;
   *found->second.which = found->second.to;
-  // The version word must not bracket moves here: otherwise a key that is in no bucket for a while would be
-  // looked for again.
+  // This variant also keeps the version even during moves: an odd one would make a GET look again for a key
+  // that is in no bucket for a while, and hide the fault.
   if (name == "moves-first-to-last") rules.brackets_moves = false;
   return true;
 }
 
-// The seeds are printed by `loch fuzz --mutants` and `--holes`; app/fuzz/mutants_test.cc checks that they
-// still find the holes.
+// The fuzzer seed that finds the hole (printed by `loch fuzz --holes`, run by app/fuzz/mutants_test.cc).
 std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
   if (protocol == "pilaf-vo") return hole == "P3" ? 2 : 0;
   return hole == "P1" ? 30 : hole == "P2" ? 21 : hole == "P3" ? 1 : 0;

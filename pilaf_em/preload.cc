@@ -20,7 +20,8 @@ std::unexpected<Error> no_room(const Settings& s, std::uint32_t shard) {
 
 // Replays a PUT record of the log.
 Result<> replay_put(const Settings& s, ServerState& server, Log::Bytes key, Log::Bytes value) {
-  // The log's owner fixes seed and key size, but the values may come from a deployment with larger ones.
+  // A log's header names its deployment's seed and key size; values may still exceed this deployment's value
+  // size.
   if (key.size() > s.config.key_size || value.size() > s.config.value_size) {
     return fail(
         ErrorCode::invalid_argument,

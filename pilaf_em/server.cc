@@ -10,8 +10,8 @@
 namespace loch::pilaf {
 namespace {
 
-// A disk that writes a fixed number of bytes per second, for the time that logging takes. It starts with a
-// megabyte of backlog, so that the sustained rate is measured.
+// Models the time that logging takes on a disk with a fixed rate in bytes per second. It starts with a
+// megabyte of backlog, so that runs measure the sustained rate.
 class ModelledDisk {
  public:
   explicit ModelledDisk(double bytes_a_second) : rate_(bytes_a_second) {}
@@ -157,8 +157,8 @@ class Server {
       co_await charge_work(item.key.size());
       if (is_there) co_return co_await answer(request, ReplyStatus::exists);
     }
-    // The mutant: reply before the change; the item is copied because the reply releases the request's
-    // buffer.
+    // Known-bad variant that replies before the change; the item is copied, because the reply releases the
+    // request's buffer.
     if (!settings_.rules.replies_late) {
       copy_.assign(request.data, request.data + put_head + item.key.size() + item.value.kept);
       item.key = {copy_.data() + put_head, item.key.size()};
@@ -170,8 +170,8 @@ class Server {
     }
     bool was_reset = false;
     const ReplyStatus status = co_await change(item, &was_reset);
-    // Hole P3: the published server resets its connections when it grows, and so loses the reply to this
-    // request.
+    // The published server resets its connections when its table grows, and so loses the reply to this
+    // request (hole P3, docs/protocols/pilaf.md).
     if (was_reset && !settings_.rules.drops_duplicates) co_return channel_.drop(request);
     co_await answer(request, status);
   }

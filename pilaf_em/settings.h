@@ -25,24 +25,26 @@ enum class System : std::uint8_t {
   em_opt,    // HERD's optimistic emulation of Pilaf: the READs and messages, without a store
 };
 
-// Rules that fix the holes of the published protocol, and rules that known-bad variants break; each can be
-// switched off (mutants.cc).
+// Rules that fix the holes P1 to P3 of the published protocol (docs/protocols/pilaf.md), and rules that
+// known-bad variants break; each can be switched off (mutants.cc).
 struct Rules {
-  bool confirms_misses = true;   // P1: a miss is confirmed with the version word
-  bool resets_rank = true;       // P2: a GET restarts at rank 0 after the table has moved
-  bool drops_duplicates = true;  // P3: a repeated PUT or DELETE is executed only once
+  // fixes hole P1: a GET that finds no key READs the version and all buckets again
+  bool confirms_misses = true;
+  bool resets_rank = true;  // fixes hole P2: a GET starts at its first bucket again after the table has moved
+  bool drops_duplicates = true;  // fixes hole P3: a repeated PUT or DELETE is executed only once
   // Rules that only known-bad variants break.
   bool checks_extent = true;
   bool compares_keys = true;
   bool moves_backwards = true;
   bool brackets_moves = true;  // the version word is odd while entries are moved
-  bool closes_tables = true;   // growth closes the old table's buckets, so that clients notice
-  bool replies_late = true;    // the server replies to a PUT after applying it
+  // after growth the old table's buckets are marked closed, so that clients READ the root again
+  bool closes_tables = true;
+  bool replies_late = true;  // the server replies to a PUT after applying it
   bool checks_guard = true;
   bool poisons = true;        // the first byte of a freed extent is changed, so that its checksum fails
-  bool awaits_even = true;    // a miss can only be confirmed if the version was even
+  bool awaits_even = true;    // a miss counts as confirmed only if the version was even
   bool follows_epoch = true;  // a reply with a new epoch makes the next GET READ the root
-  bool renews_keys = true;    // the regions of a restarted node are looked up again
+  bool renews_keys = true;    // clients look up the regions (and rkeys) of a restarted node again
   bool inserts_in_two_steps = false;  // known-bad: an INSERT is a GET and, if that finds nothing, a PUT
   bool serves_lost = false;        // a server that restarted without memory serves before it is declared lost
   bool timeouts_are_none = false;  // an operation without a reply is reported to have had no effect
@@ -65,8 +67,9 @@ struct Settings {
   bool updates_in_place = true;
   bool guards_last = false;  // write a bucket's fields first and its guard later, when it has been computed
   std::uint64_t extents_start = 0, extents_most = 0;  // bytes of a shard's extents, initially and at most
-  double slack = 1.25;                       // an extent's size relative to the item first stored in it
-  std::uint32_t capacity = 0;                // largest extent, which a GET READs: slack * (k + v) bytes
+  double slack = 1.25;  // an extent's size relative to the item first stored in it
+  // bytes of the largest extent, which a GET READs: slack * (key size + value size)
+  std::uint32_t capacity = 0;
   std::uint64_t block = 0, least_block = 0;  // block sizes of the allocator in bytes
 
   std::uint32_t attempts = 0;  // attempts of one GET before it returns a conflict

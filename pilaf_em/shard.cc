@@ -278,8 +278,8 @@ void Shard::apply(const Step& step) {
     case Step::Kind::think:
       break;
   }
-  // Hole P6: the published code has this fence in one of three places. It makes the step visible before the
-  // next step, and all steps before the reply.
+  // Makes each step visible before the next step, and all steps before the reply. The published code has this
+  // fence in only one of three places (hole P6, docs/protocols/pilaf.md).
   std::atomic_thread_fence(std::memory_order_release);
 }
 

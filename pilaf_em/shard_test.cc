@@ -102,8 +102,8 @@ class Bench {
     }
   }
 
-  // The result of a client's lookup with this root. `busy`: a checksum failed, so that a client would start
-  // over.
+  // What a client's lookup that starts at this root returns. `is_busy`: a checksum failed, and a client would
+  // start over.
   struct Seen {
     bool is_busy = false, is_closed = false;
     std::optional<std::string> value;

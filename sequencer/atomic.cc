@@ -150,7 +150,7 @@ class AtomicStore final : public NumberStore {
   fabric::Fabric* fabric_ = nullptr;
   fabric::RemoteRegion counter_;
   std::map<fabric::NodeId, fabric::Region*> landing_;
-  // For each node of this process.
+  // The states of client workers, by node of this process and index of the worker.
   std::map<fabric::NodeId, std::vector<std::unique_ptr<WorkerState>>> workers_;
 };
 
@@ -194,8 +194,8 @@ coro::Task<Drawn> AtomicClient::draw(fabric::OpStats* stats) {
       break;
     }
     // After an error it is unknown whether the addition was executed. The retry draws a new number, and the
-    // old one may be a gap. A restarted node's counter begins anew and would repeat numbers, so it is not
-    // used again.
+    // old one may be a gap. A restarted node's counter begins anew and would repeat numbers, so clients do
+    // not use that counter again.
     const bool is_back =
         co_await rpc::restore(worker(), store_.fabric(), own_.counter, counter_region, deadline);
     if (!is_back || worker().now() >= deadline || worker().stopping()) break;

@@ -11,21 +11,24 @@
 // sequence: any word other than 0 is a request, the worker zeroes the word, and any reply is taken for the
 // answer to the present request (hole S1).
 #include "common/fabric/memory.h"
+#include "common/rpc/remote.h"
 #include "sequencer/served.h"
 
 namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view prefix = "seq-rpc";
-// On node 0: [server worker][window slot], one word each.
+// Request slots on node 0: one word for each server worker and window slot that it serves.
 constexpr std::string_view slots_region = "seq-rpc.slots";
-constexpr std::string_view staging_region = "seq-rpc.staging";  // one word for each window slot
+// sources of request WRITEs: one word per window slot
+constexpr std::string_view staging_region = "seq-rpc.staging";
 
 enum class Fault : std::uint8_t { none, claims_one, splits_claim };
 
 struct Settings : ServedSettings {
   explicit Settings(ServedSettings served) : ServedSettings(std::move(served)) {}
   bool has_ids = true;
+  fabric::Transport transport = fabric::Transport::uc;  // of requests
   Fault fault = Fault::none;
 
   // Slots of one server worker: the window slots of all clients are distributed round-robin over the server
@@ -46,8 +49,12 @@ std::uint32_t label(std::uint32_t slot, std::uint64_t sequence) {
 class RpcRequests final : public Requests {
  public:
   RpcRequests(fabric::Worker& worker, const Settings& settings, fabric::Region& receive,
-              fabric::Region& staging, const fabric::RemoteRegion& slots)
-      : Requests(worker, settings, receive), settings_(settings), staging_(staging), slots_(slots) {}
+              fabric::Region& staging, fabric::Fabric& fabric, const fabric::RemoteRegion& slots)
+      : Requests(worker, settings, receive),
+        settings_(settings),
+        staging_(staging),
+        fabric_(fabric),
+        slots_{slots, worker.epoch(sequencer_node)} {}
 
   [[nodiscard]] std::optional<std::uint32_t> read(const fabric::Received& message,
                                                   const std::byte* payload) override {
@@ -69,15 +76,23 @@ class RpcRequests final : public Requests {
   }
 
  protected:
+  // Over RC, connects anew if the connection broke. A sequencer that restarted has lost its counter, and its
+  // region's key is another one: it is not reached.
+  [[nodiscard]] coro::Task<bool> reach(Nanos deadline) override {
+    if (settings_.transport == fabric::Transport::uc) co_return true;
+    if (worker().connected(sequencer_node) && worker().epoch(sequencer_node) == slots_.epoch)
+      co_return !slots_.is_lost;
+    co_return co_await rpc::restore(worker(), fabric_, slots_, slots_region, deadline);
+  }
   [[nodiscard]] fabric::WorkRequest make(std::uint32_t slot, std::uint32_t attempt) override {
     const kv::DeployConfig& config = settings_.config;
     const std::uint32_t lane = config.client_number(worker().node(), worker().index()) * config.window + slot;
     const fabric::LocalSlice from{&staging_, (std::uint64_t{worker().index()} * config.window + slot) * 8};
     const std::uint64_t word = settings_.has_ids ? of(slot).sequence << 8 | (attempt & 0xFF) : 1;
     fabric::store_word_release(from.data(), word);
-    fabric::WorkRequest request =
-        fabric::one_sided(fabric::Verb::write, slots_, settings_.slot_at(lane), from, 8, of(slot).stats);
-    request.transport = fabric::Transport::uc;
+    fabric::WorkRequest request = fabric::one_sided(fabric::Verb::write, slots_.region,
+                                                    settings_.slot_at(lane), from, 8, of(slot).stats);
+    request.transport = settings_.transport;
     request.is_inline = true;
     return request;
   }
@@ -85,7 +100,8 @@ class RpcRequests final : public Requests {
  private:
   const Settings& settings_;
   fabric::Region& staging_;
-  fabric::RemoteRegion slots_;
+  fabric::Fabric& fabric_;
+  rpc::Remote slots_;
 };
 
 class RpcStore final : public ServedStore {
@@ -93,6 +109,7 @@ class RpcStore final : public ServedStore {
   explicit RpcStore(const Settings& settings) : ServedStore(settings, 0, true), settings_(settings) {}
 
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override {
+    fabric_ = &fabric;
     LOCH_ASSIGN(remote_slots_, fabric.lookup(sequencer_node, slots_region));
     return {};
   }
@@ -115,7 +132,7 @@ class RpcStore final : public ServedStore {
   }
   [[nodiscard]] std::unique_ptr<Requests> make_requests(fabric::Worker& worker,
                                                         fabric::Region& receive) override {
-    return std::make_unique<RpcRequests>(worker, settings_, receive, *staging_.at(worker.node()),
+    return std::make_unique<RpcRequests>(worker, settings_, receive, *staging_.at(worker.node()), *fabric_,
                                          remote_slots_);
   }
 
@@ -133,7 +150,8 @@ class RpcStore final : public ServedStore {
   static bool is_news(void* row, std::uint32_t column, std::uint64_t word) {
     return word != static_cast<Row*>(row)->seen[column];
   }
-  // Collects the row's new requests, from `column` on and around to it. Returns the column to start at next.
+  // Collects the new requests in a server worker's slots, from slot `column` on and around to it; returns the
+  // slot at which the next scan starts.
   std::uint32_t collect(fabric::Worker& worker, ServerState& own, Row& row, std::uint32_t column);
   [[nodiscard]] coro::Task<std::uint64_t> claim(fabric::Worker& worker, std::uint64_t numbers);
   [[nodiscard]] rpc::DatagramAddress client_of(std::uint32_t lane) const {
@@ -144,6 +162,7 @@ class RpcStore final : public ServedStore {
   }
 
   Settings settings_;
+  fabric::Fabric* fabric_ = nullptr;  // set by connect()
   fabric::Region* slots_ = nullptr;
   fabric::RemoteRegion remote_slots_;
   std::map<fabric::NodeId, fabric::Region*> staging_;
@@ -233,15 +252,25 @@ class RpcModule final : public NumberModule {
                    "true",
                    "a reply names its request (fixes S1); false: as published, any reply answers any request",
                    {}});
+    all.push_back({"seq-rpc.transport",
+                   kv::OptionType::choice,
+                   "uc",
+                   "of requests: uc, as published, or rc, for devices without UC (the result says over RC)",
+                   {"uc", "rc"}});
     return all;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // Requests and numbers are single aligned words, so they cannot be torn, and order does not matter.
-    return {.uc = true,
+    const bool is_rc = is_over_rc(options);
+    return {.rc = is_rc,
+            .uc = !is_rc,
             .ud = true,
             .untorn_bytes = 8,
             .max_inline_bytes = number_bytes,
             .ud_lanes = static_cast<std::uint32_t>(options.integer("seq-rpc.lanes"))};
+  }
+  [[nodiscard]] std::string_view departure(const kv::Options& options) const override {
+    return is_over_rc(options) ? "over RC" : "";
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 2; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
@@ -269,9 +298,15 @@ class RpcModule final : public NumberModule {
     LOCH_ASSIGN(const ServedSettings served, decide_served(std::string(prefix), config, options));
     Settings settings(served);
     settings.has_ids = options.boolean("seq-rpc.request-ids");
+    if (is_over_rc(options)) settings.transport = fabric::Transport::rc;
     if (mutant == "claims-one") settings.fault = Fault::claims_one;
     if (mutant == "splits-claim") settings.fault = Fault::splits_claim;
     return std::make_unique<RpcStore>(settings);
+  }
+
+ private:
+  [[nodiscard]] static bool is_over_rc(const kv::Options& options) {
+    return options.choice("seq-rpc.transport") == "rc";
   }
 };
 

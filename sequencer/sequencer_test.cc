@@ -112,7 +112,7 @@ TEST(SeqRpc, RequestsAndBytesAreTheDerivedOnes) {
     for (const char* ids : {"true", "false"}) {
       StoreRun run = shape(fabric, module);
       run.get = 1;
-      // Without request numbers in replies, those from two workers may be reordered.
+      // Without request numbers in replies, replies of two server workers may be reordered unnoticed.
       run.deploy.server_workers = 1;
       // Without request numbers even one worker's replies may be reordered, if its scan passes a slot just
       // before the slot is written: the reply to a later request is then taken for the earlier one's, and the
@@ -207,8 +207,8 @@ TEST(SeqSpec, LostRequestsAreForgottenInTime) {
   EXPECT_EQ(guess.short_reply(0xC0, 2'000), 0x1C0u);
 }
 
-// Hole R1: replies overtake each other while the guess changes. With the fix no number is given twice; as
-// published, some are.
+// Hole R1 (docs/protocols/seq-spec.md): replies overtake each other while the guess of the high bits changes.
+// With the fix no number is given twice; as published, some are.
 TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");
@@ -229,8 +229,8 @@ TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   }
 }
 
-// Hole S1: replies that do not name their request. A late reply gives the next request a number from before
-// it began.
+// Hole S1 (docs/protocols/seq-rpc.md): replies do not name their request, so that a late reply gives the next
+// request a number from before it began.
 TEST(SeqRpc, AReplyIsForTheRequestThatItNames) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-rpc");

@@ -30,8 +30,15 @@ coro::Task<Drawn> Requests::draw(std::uint32_t slot, fabric::OpStats* stats) {
   Nanos pause = settings_.retry_after;
   Drawn drawn;
   for (std::uint32_t attempt = 0;; ++attempt) {
-    const fabric::WorkRequest message = make(slot, attempt);
-    co_await lists_.send(message);
+    const bool is_reached = co_await reach(give_up);
+    if (is_reached) {
+      const fabric::WorkRequest message = make(slot, attempt);
+      // A request over RC that fails is sent again, like one without a reply.
+      if (message.transport == fabric::Transport::rc)
+        static_cast<void>(co_await lists_.execute(message));
+      else
+        co_await lists_.send(message);
+    }
     const Nanos deadline = std::min(worker_.now() + pause, give_up);
     const rpc::ReplyDesk::Outcome outcome = co_await desk_.wait(slot, deadline);
     if (outcome == rpc::ReplyDesk::Outcome::answered) {

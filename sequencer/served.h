@@ -19,7 +19,7 @@ struct ServedSettings {
   rpc::DatagramShape replies;  // posting of replies by a server worker
   rpc::PostingShape requests;  // posting of requests by a client worker
   std::uint32_t batch = 1;     // largest number of requests for which one fetch-and-add claims numbers
-  // Nanoseconds before a request is repeated; doubles with every repetition, up to sixteen times.
+  // Nanoseconds before a request is repeated; doubles with every repetition, to at most 16 times this value.
   Nanos retry_after = 0;
   Nanos patience = 0;
 
@@ -56,6 +56,8 @@ class Requests : public rpc::DatagramReader {
   [[nodiscard]] const rpc::PostingCounts& posted() const { return lists_.counts(); }
 
  protected:
+  // Whether requests can be posted; a transport with connections makes a broken one anew until `deadline`.
+  [[nodiscard]] virtual coro::Task<bool> reach(Nanos /*deadline*/) { co_return true; }
   // Makes the work request, with its local buffer if it has one.
   [[nodiscard]] virtual fabric::WorkRequest make(std::uint32_t slot, std::uint32_t attempt) = 0;
   // Ends the request of `slot` with `number`; the reply's bytes and immediate count for its operation.

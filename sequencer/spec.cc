@@ -16,7 +16,7 @@ namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view prefix = "seq-spec";
-// On node 0: receive buffers of the server workers.
+// Region on node 0 with the receive buffers of the server workers.
 constexpr std::string_view requests_region = "seq-spec.requests";
 // Holds the 40 bytes of the global routing header with which every received datagram begins.
 constexpr std::uint32_t receive_bytes = 64;
@@ -239,8 +239,8 @@ class SpecModule final : public NumberModule {
              {{"seq-spec.mend-r1", "false"}},
              101}};
   }
-  // So few low bits that the guess changes during a run, but not so few that a reply is overtaken by half of
-  // all low numbers.
+  // Option values for fuzzing: so few low bits that the guess changes during a run, but not so few that a
+  // reply is overtaken by half of all low numbers.
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     std::map<std::string, std::string> drawn = served_fuzz_options(std::string(prefix), rng);

@@ -18,7 +18,8 @@ enum class Distribution : std::uint8_t {
   zipfian,    // YCSB's scrambled zipfian: theta 0.99, ranks drawn over 10^10 items
   zipfian_n,  // Zipf(theta) over the real number of records, ranks scattered over the records
   latest,     // the newest records are drawn most often
-  hotspot,    // the first records (hotspot_data of all) take hotspot_operations of the operations
+  // the first records (a share hotspot_data of all) get a share hotspot_operations of all operations
+  hotspot,
   exponential,
   sequential,  // records 0, 1, 2, …; each client worker starts at another record
   locality,    // a share of the operations draws from the records of the client's own node

@@ -70,7 +70,7 @@ TEST(Zipfian, KnownBiasOfGraysApproximation) {
     return (z.below(rank + 1) - z.below(rank)) / exact - 1;
   };
   EXPECT_NEAR(relative(0), 0, 1e-9);
-  // The algorithm's published error: the probability is 19.4 % too high.
+  // Known error of the algorithm: it draws the third rank with a probability that is 19.4 % too high.
   EXPECT_NEAR(relative(2), 0.194, 0.002);
   EXPECT_NEAR(relative(3), 0.13, 0.003);
   EXPECT_NEAR(relative(9), 0.036, 0.002);

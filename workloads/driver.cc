@@ -93,7 +93,7 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
 
 Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements& needs) {
   needs_ = needs;
-  std::uint32_t added = 0;  // number of this process's workers that were added so far
+  std::uint32_t added = 0;  // number of this process's workers that are added already
   LOCH_TRY(make_rows());
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
     fabric::WorkerSpec out = worker_spec(static_cast<fabric::NodeId>(node), role, index);
@@ -197,7 +197,7 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  // Nanoseconds of CPU time; on a shared core they take longer in real time.
+  // Length in ns of one step of computing, in CPU time; on a shared core it takes longer in real time.
   constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
@@ -208,7 +208,8 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
-    // Slot i is only a lane of an earlier slot's multi-gets.
+    // In a load of multi-gets a slot drives the next multi_get - 1 slots as lanes, which get no loop of their
+    // own.
     if (!probes && i % load_.multi_get != 0) continue;
     Slot* const slot = own->slots[i].get();
     scope.spawn(probes         ? probe_main(own, slot, i)
@@ -227,9 +228,9 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (const auto& slot : own->slots) slot->client.reset();
 }
 
-// When all clients have ended, one of them runs the final sweep: the keeper, or without planned failures the
-// client worker that ends last. The others wait for its end, so that their background coroutines keep
-// running.
+// When all clients have ended, one client worker runs the final sweep: with planned failures the keeper
+// (FailurePlan), otherwise the worker that ends last. The others wait for its end, so that their background
+// coroutines keep running.
 coro::Task<void> Driver::finish(ClientWorker* own) {
   constexpr Nanos pause = 100'000;
   fabric::Worker& worker = *own->worker;

@@ -55,9 +55,9 @@ using LogFactory = std::function<std::unique_ptr<OperationLog>(std::int32_t clie
 // Failures that are planned before the run, as in a simulation's fault schedule, and how the driver repairs
 // them.
 struct FailurePlan {
-  // A repair that the keeper begins when now() reaches `at`: it fences the nodes of the clients in `dead` and
-  // scrubs what these clients left half-done; it fences the nodes in `lost` and declares them lost. It is
-  // repeated until the store reports it complete.
+  // A repair, begun by the client worker `keeper` when now() reaches `at`: it fences the nodes of the clients
+  // in `dead` and scrubs what these clients left half-done; it fences the nodes in `lost` and declares them
+  // lost. It is repeated until the store reports it complete.
   struct Repair {
     Nanos at = 0;
     std::vector<kv::ClientId> dead;
@@ -68,7 +68,8 @@ struct FailurePlan {
     fabric::NodeId node = 0;
     std::optional<std::uint32_t> server;
   };
-  // A client worker that never fails: it repairs while it also drives load, and runs the final sweep.
+  // The client worker that does the planned repairs beside its load, and the final sweep; it does not fail
+  // itself.
   kv::ClientId keeper;
   // Client workers that will be killed: the run does not wait for them to end.
   std::vector<kv::ClientId> doomed;
@@ -80,7 +81,7 @@ struct FailurePlan {
     std::string what;  // the event's name in measure::TimelineEvent
     fabric::NodeId node = 0;
   };
-  std::vector<Strike> strikes;  // failures and restarts, to be shown in the result's time series
+  std::vector<Strike> strikes;  // failures and restarts, to be shown as events in the result's time series
   Nanos over = 0;               // now() time of the last failure or restart; the final sweep begins after it
 };
 
@@ -98,8 +99,8 @@ struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
   // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each on a lane of its
-  // own. A slot owns this many entries of DeployConfig::window, which has to be a multiple. `rate` and
-  // `operations` count a multi-get as one operation.
+  // own. A slot owns `multi_get` of the DeployConfig::window lanes, which have to be a multiple of it. `rate`
+  // and `operations` count a multi-get as one operation.
   std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // open loop: equal gaps between operations instead of a Poisson process
@@ -118,7 +119,7 @@ struct LoadConfig {
   bool verify = false;  // check the value that every GET returns
   // Compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
   bool computes_keys_ahead = false;
-  // false: GETs return meaningless bytes, as an emulation's do (set by run_load)
+  // false: GETs return meaningless bytes, as those of an emulation do, and are not verified (set by run_load)
   bool values_are_judged = true;
   bool scrub = false;  // scrub what lost nodes left half-done, once the load has ended
   // When every client has ended, one client GETs, PUTs and GETs every preloaded record; an operation that
@@ -170,7 +171,7 @@ class Driver {
   // ---- After Fabric::run ------------------------------------------------------------------------
   // The counts of all client workers of a local node.
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
-  // Length in seconds of the measurement window, by this process's workers.
+  // Length of the measurement window in seconds, as this process's workers measured it.
   [[nodiscard]] double window_s() const;
   // Number of repairs of the scrub after the load, by kind; empty unless this process did the scrub.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
@@ -181,8 +182,8 @@ class Driver {
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
   // Crashed nodes whose memory was not laid out again by a restart.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
-  // Counts of the keeper's actions by kind ("scrubs", "declarations", "repair_retries", "restarts") and of
-  // the repairs that the store reports.
+  // Counts of this driver's repairs and restarts by kind ("scrubs", "declarations", "repair_retries",
+  // "restarts"), and of the repairs that the store reports.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
   // Nodes that this driver declared lost, together with their memory.
@@ -232,12 +233,12 @@ class Driver {
   void deal_trace();
   [[nodiscard]] Nanos replay_due(const TraceEvent& event) const;
   coro::Task<void> server_main(fabric::Worker* worker, std::uint32_t index);
-  // Whether a slot stops, or issues an operation of the warm-up, or one that counts.
+  // What a slot does next: stop, issue an operation of the warm-up, or issue one that counts.
   enum class Turn : std::uint8_t { stop, warm_up, measured };
   coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
   coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
-  // The steps of operate() before and after the one suspension that every operation has.
+  // The parts of operate() before and after an operation's only suspension.
   void begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record, Nanos invoked);
   [[nodiscard]] coro::Task<kv::OpResult> issue(Slot& slot, OpKind kind) const;
   // Ends the operation that was due at `due` and issued at `invoked`; returns the current time.
@@ -288,7 +289,8 @@ class Driver {
   kv::Store& store_;
   fabric::Fabric& fabric_;
   LogFactory logs_;
-  // whether values of GETs are verified, by every slot or by the slots that have a log
+  // whether each GET's value is compared with the expected one: with --verify in every slot, otherwise only
+  // in slots that write a history
   const bool judges_values_;
   // each turn of a slot is a GET, PUT or DELETE, issued without a pause after the previous one
   const bool is_plain_;
@@ -311,7 +313,8 @@ class Driver {
   std::map<fabric::NodeId, fabric::Region*> row_regions_;
   std::vector<std::uint8_t> probes_;  // Probe marks, one byte for each bin and probed key
   std::mutex events_mutex_;
-  // Their times are Worker::now() until timeline() makes them relative to the window.
+  // Failures and repairs for the time series, with Worker::now() times until timeline() makes them relative
+  // to the window.
   std::vector<measure::TimelineEvent> events_;
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;

@@ -27,7 +27,7 @@ struct Driver::Slot {
   // Time until which the slot slept before the current scripted operation; -1: it did not sleep.
   Nanos slept_until = -1;
   std::vector<std::uint32_t> dealt;  // indices of the trace's operations that this slot issues
-  std::uint32_t value_bytes = 0;     // value size of the next PUT of a replayed trace; 0: drawn
+  std::uint32_t value_bytes = 0;     // value size of the next PUT of a replayed trace; 0: the size is drawn
   bool is_sweeping = false;
   std::uint64_t sequence = 0;   // number of PUTs so far, written into each value
   std::uint32_t error_run = 0;  // failed operations in a row
@@ -131,12 +131,12 @@ struct Driver::ClientWorker {
       tally.first_half += is_completed(each.status) && each.at < middle ? 1 : 0;
       recorder.record(each.at - measured_from, each.latency, is_completed(each.status));
     }
-    // `ended` is in the order of time
+    // the valid entries of `ended` are in the order of time
     tally.first_ns = std::min(tally.first_ns, ended[0].at);
     tally.last_ns = std::max(tally.last_ns, ended[ended_count - 1].at);
     ended_count = 0;
   }
-  // Replaces the oldest entry.
+  // Adds the oldest group of `alike` to the tally, and replaces it by a group for this operation.
   void replace_alike(OpKind kind, const fabric::OpStats& stats) {
     Alike& oldest = alike[next_alike];
     next_alike = (next_alike + 1) % alike.size();

@@ -1,5 +1,5 @@
-// The Driver's part that deals with failures: the keeper's repairs during the load, the scrub after it, and
-// the final sweep, which checks that every key is in service again.
+// The Driver's part that deals with failures: planned repairs during the load, the scrub after it, and the
+// final sweep, which checks that every key is in service again.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -225,7 +225,7 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     slot->is_measured = turn == Turn::measured;
     if (is_plain_) [[likely]] {
       const Action action = choose(*own);
-      // for a uniform distribution choose_record() would do nothing else
+      // with a uniform distribution choose_record() would only make this same draw
       const std::uint64_t record = draws_below_ != 0 ? own->rng.below(draws_below_) : choose_record(*own);
       const OpKind kind = kind_of(action, record);
       const Nanos invoked = now;

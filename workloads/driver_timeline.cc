@@ -59,7 +59,7 @@ coro::Task<void> Driver::probe_main(ClientWorker* own, Slot* slot, std::uint32_t
     if (worker.now() < round) co_await worker.sleep_until(round);
     for (std::uint64_t key = index; key < load_.probe_keys; key += deploy_.window) {
       if (worker.now() >= end || worker.stopping()) co_return;
-      slot->error_run = 0;  // so that failures cause no pause: the prober keeps its rate
+      slot->error_run = 0;  // the prober does not pause after a failure, so that its rate stays the same
       const Nanos asked = worker.now();
       const std::uint64_t record = key * records / load_.probe_keys;
       co_await operate(own, slot, OpKind::put, record, -1);

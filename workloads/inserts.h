@@ -50,7 +50,7 @@ class InsertLedger {
   std::uint64_t first_, most_, rank_, ranks_;
   std::mutex mutex_;
   std::uint64_t taken_ = 0;
-  std::set<std::uint64_t> early_;  // inserts acknowledged before an earlier one
+  std::set<std::uint64_t> early_;  // inserts acknowledged while an earlier one is not
   std::atomic<std::uint64_t> acknowledged_{0};
 };
 

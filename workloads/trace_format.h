@@ -26,8 +26,8 @@ enum class TraceAction : std::uint8_t {
   put,
   insert_if_absent,  // replayed as a PUT, and counted as simplified, if the protocol has no INSERT
   remove,
-  read_modify_write,  // as a GET and then a PUT
-  skip,               // not at all: the operation has no counterpart among GET, PUT and DELETE
+  read_modify_write,  // replayed as a GET and then a PUT
+  skip,               // not replayed: the operation has no counterpart among GET, PUT and DELETE
 };
 
 [[nodiscard]] constexpr bool brings_value(TraceAction action) {

@@ -130,7 +130,8 @@ double cores_of_store(const BenchOptions& o, const measure::PointResult& point) 
 
 // CPU work of the background workers of all machines between the end of the warm-up and the end of the run,
 // which may be a little later than that of the window; also the number of cores that the store's workers got.
-nlohmann::ordered_json background_json(const BenchOptions& o, const measure::PointResult& point) {
+nlohmann::ordered_json background_json(const BenchOptions& o, const std::vector<std::uint32_t>& cores,
+                                       const measure::PointResult& point) {
   double hashes = 0, cpu = 0, wall = 0, lost = 0;
   std::uint32_t machines = 0;
   for (const measure::NodePart& node : point.nodes) {
@@ -158,7 +159,7 @@ nlohmann::ordered_json background_json(const BenchOptions& o, const measure::Poi
   out["lost"] = lost;
   if (o.fabric == "sim") return out;
   const background::GroupFacts group = background::current_group();
-  out["cores"] = background::format_cores(background_cores(o).value_or(std::vector<std::uint32_t>()));
+  out["cores"] = background::format_cores(cores);
   out["group"] = background::to_json(group);
   return out;
 }
@@ -260,6 +261,9 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
     if (!trouble.empty()) point.caveats.push_back(std::move(trouble));
   }
   point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
+  point.departure = module.departure(o.protocol_options);
+  if (!point.departure.empty())
+    point.notes.push_back(fmt::format("{} {}: not the published transport", module.name(), point.departure));
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));
   if (o.fabric == "verbs" && !o.history.empty() && !o.history_sync && !point.lost_nodes.empty()) {
     point.notes.push_back(fmt::format(
@@ -276,8 +280,11 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
     point.notes.push_back(fmt::format("{} operations never returned", outcome.outstanding));
   }
   if (o.load.replay) say_replay(o, point);
+  point.network = measure::judge_network(point.devices, point.nodes);
+  if (point.network && point.network->is_sick)
+    point.caveats.insert(point.caveats.begin(),
+                         fmt::format("the network was sick: {}", point.network->verdict));
   point.argv = o.argv;
-  point.background_workers = background_json(o, point);
   return point;
 }
 
@@ -427,10 +434,10 @@ int run_here(const BenchOptions& o, const kv::Module& module, const Place& place
 }
 
 // Runs one process of a multi-process job. The work is done in a child process, so that its death does not
-// end the job. Processes on verbs may be on several machines and coordinate over MPI; processes on shm
-// coordinate in shared memory.
+// end the job. Processes on verbs and ofi may be on several machines and coordinate over PMIx; processes on
+// shm coordinate in shared memory.
 int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module, const Place& place) {
-  if (o.fabric == "verbs") {
+  if (o.fabric == "verbs" || o.fabric == "ofi") {
     const auto env = cluster::launch_env();
     if (!env) return complain(env.error());
     const auto config = cluster::rank_config();
@@ -451,7 +458,7 @@ int run_as_rank([[maybe_unused]] const BenchOptions& o, const kv::Module& module
 Result<Place> place_of_this_process() {
   Place place;
   LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
-  place = {env.rank, env.ranks, env.rank_here, env.job};
+  place = {env.rank, env.ranks, env.rank_here, env.ranks_here, env.job};
   return place;
 }
 
@@ -546,6 +553,27 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
   return out;
 }
 
+namespace {
+
+// The entries of the result's `placement`, of all processes that are alive. Every process calls it, and the
+// one that reports gets the entries. Null on sim.
+Result<nlohmann::ordered_json> gather_placement(const BenchOptions& o, const Place& place, OpenFabric& open,
+                                                Nanos within) {
+  if (!open.placing) return nullptr;
+  const nlohmann::ordered_json mine = to_json(*open.placing, o, place.rank, open.fabric->report().counters);
+  if (place.ranks == 1) return nlohmann::ordered_json::array({mine});
+  LOCH_ASSIGN(const std::vector<std::string> texts, open.fabric->gather(mine.dump(), within));
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const std::string& text : texts) {
+    // A process that died has no text, and one that died while it wrote may have half of one.
+    auto entry = nlohmann::ordered_json::parse(text, nullptr, false);
+    if (!entry.is_discarded()) all.push_back(std::move(entry));
+  }
+  return all;
+}
+
+}  // namespace
+
 Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std::uint32_t repeat,
                             const Place& place) {
   const std::uint64_t seed = o.load.seed + repeat;
@@ -592,8 +620,11 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
     }
   }
   if (open.trace != nullptr) LOCH_TRY(open.trace->close());
+  LOCH_ASSIGN(nlohmann::ordered_json placed, gather_placement(o, place, open, plan.control_timeout));
   RunResult result{.is_joint = outcome->is_joint, .point = {}};
   result.point = to_point(o, module, *open.fabric, std::move(*outcome), seed);
+  result.point.background_workers = background_json(o, open.background_cores, result.point);
+  result.point.placement = std::move(placed);
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
   for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);

@@ -266,8 +266,9 @@ std::vector<BenchFlag> machine_flags() {
       {.setting = of(Type::integer, "cores", "0",
                      "sim: cores of a node that are in use, a socket's first; 0: the profile's", 0, 64),
        .place = LOCH_PLACE(cores)},
-      {.setting =
-           of(Type::boolean, "pin", "", "workers pinned to cores of their own (sim: true, shm: false)"),
+      {.setting = of(Type::boolean, "pin", "",
+                     "workers pinned to cores of their own (sim: true, shm: false, verbs: true if there are "
+                     "enough cores and the device is not Soft-RoCE)"),
        .place = LOCH_PLACE(pin)},
       {.setting = shown(of(Type::text, "device", "",
                            "verbs: RDMA devices, NAME, HOST=NAME or SUBNET/BITS, by commas (the fastest in a "
@@ -304,6 +305,18 @@ std::vector<BenchFlag> machine_flags() {
            of(Type::boolean, "assume-order", "false",
               "verbs: bytes arrive in order, and 64 aligned ones at once, though the devices do not say so"),
        .place = LOCH_PLACE(assume_order)},
+      {.setting =
+           shown(of(Type::text, "ofi-provider", "",
+                    "ofi: provider of libfabric, such as tcp, sockets, shm, efa (the first of cxi, efa, "
+                    "verbs;ofi_rxm and tcp that is here)"),
+                 "NAME"),
+       .place = LOCH_PLACE(ofi_provider),
+       .is_recorded = false},
+      {.setting = choice("ofi-order", {"waits", "provider"},
+                         "ofi: what is behind a WRITE waits for its end where the provider keeps no order "
+                         "(waits), or protocols that need the order are refused there (provider)",
+                         "WHO"),
+       .place = LOCH_PLACE(ofi_order)},
   };
 }
 

@@ -190,7 +190,8 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   LOCH_TRY(apply_distribution(given, o));
   const bool is_sim = o.fabric == "sim";
   o.load.warmup = is_sim ? 1'000'000 : 500'000'000;
-  o.pin = is_sim;
+  o.pin = o.fabric != "shm";
+  o.pin_is_given = is_given(given, "pin");
   if (given.text("duration") && given.text("operations")) {
     return fail(ErrorCode::invalid_argument, "--duration and --operations: give one of them");
   }
@@ -311,6 +312,10 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("--{}: for --fabric verbs, not {}", key, o.fabric));
   }
+  for (const char* key : {"ofi-provider", "ofi-order"}) {
+    if (given.text(key) && o.fabric != "ofi")
+      return fail(ErrorCode::invalid_argument, fmt::format("--{}: for --fabric ofi, not {}", key, o.fabric));
+  }
   if (!o.pkey.empty()) LOCH_TRY(parse_pkey(o.pkey));
   return check_timeline(given, o);
 }
@@ -325,15 +330,15 @@ std::string rounded(double bytes) {
 
 // Number of nodes on this machine, which share its memory.
 Result<std::uint32_t> nodes_here(const BenchOptions& o) {
-  if (o.fabric == "verbs") {
+  if (o.fabric == "verbs" || o.fabric == "ofi") {
     LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
     if (env.ranks > 1 && env.ranks_here > 0) return env.ranks_here;
   }
   return o.nodes;
 }
 
-// Checks that the data fits in memory. A simulation of more than 1 GiB of data keeps only the stamps of its
-// values, not all their bytes.
+// Checks that the data fits in memory. A simulation of more than 1 GiB of data keeps only the first bytes of
+// each value, which name its writer, unless --verify-full is set.
 Result<> apply_memory(const Given& given, BenchOptions& o) {
   const bool is_sim = o.fabric == "sim";
   const std::uint64_t available = available_memory_bytes();

@@ -45,13 +45,17 @@ struct BenchOptions {
   std::uint32_t background_nodes = 0;  // number of nodes with background workers; 0: all nodes
   std::uint32_t cores = 0;             // cores of a simulated node; 0: as in the hardware profile
   bool pin = true;
+  bool pin_is_given = false;    // --pin was given, and is not the fabric's default
   std::string device;           // verbs: device name; empty: the first with an active port
   std::uint32_t port = 0;       // verbs: port number; 0: the first active port
-  std::int32_t gid_index = -1;  // verbs: GID index; -1: chosen by score
+  std::int32_t gid_index = -1;  // verbs: GID index; -1: chosen by the fabric
   std::string pkey;             // verbs: P_Key of the partition; empty: chosen by the fabric
   std::uint32_t service_level = 0;
   std::int32_t traffic_class = -1;  // verbs: traffic class of packets; -1: chosen by the fabric
   std::uint32_t flow_label = 0;
+  std::string
+      ofi_provider;  // ofi: provider name; empty: the first of the preferred ones that this machine has
+  std::string ofi_order = "waits";  // ofi: who keeps the order behind a WRITE: waits, provider
   bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
   bool verify_full = false;
   std::string history_format;  // text, binary or by-name

@@ -64,7 +64,8 @@ TEST(BenchOptions, ProtocolsMayShareAnOption) {
   EXPECT_EQ(parsed->protocol_options.integer("slots.spare"), 64);
 }
 
-// A protocol whose options have other defaults on fabrics in real time and on one machine.
+// A protocol with one option whose default differs in real time, and one whose default differs on a single
+// machine.
 class TimedSlots final : public kv::Module {
  public:
   std::string_view name() const override { return "timed"; }
@@ -414,8 +415,8 @@ TEST_P(BenchOn, HistogramAsHdrText) {
   EXPECT_THAT(read_whole(file("h.hgrm")).value(), HasSubstr("1/(1-Percentile)"));
 }
 
-// With a settle time, the background workers compete with the store's workers for the cores before the load
-// begins, and their progress differs between nodes.
+// With `--settle 200ms`, background workers compete with the store's workers for the cores for 200 ms before
+// the load begins, so that their progress differs between nodes.
 TEST_P(BenchOn, BackgroundWorkersHaveSettledWhenTheLoadBegins) {
   if (GetParam() != "sim") GTEST_SKIP() << "background workers are simulated";
   ASSERT_EQ(

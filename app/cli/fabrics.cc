@@ -10,16 +10,16 @@
 #include <numeric>
 #include <variant>
 
-#include "common/background_load/cores.h"
-
 #include "common/base/file.h"
 #include "common/cluster/launch_env.h"
 #include "common/fabric/count/count.h"
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/fault/fault_file.h"
+#include "common/fabric/ofi/ofi.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/trace/trace_fabric.h"
+#include "common/fabric/verbs/locality.h"
 #include "common/fabric/verbs/verbs.h"
 
 namespace loch::cli {
@@ -149,13 +149,24 @@ Result<RealFaults> load_fault_config(const std::string& path) {
   return fabric::inject_faults(std::move(fabric), faults);
 }
 
-// Returns the cores of this machine for the workers of its `rank_here`-th process. The cores of the processes
-// with smaller numbers come first; each process is taken to have the largest number of workers.
-workloads::Pinning real_pinning(const BenchOptions& o, std::uint32_t rank_here) {
-  const kv::DeployConfig deploy = deploy_config(o);
-  return {.cores = background::usable_cores(),
-          .is_of_each_node = false,
-          .first = rank_here * (deploy.client_workers + deploy.server_workers)};
+// Pins the workers of this process to the CPUs that were planned.
+void pin_workers(Placing placing, OpenFabric& open) {
+  open.pinning = {.cores = placing.own_cpus(), .is_of_each_node = false, .first = 0};
+  open.placing = std::move(placing);
+}
+
+// Plans for this process on verbs, whose device is among `devices`.
+Result<Placing> place_on_verbs(const BenchOptions& o, const Place& place,
+                               const std::vector<fabric::NodeDevice>& devices) {
+  HostNodes host = place.ranks == 1
+                       ? nodes_of_one_machine(o, 0, 1)
+                       : nodes_of_this_host(o, devices, place.rank, place.rank_here, place.ranks_here);
+  const auto mine = std::ranges::find(devices, place.rank, &fabric::NodeDevice::node);
+  const fabric::verbs::Locality nic =
+      mine == devices.end() ? fabric::verbs::Locality{} : fabric::verbs::locality_of(mine->can.device);
+  if (o.pin && nic.is_software && !o.pin_is_given)
+    return leave_unpinned(o, std::move(host), "the cores move the packets of Soft-RoCE too");
+  return place_workers(o, std::move(host), nic.numa_node);
 }
 
 Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uint64_t seed,
@@ -167,8 +178,10 @@ Result<std::unique_ptr<fabric::Fabric>> open_shm(const BenchOptions& o, std::uin
   config.ranks = place.ranks;
   config.job = place.job;
   config.exact_clock = !o.history.empty();
-  config.pin_threads = o.pin;
-  if (o.pin) open.pinning = real_pinning(o, place.rank_here);
+  LOCH_ASSIGN(Placing placing, place_workers(o, nodes_of_one_machine(o, place.rank, place.ranks), {}));
+  config.pin_threads = placing.is_pinned();
+  config.numa_nodes = placing.memory_numa_nodes(place.rank);
+  pin_workers(std::move(placing), open);
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::shm::make_shm(config));
   return with_faults(std::move(fabric), o, seed, place, open);
 }
@@ -190,12 +203,41 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.flow_label = o.flow_label;
   config.assumes_order = o.assume_order;
   config.exact_clock = !o.history.empty();
+  if (o.load.duration > 0) {
+    // Repairs and sweeps follow the load, and take as long as the table is large.
+    constexpr Nanos patience = 600'000'000'000;
+    config.run_most = o.load.warmup + o.load.duration + std::max(patience, o.load.duration);
+  }
   config.pin_threads = o.pin;
-  if (o.pin) open.pinning = real_pinning(o, place.rank_here);
+  config.place_memory =
+      [&](const std::vector<fabric::NodeDevice>& devices) -> Result<std::vector<std::uint32_t>> {
+    LOCH_ASSIGN(Placing placing, place_on_verbs(o, place, devices));
+    pin_workers(std::move(placing), open);
+    return open.placing->memory_numa_nodes(place.rank);
+  };
   LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::verbs::make_verbs(config));
   if (place.rank == 0) {
     for (const std::string& line : fabric::unlike(fabric->devices())) fmt::print(stderr, "note: {}\n", line);
   }
+  return with_faults(std::move(fabric), o, seed, place, open);
+}
+
+Result<std::unique_ptr<fabric::Fabric>> open_ofi(const BenchOptions& o, std::uint64_t seed,
+                                                 const Place& place, OpenFabric& open) {
+  fabric::ofi::OfiConfig config;
+  config.nodes = o.nodes;
+  config.seed = seed;
+  config.control = place.control;
+  config.provider = o.ofi_provider;
+  config.waits_for_writes = o.ofi_order == "waits";
+  config.exact_clock = !o.history.empty();
+  HostNodes host = place.ranks == 1
+                       ? nodes_of_one_machine(o, 0, 1)
+                       : nodes_of_this_host(o, {}, place.rank, place.rank_here, place.ranks_here);
+  LOCH_ASSIGN(Placing placing, place_workers(o, std::move(host), {}));
+  config.pin_threads = placing.is_pinned();
+  pin_workers(std::move(placing), open);
+  LOCH_ASSIGN(std::unique_ptr<fabric::Fabric> fabric, fabric::ofi::make_ofi(config));
   return with_faults(std::move(fabric), o, seed, place, open);
 }
 
@@ -213,6 +255,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
   if (o.fabric == "sim") return open_sim(o, seed, open);
   if (o.fabric == "shm") return open_shm(o, seed, place, open);
   if (o.fabric == "verbs") return open_verbs(o, seed, place, open);
+  if (o.fabric == "ofi") return open_ofi(o, seed, place, open);
   return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
 }
 
@@ -222,39 +265,28 @@ Result<std::unique_ptr<background::CpuLoad>> start_background_load(const BenchOp
   if (o.background_workers == 0 || o.fabric == "sim" || place.rank_here != 0) return nullptr;
   background::CpuLoadConfig config;
   config.workers = o.background_workers;
-  LOCH_ASSIGN(config.cores, background_cores(o));
   return background::CpuLoad::start(config);
+}
+
+// Plans without opening a fabric. The device of verbs is not known yet: the numbers of CPUs and workers are
+// checked as for a device whose NUMA node is not known.
+Result<> check_placing(const BenchOptions& o) {
+  if (o.fabric == "sim" || !o.pin) return {};
+  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
+  const bool is_spread = (o.fabric == "verbs" || o.fabric == "ofi") && env.ranks > 1;
+  LOCH_ASSIGN(const Placing placing,
+              place_workers(o,
+                            is_spread ? nodes_of_this_host(o, {}, env.rank, env.rank_here, env.ranks_here)
+                                      : nodes_of_one_machine(o, env.rank, env.ranks),
+                            {}));
+  LOCH_TRY(background_cores(o, placing));
+  return {};
 }
 
 }  // namespace
 
-Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& o) {
-  if (o.background_workers == 0 || o.fabric == "sim" || o.background_pin == "none")
-    return std::vector<std::uint32_t>();
-  const kv::DeployConfig deploy = deploy_config(o);
-  LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());
-  // With several processes each has one node, and any of them may be on this machine; with one process it has
-  // all nodes.
-  const std::uint32_t nodes = env.ranks > 1 ? std::max(1U, env.ranks_here) : deploy.nodes;
-  std::vector<std::uint32_t> servers, workers;  // cores of the workers, as Driver::add_workers pins them
-  std::uint32_t number = 0;
-  const workloads::Pinning pinning = real_pinning(o, 0);
-  for (std::uint32_t node = 0; node < nodes; ++node) {
-    const auto id = static_cast<fabric::NodeId>(node);
-    const bool is_any = env.ranks > 1;
-    const std::uint32_t clients = is_any || deploy.drives(id) ? deploy.client_workers : 0;
-    const std::uint32_t serving = is_any || deploy.serves(id) ? deploy.server_workers : 0;
-    for (std::uint32_t i = 0; i < clients + serving; ++i, ++number)
-      (i < clients ? workers : servers).push_back(static_cast<std::uint32_t>(pinning.core_of(number, i)));
-  }
-  std::ranges::copy(servers, std::back_inserter(workers));
-  return background::place_background_load(o.background_pin, "--hog-pin",
-                                           o.background_pin == "shared" ? servers : workers,
-                                           background::usable_cores());
-}
-
 Result<> check_files(const BenchOptions& o) {
-  LOCH_TRY(background_cores(o));
+  LOCH_TRY(check_placing(o));
   if (o.fabric == "sim") {
     LOCH_ASSIGN(fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
     LOCH_TRY(use_cores(o.cores, hardware.cpu));
@@ -271,6 +303,10 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
     LOCH_ASSIGN(open.trace, fabric::TraceWriter::open(o.trace));
   }
   LOCH_ASSIGN(open.fabric, open_inner(o, seed, place, open));
+  if (open.placing) {
+    LOCH_ASSIGN(open.background_cores, background_cores(o, *open.placing));
+    if (load != nullptr) LOCH_TRY(load->pin_to(open.background_cores));
+  }
   if (open.trace != nullptr && o.fabric != "sim") {
     open.fabric = fabric::trace_requests(std::move(open.fabric), open.trace.get());
   }

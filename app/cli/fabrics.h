@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/cli/bench_options.h"
+#include "app/cli/placing.h"
 #include "common/base/result.h"
 #include "common/cluster/control.h"
 #include "common/fabric/background/background.h"
@@ -18,9 +20,10 @@ namespace loch::cli {
 // This process's position among the processes of the run.
 struct Place {
   std::uint32_t rank = 0, ranks = 1;
-  std::uint32_t rank_here = 0;  // rank of this process among those on the same machine
+  std::uint32_t rank_here = 0;   // rank of this process among those on the same machine
+  std::uint32_t ranks_here = 0;  // number of processes on this machine; 0: the launcher does not say
   std::string job;
-  cluster::Control* control = nullptr;  // control plane; set if several processes run on verbs
+  cluster::Control* control = nullptr;  // control plane; set if several processes run on verbs or ofi
 };
 
 // A process to kill, as `kill -9` does, at a time after the load's begin; given in a faults file.
@@ -33,16 +36,16 @@ struct OpenFabric {
   // Has to outlive the fabric; close() is to be called after the run.
   std::unique_ptr<fabric::TraceWriter> trace;
   std::unique_ptr<fabric::Fabric> fabric;
-  std::string hardware;        // name of the hardware profile; empty unless the fabric is sim
-  workloads::Pinning pinning;  // the cores that workers are pinned to
+  std::string hardware;            // name of the hardware profile; empty unless the fabric is sim
+  workloads::Pinning pinning;      // the cores that workers are pinned to
+  std::optional<Placing> placing;  // how workers and memory are placed on this machine; empty on sim
+  // The cores of this machine that background workers are pinned to; empty: not pinned, or the fabric is sim,
+  // whose background workers run on simulated cores.
+  std::vector<std::uint32_t> background_cores;
   // The decorator with background workers if the fabric runs in real time.
   const background::BackgroundFabric* alongside = nullptr;
   std::vector<ProcessKill> kills;  // processes to kill, one process per node
 };
-
-// The cores of this machine that background workers are pinned to; empty: not pinned, or the fabric is sim,
-// whose background workers run on simulated cores.
-[[nodiscard]] Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& options);
 
 // Opens the fabric, and starts the background workers before it. Has to be called from the process's main
 // thread. Fails on an unknown hardware profile, a bad faults file, or more processes than the fabric can use.
@@ -50,7 +53,7 @@ struct OpenFabric {
                                              const Place& place);
 
 // Checks what the flags name without opening a fabric: fails on an unknown hardware profile, bad files, and
-// background workers that have no core.
+// workers or background workers that have no core.
 [[nodiscard]] Result<> check_files(const BenchOptions& options);
 
 }  // namespace loch::cli

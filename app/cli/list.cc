@@ -61,6 +61,8 @@ ordered_json needs_of(const fabric::Requirements& needs) {
   out["atomic_scope"] = scope_name(needs.atomic_scope);
   out["untorn_bytes"] = needs.untorn_bytes;
   out["in_order_placement"] = needs.in_order_placement;
+  out["write_then_read"] = needs.write_then_read;
+  out["write_then_atomic"] = needs.write_then_atomic;
   out["max_inline_bytes"] = needs.max_inline_bytes;
   out["max_rd_atomic"] = needs.max_rd_atomic;
   return out;
@@ -82,7 +84,8 @@ std::vector<Entry> protocols(const kv::Registry& registry) {
 std::vector<Entry> fabrics() {
   return {{"sim", "a simulated cluster in virtual time; one seed decides everything"},
           {"shm", "this machine's memory: nodes are threads, or processes under mpirun"},
-          {"verbs", "RDMA devices by libibverbs"}};
+          {"verbs", "RDMA devices by libibverbs"},
+          {"ofi", "libfabric: TCP, shared memory, and NICs that it alone drives (EFA, Slingshot)"}};
 }
 
 std::vector<Entry> hardware() {
@@ -259,7 +262,7 @@ std::vector<Entry> counters(const kv::Registry& registry) {
     std::vector<std::string> few = {"--protocol",   name, "--nodes", "3",
                                     "--operations", "60", "--keys",  "100"};
     auto options = parse_bench(few, registry);
-    // Refused for a protocol that needs nodes of servers alone: give it one.
+    // A protocol that needs nodes with only servers refuses these flags, so it gets one such node.
     if (!options || !validate(*options, *module)) {
       few.insert(few.end(), {"--server-nodes", "1"});
       options = parse_bench(few, registry);

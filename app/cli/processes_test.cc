@@ -61,7 +61,8 @@ class Processes : public ::testing::Test {
     for (int tick = 0; tick < 6000; ++tick) {
       int begun = 0;
       for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-        std::error_code gone;  // ignored: a history's part may be renamed in the meantime
+        // error that is ignored, because another process may rename its history file meanwhile
+        std::error_code gone;
         const auto size = entry.file_size(gone);
         begun += entry.path().extension() == ".partial" && !gone && size > 0 ? 1 : 0;
       }

@@ -27,7 +27,7 @@ kv::Registry make_registry() {
 }
 
 const std::vector<std::string>& fabric_names() {
-  static const std::vector<std::string> all = {"sim", "shm", "verbs"};
+  static const std::vector<std::string> all = {"sim", "shm", "verbs", "ofi"};
   return all;
 }
 

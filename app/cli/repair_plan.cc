@@ -1,4 +1,5 @@
-// Plans the repairs for a schedule of failures: scrubs after killed clients, declarations after lost nodes.
+// Plans the repairs for a schedule of failures: a scrub after a client was killed, and a declaration that a
+// node is lost after it lost its memory.
 #include "app/cli/repair_plan.h"
 
 #include <algorithm>

@@ -25,11 +25,11 @@ constexpr bool is_possible = false;
 constexpr bool is_possible = true;
 #endif
 
-// Reserved address range; pages are mapped when touched.
+// Size of the reserved address range, whose pages the kernel maps when they are first accessed.
 constexpr std::size_t range_bytes = std::size_t{1} << 30U;
 constexpr std::size_t head_bytes = 16;  // bytes before each allocation: its size class and its padding
 constexpr std::size_t frame_chunk_bytes = 16'384;
-// Up to this size, classes are 16 bytes apart; above it, powers of two.
+// Size classes are multiples of 16 bytes up to this size, and powers of two above it.
 constexpr std::size_t small_bytes = 1024;
 constexpr std::size_t small_classes = small_bytes / 16 + 1;
 constexpr std::size_t classes = small_classes + 32;
@@ -160,8 +160,9 @@ Arena::Saved Arena::save() {
   return saved;
 }
 
-// Restores the range: blocks that are in `saved` from there, all others from the copy that mark() made.
-// Memory above these blocks is not cleared, because new allocations are written before they are read.
+// Restores the arena's memory: blocks that `saved` contains are copied from there, all others from the copy
+// that mark() made. Memory above these blocks is not cleared, because new allocations are written before they
+// are read.
 void Arena::restore_blocks(const Saved* saved) {
   std::byte* to = range.load();
   const std::size_t of_saved = saved == nullptr ? 0 : saved->blocks.size();

@@ -121,7 +121,7 @@ void Search::enter_start() {
   push(run_.run().moves(), {});
 }
 
-// Adds the state that run_ reached by `move` to the path. Leaves it again if the state was explored before
+// Adds the state that run_ reached by `move` to the path. Removes it again if the state was explored before
 // with the same or a smaller sleep set.
 void Search::enter(const Footprint& print, const Move& move) {
   Level& from = levels_.back();
@@ -207,7 +207,7 @@ Exploration explore(const Plan& plan, const check::CheckOptions& judging, const 
                     bool (*stop)()) {
   Exploration out;
   {
-    // Destroyed before shorten() begins, since only one arena can exist at a time.
+    // `search` is destroyed before shorten() begins, since only one arena can exist at a time.
     Search search(plan, judging, limits, count, stop);
     out = search.run();
   }

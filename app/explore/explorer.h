@@ -43,7 +43,7 @@ struct Exploration {
   std::uint64_t states = 0, transitions = 0;
   // Number of backtracks, and of the moves repeated for them.
   std::uint64_t returns = 0, repeated = 0;
-  std::uint64_t ends = 0;   // states in which all clients have ended
+  std::uint64_t ends = 0;   // number of states in which all clients have ended
   std::uint32_t depth = 0;  // largest number of moves on a path
   double seconds = 0;
   // For each complete run, a hash of all answers and of which operations returned before which began.

@@ -88,12 +88,14 @@ TEST(Families, HaveTheSizesThatTheyShould) {
   EXPECT_EQ(size("pairs", true), 36U);    // unordered pairs of 8 operations: 8 * 9 / 2
   EXPECT_EQ(size("triples", true), 84U);  // unordered triples of 7 operations: 7 * 8 * 9 / 6
   EXPECT_EQ(size("triples", false), 35U);
-  // Unordered pairs of the 7 + 49 programs of one or two operations.
+  // Unordered pairs of 7 programs of one operation and 49 of two: 56 * 57 / 2.
   EXPECT_EQ(size("pairs-2", true), 1'596U);
-  EXPECT_EQ(size("writers", true), 903U);      // unordered pairs of 6 + 36 programs
+  // unordered pairs of 6 programs of one operation and 36 of two: 42 * 43 / 2
+  EXPECT_EQ(size("writers", true), 903U);
   EXPECT_EQ(size("two-one-one", true), 160U);  // 16 programs of two operations, 10 unordered pairs of others
-  EXPECT_EQ(size("two-two", true), 210U);      // unordered pairs of 4 + 16 programs
-  EXPECT_EQ(size("scrubbed", true), 343U);     // 7 choices for each of three clients
+  // unordered pairs of 4 programs of one operation and 16 of two: 20 * 21 / 2
+  EXPECT_EQ(size("two-two", true), 210U);
+  EXPECT_EQ(size("scrubbed", true), 343U);  // 7 choices for each of three clients
   EXPECT_NE(scenarios_of("pears", "K", "X", true).error().message.find("pairs"), std::string::npos);
 }
 
@@ -158,7 +160,7 @@ TEST(Explorer, AKnownRaceIsFoundWithItsShortestTrace) {
   ASSERT_EQ(all.ending, Ending::found);
   ASSERT_TRUE(all.violation.has_value());
   EXPECT_TRUE(all.violation->is_shortest);
-  // The shortest trace of this race: both DELETEs begin, both READ, both WRITE.
+  // The shortest trace of two racing DELETEs: both begin, both READ, both WRITE.
   EXPECT_EQ(all.violation->moves.size(), 6u);
   EXPECT_FALSE(all.violation->sub_history.empty());
   const auto lines = trace_of(plan_for({"DELETE K | DELETE K", "racy"}), all.violation->moves);
@@ -171,7 +173,7 @@ TEST(Explorer, ADeadClientsLockIsFoundAtRest) {
   ASSERT_TRUE(all.violation.has_value());
   EXPECT_NE(all.violation->reasons.front().find("at rest: GET K answers conflict"), std::string::npos)
       << all.violation->reasons.front();
-  // The variant without a lock: a dead client blocks no other.
+  // In the variant without a lock, a dead client blocks no other client.
   EXPECT_EQ(explored({"PUT K | GET K", "correct", {.kills = 1}}).ending, Ending::complete);
 }
 
@@ -235,16 +237,17 @@ TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   };
   make(Kind::begin, 0, 0);
   make(Kind::begin, 1, 0);
-  make(Kind::tear, 1, 4);  // half: torn before the second line, lower half first
+  make(Kind::tear, 1, 4);  // half = 4: the READ is torn before its second cache line, lower half first
   make(Kind::request, 0, 0);
   EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
   make(Kind::request, 1, 0);
   EXPECT_TRUE(run.operations()[1].value.starts_with("corrupt:")) << run.operations()[1].value;
-  // The bound allows one tear, and both clients have ended.
+  // No move is left, because the bound allows one torn request and both clients have ended.
   EXPECT_TRUE(run.moves().empty());
 }
 
-// After one half was executed, which half it was is part of the state; after both, it is not.
+// After one half of a torn request was executed, which half it was is part of the state; after both halves,
+// it is not.
 TEST(Torn, AHalfIsAPartOfTheState) {
   const Plan plan = plan_for(in_place("in-place", {.torn = 1}));
   const auto state_after = [&plan](std::uint8_t half, bool ends) {

@@ -13,7 +13,8 @@
 namespace loch::explore {
 namespace {
 
-// Value of options for numbers of attempts: small, because every attempt multiplies the number of states.
+// Value of the options that limit an operation's attempts: small, because every attempt multiplies the number
+// of states.
 constexpr const char* few_attempts = "3";
 // Value of the expiry option. It is measured on each worker's own clock, which its requests (100 ns each) and
 // timers advance: operations take some tens of microseconds, so that entries expire only if Bounds::clocks
@@ -26,10 +27,12 @@ constexpr const char* backoff_cap = "10us";
 constexpr const char* reconnect_timeout = "50us";
 // At most this many keys are added to enlarge the table until the protocol accepts it.
 constexpr std::uint64_t most_extra_keys = 16;
-constexpr std::uint32_t most_candidates = 3000;  // number of keys that are tried for one name
+// number of candidate keys that are tried for one key of the scenario
+constexpr std::uint32_t most_candidates = 3000;
 constexpr Nanos longest_period = 10'000'000'000;
 
-using Places = std::set<std::pair<std::int32_t, std::uint64_t>>;  // pairs of region and offset
+// places in memory: pairs of region index and offset in bytes
+using Places = std::set<std::pair<std::int32_t, std::uint64_t>>;
 
 std::vector<std::byte> bytes_of_key(char letter, std::uint32_t number) {
   std::vector<std::byte> key(key_bytes);
@@ -77,8 +80,7 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
   }
   plan.jump = longest_period;
   for (const kv::OptionSpec& spec : plan.options.specs()) {
-    if (spec.role == kv::OptionRole::expiry)
-      plan.jump = 3 * plan.options.integer(spec.key);  // shorter than what an ending worker waits for
+    if (spec.role == kv::OptionRole::expiry) plan.jump = 3 * plan.options.integer(spec.key);
   }
   return {};
 }
@@ -100,7 +102,8 @@ kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uin
   return deploy;
 }
 
-// Deploys the plan's shape on a step fabric; an error means that the protocol does not accept it.
+// Deploys a store of the plan's size on the explorer's fabric; an error means that the protocol does not
+// accept this size.
 Result<> try_shape(const Plan& plan) {
   fabric::step::StepFabric fabric(plan.deploy.nodes);
   fabric.set_capabilities(plan.capabilities);
@@ -110,7 +113,7 @@ Result<> try_shape(const Plan& plan) {
   return {};
 }
 
-// Chooses the smallest shape that the protocol accepts. If it accepts none, the error is that for the
+// Chooses the smallest deployment that the protocol accepts. If it accepts none, returns its error about the
 // smallest.
 Result<> choose_shape(Plan& plan, std::uint32_t window) {
   std::optional<Error> first;
@@ -177,7 +180,8 @@ void choose_keys(Plan& plan) {
         best_places = places;
       }
       if (score == most) break;
-      // GETs of this protocol read one place at most, so that further keys are no better.
+      // If a GET of this protocol reads at most one place, trying more candidates cannot find a key whose
+      // GETs share more places with those of other keys.
       if (number > 64 && places.size() <= 1) break;
     }
     plan.keys.push_back(best);
@@ -185,7 +189,7 @@ void choose_keys(Plan& plan) {
   }
 }
 
-// Capabilities of the step fabric. If requests may be torn, they are those of a simulation that tears
+// Capabilities of the explorer's fabric. If requests may be torn, they are those of a simulation that tears
 // requests: cache lines arrive whole, but in any order.
 fabric::Capabilities capabilities(bool tears) {
   fabric::Capabilities all;

@@ -27,7 +27,7 @@ struct Bounds {
   std::uint32_t kills = 0;   // clients that die in the middle of an operation
   std::uint32_t clocks = 0;  // times that every clock passes the expiry period at once
   std::uint32_t late = 0;    // deadlines that pass although the awaited event may still come
-  std::uint32_t torn = 0;    // READs and WRITEs of several lines that are executed in two halves
+  std::uint32_t torn = 0;    // READs and WRITEs of several cache lines that are executed in two halves
   // Context switches: how often another worker may take a step although the last one could go on without
   // waiting for time or for its next operation. nullopt: no bound, and equivalent orders are explored once.
   std::optional<std::uint32_t> switches = {};

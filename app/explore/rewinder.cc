@@ -18,7 +18,7 @@ void Rewinder::make_run() {
   static_cast<void>(run_->id());  // computes the hashes of memory once, so that mark() includes them
 }
 
-// Forgets the run. One in the arena is not destroyed, because the arena's memory is reset as a whole.
+// Forgets the run. A run in the arena is not destroyed, because the arena's memory is reset as a whole.
 void Rewinder::drop_run() {
   if (arena_ == nullptr) delete run_;
   run_ = nullptr;

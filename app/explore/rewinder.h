@@ -29,8 +29,8 @@ class Rewinder {
   // The run's memory; empty if there is no arena.
   [[nodiscard]] Arena::Saved save();
   void restore(const Arena::Saved& saved) { arena_->restore(saved); }
-  // Takes the run to the state that `path` leads to from the beginning. `chains` are that state's chains of
-  // hashes, recorded earlier.
+  // Takes the run to the state that `path` leads to from the beginning. `chains`: the hashes that identify
+  // this state, recorded earlier.
   void repeat(const std::vector<Move>& path, const std::vector<Hash>& chains);
   [[nodiscard]] std::uint64_t repeated() const { return repeated_; }  // number of moves repeated so far
 

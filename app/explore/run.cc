@@ -40,8 +40,8 @@ class Start final : public kv::Dataset {
 // all.
 constexpr Nanos first_wait = 1'000;
 
-// Names a value for the history; "corrupt:" if any of its bytes is wrong, since a torn value may have a
-// correct stamp.
+// Names a value for the history; "corrupt:" if any of its bytes is wrong, since a torn value may begin with
+// the right writer's name.
 std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
   const bool is_whole = kv::read_value(value, digest, true).verdict == kv::ValueVerdict::verified;
   return (is_whole ? "" : "corrupt:") + kv::value_name(value);
@@ -67,7 +67,7 @@ Run::Run(const Plan& plan) : plan_(plan), left_(plan.bounds) {
   prepare();
 }
 
-// Coroutine frames refer to the store and the clients, so they are destroyed before these.
+// Destroys the coroutine frames before the store and the clients, to which the frames refer.
 Run::~Run() { fabric_->abandon(); }
 
 // Deploys the store. Errors are program errors, because make_plan has deployed this shape before.
@@ -147,8 +147,8 @@ void Run::prepare() {
   left_.switches = plan_.bounds.switches;
 }
 
-// Chooses the next move of prepare(): a request or news if there is one; else the earliest timer, so that no
-// worker's polling delays another; else a deadline.
+// Chooses the next move of prepare(): if possible, the execution of a request, or a worker's noticing of a
+// change or message; else the earliest timer, so that no worker's polling delays another; else a deadline.
 std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible, std::uint64_t idle) {
   const auto at = [&](const Move& m) {
     if (m.kind == Kind::request || m.kind == Kind::news) return Nanos{0};
@@ -342,8 +342,8 @@ Hash Run::seen_by(fabric::NodeId node) {
   return words.hash();
 }
 
-// Like seen_by(node), but only over regions that peers can access: a landing buffer only shows which READ
-// came last.
+// Hash of the memory that CPU code of the node may read and that peers can access. Landing buffers are left
+// out, because they only show which READ came last.
 Hash Run::shared_by(fabric::NodeId node) {
   refresh();
   Words words;
@@ -394,7 +394,7 @@ void Run::tear(const Move& move, Footprint& print) {
   fabric_->execute_half(who, move.request, tear_of(move));
   if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
   mark_node(who.node());
-  print.fails = true;  // a tear uses up a bound that another tear may need
+  print.fails = true;  // two tears are not independent, because Bounds::torn limits their number
   --left_.torn;
 }
 
@@ -432,7 +432,7 @@ void Run::execute_and_fail(const Move& move, Footprint& print, Executed& execute
   print.fails = print.is_write = true;
 }
 
-// Makes the fabric's part of a move; finish_move runs the CPU's part.
+// Executes a move in the fabric, such as a request; finish_move() then runs the worker's coroutines.
 Run::Executed Run::make_move(const Move& move, Footprint& print) {
   const std::uint8_t w = move.worker;
   fabric::Worker& who = worker(w);
@@ -511,8 +511,8 @@ Footprint Run::apply(const Move& move, std::string* text) {
   return print;
 }
 
-// Updates which background workers have polled, and what they saw. Stored with the chains, from which a run
-// that repeats moves without hashing gets them back.
+// Updates which background workers have polled, and the hashes of the memory that they then saw. Both are
+// stored in chains_, so that a run that repeats moves without hashing can restore them from there.
 void Run::note_polls(std::uint8_t w, const Footprint& print) {
   std::uint64_t& polled = chains_.back().low;
   const std::uint64_t own = std::uint64_t{1} << w;
@@ -524,7 +524,7 @@ void Run::note_polls(std::uint8_t w, const Footprint& print) {
   }
 }
 
-// The CPU's part of a move: runs the worker's coroutines until all of them wait.
+// Runs the worker's coroutines after a move until all of them wait.
 void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& print) {
   if (move.kind == Kind::tear) return;  // no completion: only one half of the request was executed
   if (move.kind == Kind::kill || move.kind == Kind::kill_executed || move.kind == Kind::clock) {

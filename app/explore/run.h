@@ -39,15 +39,16 @@ enum class Kind : std::uint8_t {
   alarm,         // time passes until the worker's next timer
   unheard,       // a request is executed, but its completion reports a failure
   not_executed,  // a request fails without being executed
-  unheard_cut,   // as unheard, and the first attempt to reconnect fails
+  unheard_cut,   // a request is executed, its completion reports a failure, and the first reconnect times out
   not_executed_cut,
-  // A deadline passes. Move::request 0: although others could go on; 1: because no other move is possible; 2:
-  // time passes for workers that only poll.
+  // A deadline passes. Move::request is 0 if other workers could go on, 1 if no other move is possible, and 2
+  // if time passes because all workers only poll.
   late,
-  kill,           // the client dies; its posted requests are lost
-  kill_executed,  // the client dies; one posted request is still executed, the others are lost
-  clock,          // every clock advances beyond the expiry period
-  tear,           // one half of a posted READ or WRITE is executed; a later `request` executes the other
+  kill,  // the client dies; its posted requests are lost
+  // the client dies; one of its posted requests is still executed, its other requests are lost
+  kill_executed,
+  clock,  // every clock advances beyond the expiry period
+  tear,   // one half of a posted READ or WRITE is executed; a later move `request` executes the other half
 };
 
 struct Move {
@@ -59,7 +60,8 @@ struct Move {
       // first, + 1 if torn at the landing buffer.
       0;
   friend bool operator==(const Move&, const Move&) = default;
-  // A one-bit mask for a move of kinds begin to alarm, which sleep sets can hold; 0 for other moves.
+  // The move's bit in the masks of sleep sets, which only moves of the kinds begin, request, news and alarm
+  // have; 0 for other moves.
   [[nodiscard]] std::uint64_t bit() const {
     if (kind > Kind::alarm || request != 0 || worker >= 16) return 0;
     return std::uint64_t{1} << (worker * 4U + static_cast<std::uint32_t>(kind));
@@ -73,8 +75,8 @@ struct Footprint {
   bool polls = false;       // the background coroutine polled (Run::has_polled)
   bool is_ordered = false;  // conflicts with every other move because Bounds::switches counts orders
   bool begins = false, ends = false, fails = false;
-  std::uint8_t node = 0;        // node whose memory the CPU's part of the move may read
-  std::uint64_t changed = 0;    // bit mask of the regions that the CPU's part of the move changed
+  std::uint8_t node = 0;        // node whose memory the coroutines that the move resumes may read
+  std::uint64_t changed = 0;    // bit mask of the regions that the coroutines that the move resumes changed
   std::int32_t region = -1;     // index of the region that the request accessed; -1: none
   bool region_is_seen = false;  // whether CPU code of the region's node reads the region
   bool is_write = false;
@@ -93,7 +95,7 @@ struct Operation {
   std::uint64_t begun = 0;         // number of the move that began it
   // Whether the operation may time out without being a violation: because one of its requests or replies
   // failed, or because its deadline passed while another worker could go on or had an earlier deadline. Not
-  // part of the state: if two paths lead to a state, that of the first path counts.
+  // part of the state: if two paths lead to a state, this flag has its value on the first path.
   bool is_troubled = false;
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
@@ -205,7 +207,8 @@ class Run {
   void add_failures(std::uint8_t w, std::vector<Move>& into);
   void add_tears(std::uint8_t w, std::vector<Move>& into);
   fabric::step::Tear tear_of(const Move& move);
-  // The request that a move executed, before and after; nullopt for moves without a request.
+  // The request that a move executed, as it was before and after its execution; nullopt for moves without a
+  // request.
   struct Executed {
     std::optional<fabric::WorkRequest> before, done;
     bool is_rest = false;  // this was the second half of a torn request

@@ -70,8 +70,8 @@ void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
   add_alarms(w, into, false);
 }
 
-// Adds the worker's timers. `polled` selects background coroutines that have polled in vain, or else all
-// others.
+// Adds the worker's timers as possible moves. `polled` true: only if the worker is a background coroutine
+// that has polled since memory last changed; false: only if it is any other worker.
 void Run::add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled) {
   const Client* client = client_of(w);
   if (client != nullptr && client->is_dead) return;

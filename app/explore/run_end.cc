@@ -14,7 +14,7 @@ namespace {
 
 using Alarms = fabric::step::StepFabric::Alarms;
 
-// Bound on moves after the last client has ended, when only stamps and acknowledgements are under way.
+// Bound on moves after the last client has ended, when only background writes and acknowledgements remain.
 constexpr int most_pumps = 20'000;
 
 OpKind kind_of(Verb verb) {

@@ -126,7 +126,7 @@ bool are_independent(const Footprint& a, const Footprint& b) {
   if ((a.begins && b.ends) || (a.ends && b.begins)) return false;
   const auto is_change = [](const Footprint& each) { return each.is_write || each.changed != 0; };
   if ((a.polls && is_change(b)) || (b.polls && is_change(a))) return false;
-  if (a.fails && b.fails) return false;  // both may use the last failure that the bound allows
+  if (a.fails && b.fails) return false;  // both moves may use up the last event that Bounds allows
   if (touches(a, b) || touches(b, a)) return false;
   if (a.is_message && b.is_message && a.target == b.target) return false;
   const bool same_bytes = a.region >= 0 && a.region == b.region && a.from < b.to && b.from < a.to;

@@ -26,7 +26,8 @@ struct Step {
 struct Scenario {
   std::vector<std::vector<Step>> clients;
   std::vector<std::string> keys;  // in order of appearance; keys of one letter compete for the same slots
-  std::uint32_t prepared = 0;     // the first client's operations that end before the exploration begins
+  // number of the first client's operations that end before the exploration begins
+  std::uint32_t prepared = 0;
   [[nodiscard]] std::uint32_t operations() const;
   // The operation's text without its client, such as "PUT K".
   [[nodiscard]] std::string describe(const Step& step) const;

@@ -24,7 +24,7 @@ std::optional<Nanos> written_by(const std::vector<const Operation*>& ops, const 
   return std::nullopt;
 }
 
-// Whether a value was PUT before this miss began, and is still read after the miss ended.
+// Whether a value was PUT before the GET that missed began, and was still read after that GET ended.
 bool is_false_miss(const std::vector<const Operation*>& ops, const Operation& miss) {
   if (miss.outcome != Outcome::not_found || !miss.return_ns) return false;
   return std::ranges::any_of(ops, [&](const Operation* o) {

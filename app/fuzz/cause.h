@@ -13,9 +13,9 @@ namespace loch::fuzz {
 
 enum class Symptom : std::uint8_t {
   none,
-  false_not_found,  // a GET missed a key that was present before and after: typical of H2
-  lost_update,      // a value vanished without a DELETE: typical of H1
-  stale_read,       // an older value was read after a newer one: typical of H1
+  false_not_found,  // a GET missed a key that was present before and after (hole H2 of docs/protocols.md)
+  lost_update,      // a value vanished without a DELETE (hole H1 of docs/protocols.md)
+  stale_read,       // an older value was read after a newer one (hole H1 of docs/protocols.md)
 };
 [[nodiscard]] std::string_view name(Symptom symptom);
 

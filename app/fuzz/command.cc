@@ -76,7 +76,7 @@ bool was_stored(const FuzzFinding& finding, const FuzzOptions& o) {
 
 int conclude(const FuzzOptions& o, const Campaign& campaign) {
   const std::vector<FuzzFinding> findings = campaign.findings();
-  // Cause -> number of findings, first seed.
+  // For each cause: the number of findings and the first seed.
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_cause;
   for (const FuzzFinding& finding : findings) {
     const std::string key = finding.cause.empty() ? std::string(name(finding.verdict))
@@ -109,7 +109,7 @@ int conclude(const FuzzOptions& o, const Campaign& campaign) {
   return findings.front().verdict == FuzzVerdict::error ? 2 : 1;
 }
 
-// Refuses combinations of flags.
+// Refuses flags that exclude each other.
 Result<> check_modes(const FuzzOptions& o, bool protocol_given) {
   const auto refuse = [](const char* text) { return fail(ErrorCode::invalid_argument, text); };
   const bool is_table = o.all_mutants || o.all_holes;

@@ -1,7 +1,7 @@
-// The folder of a long fuzz campaign: corpus.json (docs/formats.md), scenarios/ with those that reached new
-// probes, and findings/. The index names files relative to the folder, so that the folder can be moved. The
-// index is replaced as a whole after the files that it names are written, so that an interruption at any
-// instant loses no scenario.
+// The folder of a long fuzz campaign: corpus.json (docs/formats.md), scenarios/ with the scenarios that
+// reached new probes, and findings/. The index corpus.json names files relative to the folder, so that the
+// folder can be moved. The index is replaced as a whole after the files that it names are written, so that an
+// interruption at any instant loses no scenario.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Corpus {
   // The marks that this run reached and no kept scenario has. A mark is a probe's name, with the number of
   // its passes rounded down to a power of four ("nessie.x", "nessie.x*4", …).
   [[nodiscard]] std::vector<std::string> news_of(const ProbeCounts& probes) const;
-  // Writes the run's scenario to the folder, and notes that it was the first to reach these marks.
+  // Writes the run's scenario to the folder, and notes that it was the first to reach the marks in `news`.
   [[nodiscard]] Result<> keep(const FuzzFinding& run, const std::vector<std::string>& news);
   // Writes the index.
   [[nodiscard]] Result<> save();

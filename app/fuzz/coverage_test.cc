@@ -1,5 +1,5 @@
 // Tests that 2,000 seeds of a protocol pass all its probes, because code that no seed reaches is not fuzzed.
-// Nessie needs 10,000 seeds: settling a MIGRATE after two failures in a row is that rare.
+// Nessie needs 10,000 seeds, because a MIGRATE whose requests fail twice in a row is rare.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -25,8 +25,8 @@ std::uint32_t workers_of(const kv::DeployConfig& d, fabric::NodeId node) {
   return std::max(1U, (d.drives(node) ? d.client_workers : 0) + (d.serves(node) ? d.server_workers : 0));
 }
 
-// Whether a fault can be added to the others: the keeper must survive, at most one node crashes, and nothing
-// dies twice.
+// Whether a fault can be added to the others: the client that makes the repairs must survive, at most one
+// node crashes, and nothing dies twice.
 bool is_possible(const ScheduledFault& fault, std::span<const ScheduledFault> others, const FuzzScenario& s) {
   const kv::DeployConfig& d = s.plan.deploy;
   const kv::ClientId& keeper = s.failures.keeper;
@@ -61,8 +61,8 @@ class FailureDrawer {
     s_.sim.faults.rnr = pick<double>(rng_, {0, 0.005, 0.02});
   }
 
-  // A link that loses a tenth to a third of all requests, with NICs that do not retransmit: an operation
-  // fails at several of its steps, and so do the requests that then settle it.
+  // A link that loses a tenth to a third of all requests, with NICs that do not retransmit: several requests
+  // of an operation fail, and so do requests that afterwards find out whether they took effect.
   void draw_storm() {
     s_.failures.retries = {
         .timeout = pick<Nanos>(rng_, {20 * us, 50 * us}), .count = 0, .rnr_timer = 10 * us, .rnr_count = 1};

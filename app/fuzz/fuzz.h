@@ -24,9 +24,12 @@ constexpr std::uint64_t most_events = 20'000'000, most_events_an_operation = 20'
 struct FuzzOptions {
   std::string protocol = "nessie", mutant, hardware = "connectx3-10gbe";
   std::uint64_t seeds = 1000, first_seed = 1;
-  std::uint64_t timing = 0;          // selects other timings of the same scenarios; 0: the seed's own
-  bool all_mutants = false;          // measure the time to find each known-bad variant instead
-  bool all_holes = false;            // measure the time to find each hole of the published design instead
+  // number that selects another random timing of each seed's scenario; 0: the seed's own timing
+  std::uint64_t timing = 0;
+  // measure the seeds that it takes to find each known-bad variant, instead of one campaign
+  bool all_mutants = false;
+  // measure the seeds that it takes to find each hole of the published design, instead of one campaign
+  bool all_holes = false;
   std::uint64_t starts = 100;        // number of finds that end the measurement of a variant
   std::string results;               // JSON-lines file for measurements of variants; empty: not stored
   bool shrunk = false;               // measure how small the variants' findings become by shrinking

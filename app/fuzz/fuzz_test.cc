@@ -181,8 +181,8 @@ TEST(Fuzz, TablesThatWorkersOwnAreDrawnSmallAndSometimesInOneHand) {
   EXPECT_GT(of_several, 5u);
 }
 
-// Among 400 scenarios each kind of failure occurs; the keeper never fails, and the failure plan lists every
-// killed client.
+// Among 400 scenarios each kind of failure occurs; the client that makes the repairs never fails, and the
+// failure plan lists every killed client.
 TEST(Fuzz, FailuresAreDrawnByDefault) {
   using Kind = fabric::sim::ScheduledFault::Kind;
   const auto module = support::make_slot_store();

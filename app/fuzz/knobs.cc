@@ -114,7 +114,8 @@ class KnobDrawer {
 
   void draw(const std::vector<Knob>& knobs, bool overrides = false) {
     for (const Knob& knob : knobs) {
-      // Draws random numbers even for options that are not used, so that later draws do not depend on it.
+      // Draws random numbers even for options that are not used, so that later draws are the same whether an
+      // option is used or not.
       const bool is_left = rng_.chance(knob.chance);
       const std::string& value = pick(rng_, knob.values);
       if (!is_left) set(option_with(module_, knob.role), value, overrides);
@@ -207,8 +208,8 @@ class KnobDrawer {
     const bool is_tight = spares && s_.plan.options.integer(spares->key) < many;
     if (is_tight && s_.plan.options.integer(expiry->key) > longest)
       set(expiry, format_duration(longest), true);
-    // The final sweep writes every key from one client, whose share of the entries may be too small for all
-    // keys. "Table full" is then accepted, and lost entries are left to the audit.
+    // At the run's end one client reads and writes every key, and its share of the entries may be too small
+    // for all keys. "Table full" is then accepted, and lost entries are found by the audit.
     const kv::DeployConfig& d = s_.plan.deploy;
     const std::uint64_t needed = (s_.plan.records.most + 2 * d.window) * d.client_workers;
     if (spares && static_cast<std::uint64_t>(s_.plan.options.integer(spares->key)) < needed)
@@ -223,7 +224,8 @@ class KnobDrawer {
     if (depth && s_.plan.options.integer(depth->key) < thorough) s_.plan.load.may_be_full = true;
   }
 
-  // Extends the final sweep's patience by the expiry period and by the longest time of a failing request.
+  // Extends the time limit of the final GETs and PUTs of all keys by the expiry period and by the longest
+  // time of a failing request.
   void set_patience() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
     Nanos& patience = s_.plan.load.sweep_patience;

@@ -29,7 +29,7 @@ enum class FuzzTable : std::uint8_t { any, recycling, overfull, seesaw };
 
 // Draws all options that `settings` do not fix, for the scenario's cluster and faults; skips values that the
 // deployment refuses. `slack`: slots added to the table. `is_reborn`: a node crashes and soon restarts
-// (rebirth.h), which needs requests that are soon sent again, and for long enough.
+// (rebirth.h), which needs short time-outs and enough repetitions of a request to outlast the restart.
 [[nodiscard]] Result<> draw_knobs(Rng& rng, FuzzTable table,
                                   const std::vector<std::pair<std::string, std::string>>& settings,
                                   std::uint32_t slack, bool is_reborn, FuzzScenario& scenario);

@@ -1,4 +1,5 @@
-// Runs a long campaign: threads that run fresh seeds and neighbours of kept scenarios, and keep new ones.
+// Runs a long campaign: threads run fresh seeds and neighbours of kept scenarios, and keep scenarios that
+// reach new probes.
 #include "app/fuzz/long_campaign.h"
 
 #include <fmt/format.h>

@@ -74,7 +74,7 @@ void remove_failure(FuzzScenario& s, Rng& rng) {
   if (count > 1) s = without_failure(std::move(s), rng.below(count));
 }
 
-// Doubles or halves the rate or duration of one weak behaviour.
+// Doubles or halves the rate or duration of one kind of simulated fault.
 void change_weakness(FuzzScenario& s, Rng& rng) {
   constexpr std::array<double SimFaults::*, 8> shares = {
       &SimFaults::torn_read, &SimFaults::torn_write, &SimFaults::late_write, &SimFaults::overtaking_write,

@@ -15,7 +15,7 @@ using fabric::sim::ScheduledFault;
 using Kind = ScheduledFault::Kind;
 
 constexpr Nanos us = 1'000;
-constexpr double share = 0.2;  // share of the eligible scenarios that get such a crash
+constexpr double share = 0.2;  // share of the eligible scenarios in which a node crashes and soon restarts
 
 Nanos pick_span(Rng& rng, const std::vector<Nanos>& from) { return pick(rng, from); }
 
@@ -40,7 +40,7 @@ class RebirthDrawer {
     Nanos repair_after = 0;
   };
 
-  // Chooses the node to crash: mostly one that serves, never the keeper's.
+  // Chooses the node to crash: mostly one that serves, and never `keeper`, whose client makes the repairs.
   fabric::NodeId draw_victim(fabric::NodeId keeper) {
     std::vector<fabric::NodeId> serving, all;
     for (std::uint32_t i = 0; i < d_.nodes; ++i) {

@@ -6,9 +6,9 @@
 
 namespace loch::fuzz {
 
-// For some scenarios, replaces their failures, the delays of repairs and the length of the load. To be called
-// when cluster, load and faults are drawn and protocol options are not. Returns whether it did; then
-// `repair_after` is drawn too.
+// In some scenarios, replaces the failures, the delays of repairs and the length of the load by those of a
+// node that crashes and soon restarts, and returns true; otherwise returns false. To be called when cluster,
+// load and faults are drawn and protocol options are not.
 [[nodiscard]] bool draw_rebirth(Rng& rng, FuzzScenario& scenario);
 
 }  // namespace loch::fuzz

@@ -17,7 +17,7 @@ using fabric::sim::SimFaults;
 using workloads::ScriptedClient;
 using workloads::ScriptedOperation;
 
-// Weak behaviours with a probability; 0 switches one off.
+// Simulated faults that have a probability or rate, which is 0 if the fault is off.
 constexpr std::array<double SimFaults::*, 16> shares = {
     &SimFaults::torn_read,  &SimFaults::torn_write,       &SimFaults::torn_landing,
     &SimFaults::late_write, &SimFaults::overtaking_write, &SimFaults::uc_loss,
@@ -104,8 +104,9 @@ FuzzScenario without_failure(FuzzScenario s, std::size_t place) {
   return s;
 }
 
-// Number of weak behaviours: probabilities, durations, and four others (early failures of the NIC, memory out
-// of order, random order of simultaneous events, split atomics).
+// Number of simulated faults that can be switched off: those with probabilities, those with durations, and
+// four others (early failures of the NIC, memory out of order, random order of simultaneous events, split
+// atomics).
 std::size_t weaknesses() { return shares.size() + spans.size() + 4; }
 
 std::optional<FuzzScenario> without_weakness(FuzzScenario s, std::size_t number) {
@@ -186,7 +187,8 @@ std::optional<FuzzScenario> with_records(FuzzScenario s, std::uint64_t count) {
   const std::vector<std::uint64_t> used = records_in_use(s);
   if (count == 0 || count >= s.plan.records.most || (!used.empty() && used.back() >= count))
     return std::nullopt;
-  // Without a list of records, the final sweep depends on their number.
+  // Without a list of the records to check at the run's end, all records are checked, so their number must
+  // not change.
   if (!s.plan.load.swept) return std::nullopt;
   s.plan.records.most = count;
   s.plan.records.preloaded = std::min(s.plan.records.preloaded, count);

@@ -1,5 +1,5 @@
 // Parts that can be removed from a scenario to make it smaller: operations, clients, keys, nodes, failures,
-// weak behaviour, options. Each function returns the smaller scenario, consistent in itself, or nothing if
+// simulated faults, options. Each function returns the smaller scenario, consistent in itself, or nothing if
 // there is nothing to remove. The caller has to test whether the result still shows the finding.
 #pragma once
 
@@ -21,19 +21,21 @@ struct OperationAt {
 // All operations of the scenario's script, ordered by time.
 [[nodiscard]] std::vector<OperationAt> operations_by_time(const FuzzScenario& scenario);
 [[nodiscard]] const workloads::ScriptedOperation& operation(const FuzzScenario& scenario, OperationAt at);
-// The scenario with only these operations, and without clients that have none.
+// The scenario with only the operations `kept`, and without clients that have none of them.
 [[nodiscard]] FuzzScenario keep_operations(FuzzScenario scenario, std::vector<OperationAt> kept);
 
-// Positions in the script of the operations that a sub-history of the scenario's run names.
+// Finds the operations of `sub_history`, which was recorded in a run of the scenario, in the scenario's
+// script, and returns their positions there.
 [[nodiscard]] std::vector<OperationAt> operations_of(const FuzzScenario& scenario,
                                                      const std::vector<check::Operation>& sub_history);
 
-// Moves the operations of the final sweep into the script, and empties the sweep.
+// Moves the final sweep (the GETs and PUTs of every key at the run's end) into the script.
 [[nodiscard]] FuzzScenario sweep_in_script(FuzzScenario scenario, const workloads::ScriptedClient& sweep);
 
 // The scenario without the failure at index `place` of the schedule.
 [[nodiscard]] FuzzScenario without_failure(FuzzScenario scenario, std::size_t place);
-// The number of weak behaviours, and the scenario without one of them; nullopt if that one is off already.
+// weaknesses() counts the kinds of simulated faults, such as torn READs; without_weakness() switches one of
+// them off, and returns nullopt if it is off already.
 [[nodiscard]] std::size_t weaknesses();
 [[nodiscard]] std::optional<FuzzScenario> without_weakness(FuzzScenario scenario, std::size_t number);
 // Names of drawn options that no other part of the scenario relies on.
@@ -42,7 +44,7 @@ struct OperationAt {
 
 // Replaces record `from` by record `to` in every operation.
 [[nodiscard]] FuzzScenario merge_records(FuzzScenario scenario, std::uint64_t from, std::uint64_t to);
-// The records that operations or the final sweep access, ascending.
+// The records that are accessed by operations, or by the check of all keys at the run's end, ascending.
 [[nodiscard]] std::vector<std::uint64_t> records_in_use(const FuzzScenario& scenario);
 // The scenario with only the records below `count`; nullopt if another record is in use.
 [[nodiscard]] std::optional<FuzzScenario> with_records(FuzzScenario scenario, std::uint64_t count);

@@ -18,7 +18,7 @@ std::unexpected<Error> wrong(const std::string& file, std::string_view text) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, text));
 }
 
-// Why a replay file may not set this option: because it names a file or a program; empty if it may.
+// Why a replay file may not set the option `key`: because it names a file or a program; empty if it may.
 std::string why_not_from_a_file(const kv::Module& module, const std::string& key) {
   for (const kv::OptionSpec& spec : module.options()) {
     if (spec.key == key && spec.type == kv::OptionType::text) return "is given on the command line only";

@@ -108,7 +108,8 @@ TEST_F(ReplayFile, InsertsOfAStoreWithoutThemAreRefused) {
   EXPECT_THAT(bound.error().message, HasSubstr("f.json: scenario.load: expected no insert_if_absent"));
 }
 
-// A file whose schedule kills the keeper is refused, because no client would be left to repair.
+// A file whose schedule kills the client that makes the repairs is refused, because no client would be left
+// to repair.
 TEST_F(ReplayFile, FailuresOfAFileLeaveTheKeeperAlive) {
   Replay replay = make_replay(fuzz_seed(failing_seed, options(), module()), options());
   FuzzScenario& s = replay.scenario;

@@ -20,8 +20,9 @@ using fabric::sim::SimFaults;
 struct Profile {
   const char* name;
   std::uint64_t keys_least, keys_most;
-  double get, remove;        // shares of GETs and DELETEs; the rest are PUTs
-  std::uint32_t operations;  // per client slot; 0: the load lasts for a time (stragglers)
+  double get, remove;  // shares of GETs and DELETEs; the rest are PUTs
+  // operations of each client slot; 0: the load lasts for a fixed time instead (profiles with stragglers)
+  std::uint32_t operations;
   // none: only the interleaving varies; swarm: many kinds of faults at random; stalls: long pauses;
   // stragglers: some clients are much slower than the others.
   enum class Faults : std::uint8_t { none, swarm, stalls, stragglers } faults;
@@ -45,10 +46,11 @@ constexpr std::array<Profile, 10> profiles = {{
     // table: what they have checked is then out of date, and entries they have unlinked are reused.
     {"stall", 2, 4, 0.5, 0.2, 80, Profile::Faults::stalls},
     // Profile in which, between two steps of a straggler, other clients move a key away and back, so that the
-    // straggler sees an unchanged word although it changed twice (hole H2). Only a key that is not deleted
-    // meanwhile shows this.
+    // straggler sees an unchanged word although it changed twice (hole H2 of docs/protocols.md). Only a key
+    // that is not deleted meanwhile shows this.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
-    // Profile like shuffle, but only the clients that read the moved keys are slow (hole H2).
+    // Profile like shuffle, but only the clients that read the moved keys are slow (hole H2 of
+    // docs/protocols.md).
     {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
     // Profile in which, between two steps of a straggler, the entry that it is about to READ expires and is
     // reused.
@@ -241,7 +243,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, room, s);
   draw_servers(shape, profile, module, s);
-  // A few keys compete more for slots in one table than in one table per node.
+  // A table that can grow is mostly put on a single node, because the few keys then compete more for its
+  // slots than in one table per node.
   Rng kinds(seed, "fuzz kinds of nodes");
   if (has_growing_table(module) && kinds.chance(0.75)) s.plan.deploy.server_nodes = 1;
   draw_faults(faults, profile, s);

@@ -37,9 +37,10 @@ struct FuzzFailures {
 constexpr std::uint64_t fuzz_memory_bytes = std::uint64_t{1} << 26;
 
 struct FuzzScenario {
-  std::string profile;                       // "calm", "collide", …: explained in scenario.cc
-  workloads::RunPlan plan;                   // the runner sets its logs
-  fabric::sim::SimConfig sim;                // without hardware, which the runner sets
+  std::string profile;      // "calm", "collide", …: explained in scenario.cc
+  workloads::RunPlan plan;  // what to run; run_scenario() sets its operation logs
+  // the simulated cluster without its hardware profile, which run_scenario() sets
+  fabric::sim::SimConfig sim;
   std::map<std::string, std::string> knobs;  // protocol options that were drawn
   bool keeps_memory_in_order = true;         // false: DMA writes may become visible out of address order
   FuzzFailures failures;

@@ -12,7 +12,7 @@ void fields(FieldWriter& to, FuzzScenario& scenario);
 void fields(FieldReader& from, FuzzScenario& scenario);
 
 // Checks that the parts of a scenario are consistent: nodes, workers and records exist, nothing dies twice,
-// the keeper survives. An error begins with the key.
+// and the client that makes the repairs survives. An error begins with the key.
 [[nodiscard]] Result<> check_scenario(const FuzzScenario& scenario);
 
 }  // namespace loch::fuzz

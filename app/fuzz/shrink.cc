@@ -68,7 +68,7 @@ class Shrinker {
                        cli::bar(static_cast<double>(runs_) / static_cast<double>(options_.shrink_runs)),
                        runs_.load(), options_.shrink_runs, left_.load());
   }
-  // A measure of the scenario that grows with everything that a pass can remove.
+  // The scenario's size, to which everything that shrinking can remove contributes.
   [[nodiscard]] std::uint64_t size() const {
     const kv::DeployConfig& d = best_.plan.deploy;
     return operations_left(best_) + best_.sim.faults.schedule.size() + best_.knobs.size() +
@@ -168,7 +168,8 @@ class Shrinker {
     const workloads::ScriptedClient sweep = original->transcript.sweep;
     count = operations_left(listed) + sweep.operations.size();
     if (!accept(listed, 4)) return false;
-    // Moves the final sweep's operations into a client's script, where they can be removed one by one.
+    // Moves the run's final operations, which check every key, into a client's script, where they can be
+    // removed one by one.
     if (verdict_ != FuzzVerdict::stuck && !sweep.operations.empty()) accept(sweep_in_script(best_, sweep), 4);
     return true;
   }
@@ -186,7 +187,8 @@ class Shrinker {
     if (kept.size() < all) accept(keep_operations(best_, std::move(kept)), 4);
   }
 
-  // Tries to keep only the contradictory operations; else also those near them in time, or on the same key.
+  // Tries to keep only the contradictory operations; if that fails, also operations near them in time or on
+  // the same key.
   void take_all_but_the_contradiction() {
     const Operations named = operations_of(best_, found_.sub_history);
     if (named.empty()) return;
@@ -279,7 +281,8 @@ class Shrinker {
     const std::vector<std::uint64_t> used = records_in_use(best_);
     for (std::size_t i = used.size(); i-- > 1 && has_budget();)
       accept(merge_records(best_, used[i], used[0]));
-    // Skipped if the smaller table could itself make keys unavailable.
+    // The table is not made smaller if that alone could make keys unavailable, which is the finding's
+    // verdict.
     if (verdict_ == FuzzVerdict::stuck && best_.plan.mutant.empty() && fixes_.empty()) return;
     for (std::uint64_t count = best_.plan.records.most; count-- > 1 && has_budget();) {
       if (auto candidate = with_records(best_, count)) accept(std::move(*candidate));

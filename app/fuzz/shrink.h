@@ -1,5 +1,5 @@
 // Shrinks a finding to the smallest scenario that still shows it, by delta debugging over operations,
-// clients, keys, failures, weak behaviour, options, the cluster's size and times.
+// clients, keys, failures, simulated faults, options, the cluster's size and times.
 //
 // A smaller scenario is accepted if it has the finding's verdict and if the same run without the known cause
 // (the known-bad variant switched off, or the hole fixed) has no finding. Removing a part changes the random
@@ -16,9 +16,10 @@
 namespace loch::fuzz {
 
 struct Shrunk {
-  FuzzFinding finding;                // the finding of the reduced scenario, which is in finding.ran
-  std::uint64_t runs = 0;             // number of runs that shrinking took
-  std::uint64_t operations_from = 0;  // operations of clients and final sweep before shrinking
+  FuzzFinding finding;     // the finding of the reduced scenario, which is in finding.ran
+  std::uint64_t runs = 0;  // number of runs that shrinking took
+  // operations before shrinking, including those that check every key at the run's end
+  std::uint64_t operations_from = 0;
   // false: the script of the finding's operations did not reproduce it, and nothing was removed
   bool reproduced = false;
 };

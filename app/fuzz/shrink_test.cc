@@ -101,8 +101,8 @@ TEST(Script, OfARunIsTheSameRun) {
       scenario.plan.load.transcript = nullptr;
       scenario.plan.load.script = transcript.load;
       ASSERT_TRUE(run_scenario(scenario, options.hardware, second));
-      // A client killed between two operations still had a program to continue; with a script its program may
-      // have ended.
+      // A client that is killed between two operations would have drawn further operations in the original
+      // run, but may have none left in its script, so that traces differ.
       const bool has_kill = std::ranges::any_of(scenario.sim.faults.schedule, [&](const auto& fault) {
         using Kind = fabric::sim::ScheduledFault::Kind;
         return fault.kind == Kind::kill ||

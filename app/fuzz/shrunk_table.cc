@@ -41,7 +41,7 @@ class Table {
     const Shrunk shrunk = shrink(*finding, options);
     if (cli::was_interrupted()) return;
     const FuzzScenario& left = *shrunk.finding.ran;
-    // The final sweep does three operations on each key: GET, PUT, GET.
+    // At the end of a run every key gets three operations: GET, PUT, GET.
     const std::size_t swept =
         left.plan.load.swept ? left.plan.load.swept->size() : left.plan.records.preloaded;
     const std::uint64_t operations = operations_left(left) + 3 * swept;
@@ -83,7 +83,7 @@ int measure_shrinking(const FuzzOptions& options, const kv::Registry& protocols)
     one.protocol = protocol;
     if (options.all_mutants) {
       for (const auto& [mutant, what] : module->mutants()) {
-        if (what.first_seed == 0) continue;  // no random run finds it in reasonable time
+        if (what.first_seed == 0) continue;  // no random run finds the variant in reasonable time
         one.mutant = mutant;
         table.row(one, *module, fmt::format("`{}`", mutant), what.first_seed);
       }

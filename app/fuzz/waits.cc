@@ -44,7 +44,7 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
                    .median = rank_of(waits, is_cut, 0.5, longest),
                    .ninetieth = rank_of(waits, is_cut, 0.9, longest)};
   // If the last find ended the measurement, the sample is an inverse binomial one, and the unbiased share is
-  // (k - 1) / (n - 1).
+  // (finds - 1) / (seeds - 1).
   const double found = static_cast<double>(is_cut ? count : count - 1);
   const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
   if (n <= 0) return s;

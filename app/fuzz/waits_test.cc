@@ -49,8 +49,8 @@ TEST(Waits, NothingFoundIsMoreThanTheStretch) {
   EXPECT_LT(waits.share_high, 0.002);
 }
 
-// If one seed in 25 finds it, the median of the geometric distribution is 17 seeds and its 90th percentile
-// 57.
+// If one seed in 25 finds the variant, the median of the geometric distribution is 17 seeds and its 90th
+// percentile 57.
 TEST(Waits, AreThoseOfTheGeometricDistribution) {
   Rng rng(1, "waits");
   Sightings s;

@@ -155,7 +155,8 @@ Words echo(const std::string& fabric, const Words& more) {
               more);
 }
 
-// A GET has a request of 24 + 8 bytes and a reply of 256 + 8; a PUT the other way round.
+// A GET has a request of 24 + 8 bytes and a reply of 256 + 8 bytes; a PUT has a request of 256 + 8 bytes and
+// a reply of 24 + 8 bytes.
 TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   const auto point = run(echo(GetParam(), {}));
   ASSERT_TRUE(point) << point.error().message;
@@ -169,8 +170,8 @@ TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   EXPECT_EQ(point->protocol_counters.at("answered"), 2000);
 }
 
-// One of two server workers shares its core with a background worker; a client that only uses the other one
-// is not slowed down.
+// One of two server workers shares its core with a background worker. A client that only sends to the server
+// worker with a core of its own is not slowed down.
 TEST_P(OnFabric, AnEchoMayKeepToOneServer) {
   if (GetParam() != std::string("sim")) GTEST_SKIP() << "needs simulated background workers";
   const auto completed = [](const char* server) {

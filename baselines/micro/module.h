@@ -1,5 +1,5 @@
-// Microbenchmarks as protocols, driven by the same load generator: an operation is one kind of traffic, and
-// nothing is stored (docs/protocols/micro-verbs.md).
+// Microbenchmarks in the form of protocols, so that the stores' load generator can drive them: an operation
+// is one kind of traffic, and nothing is stored (docs/protocols/micro-verbs.md).
 #pragma once
 
 #include <memory>

@@ -32,12 +32,13 @@ enum Ready : char { ready = 'r', no_such_core = 'c', no_digest = 'd' };
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
 }
 
-[[nodiscard]] bool stay_on(std::uint32_t core) {
+// `pid` 0: the calling process.
+[[nodiscard]] bool keep_on(pid_t pid, std::uint32_t core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (core >= CPU_SETSIZE) return false;
   CPU_SET(core, &set);
-  return sched_setaffinity(0, sizeof set, &set) == 0;
+  return sched_setaffinity(pid, sizeof set, &set) == 0;
 }
 
 struct Pipe {
@@ -130,7 +131,7 @@ Result<std::unique_ptr<CpuLoad>> CpuLoad::start(const CpuLoadConfig& config) {
       for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
       prctl(PR_SET_NAME, "loch-hog");
       close(go.to);
-      if (!config.cores.empty() && !stay_on(config.cores[i % config.cores.size()])) {
+      if (!config.cores.empty() && !keep_on(0, config.cores[i % config.cores.size()])) {
         say(told.to, no_such_core);
         _exit(1);
       }
@@ -154,6 +155,16 @@ Result<std::unique_ptr<CpuLoad>> CpuLoad::start(const CpuLoadConfig& config) {
 CpuLoad::~CpuLoad() {
   stop();
   if (counters_ != nullptr) munmap(counters_, counters_bytes_);
+}
+
+Result<> CpuLoad::pin_to(const std::vector<std::uint32_t>& cores) {
+  for (std::size_t i = 0; i < pids_.size() && !cores.empty(); ++i) {
+    const std::uint32_t core = cores[i % cores.size()];
+    if (!keep_on(pids_[i], core))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("background workers: a worker cannot be pinned to core {}", core));
+  }
+  return {};
 }
 
 void CpuLoad::go() {

@@ -39,6 +39,9 @@ class CpuLoad {
   CpuLoad(const CpuLoad&) = delete;
   CpuLoad& operator=(const CpuLoad&) = delete;
 
+  // Pins worker i to cores[i % size]; to be called before go(). Fails with invalid_argument if one of the
+  // cores may not be used. An empty list changes nothing.
+  [[nodiscard]] Result<> pin_to(const std::vector<std::uint32_t>& cores);
   void go();
   // Returns one entry per worker: its usage so far, or after stop() its final usage. Any thread may call
   // it, also while the workers run.

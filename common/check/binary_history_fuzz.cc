@@ -1,7 +1,8 @@
-// Fuzzes the reader of binary histories. An input that begins with 'f' is a file behind that byte. Any other
-// input is the payload of a block behind a byte that counts its operations; header and checksum are made for
-// it, so that the search does not have to guess them. Each input is refused with an error of one line that
-// names the byte, or its operations survive being written and read again unchanged.
+// Fuzzes the reader of binary histories. If an input begins with the letter f, the bytes behind that letter
+// are read as a file. Of any other input the first byte is a number of operations and the rest the payload of
+// a block; the block's header and checksum are computed, so that the fuzzer does not have to guess them.
+// Either the input is refused with an error of one line that names the byte, or its operations are unchanged
+// after they were written and read again.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +22,7 @@ void append(const Header& header, std::string* out) {
   out->append(reinterpret_cast<const char*>(&header), sizeof header);
 }
 
-// A file of one block.
+// Makes a file with one block, which has the given payload.
 std::string file_around(std::string_view payload, std::uint32_t operations) {
   BlockHeader block{.payload_bytes = static_cast<std::uint32_t>(payload.size()), .operations = operations};
   block.checksum = checksum_of(block, reinterpret_cast<const std::byte*>(payload.data()));

@@ -1,5 +1,5 @@
-// Tests binary histories: they say what text histories say, lose no operation to a full ring or a killed
-// process, and are refused where they are cut short or damaged.
+// Tests binary histories: they contain the same operations as text histories, lose no operation when a ring
+// is full or a process is killed, and are refused if they are cut short or damaged.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -75,7 +75,8 @@ std::string some_name(Rng& rng) {
     case 2:
       return fmt::format("user{}", rng());
     case 3:
-      // These look like the names with numbers and are none.
+      // These names resemble names that are stored as a number ("user7", "w1.2") but have to be stored as
+      // text.
       return std::vector<std::string>{"user",  "user01", "w1.02", "w.1", "w1.", "user18446744073709551616",
                                       "user0", "w0.0",   ""}[rng.below(9)];
     case 4:
@@ -85,8 +86,8 @@ std::string some_name(Rng& rng) {
   }
 }
 
-// The operations as lines of a text history, in the order of the lines' text: an operation that fits no chunk
-// is in the file before the chunk that was being filled.
+// The operations as sorted lines of a text history. Sorted, because an operation that is too large for a
+// chunk is written to the file before the operations of the chunk that is being filled.
 std::vector<std::string> sorted_lines(const std::vector<Operation>& operations) {
   std::vector<std::string> lines;
   for (const Operation& operation : operations) lines.push_back(to_line(view(operation)));
@@ -133,7 +134,7 @@ TEST_F(BinaryHistory, AnOperationOfALoadTakesFewBytes) {
   }
   write(operations);
   EXPECT_LT(std::filesystem::file_size(path_), operations.size() * 24);
-  // A key of 64 bytes whose name is no number, with an answer of the longest kind.
+  // Keys of 64 bytes whose names have to be stored as text.
   for (Operation& operation : operations) operation.key = operation.key + std::string(40, '.');
   write(operations);
   EXPECT_LT(std::filesystem::file_size(path_), operations.size() * 120);
@@ -303,7 +304,8 @@ TEST_F(BinaryHistory, IsJudgedAsTextIsInAnyNumberOfParts) {
       EXPECT_EQ(report->failures.front().key, "k9");
     }
   }
-  // Keys are in the same part whatever the format, so files of both are judged together.
+  // A key belongs to the same part in a text and in a binary history, so that files of both formats can be
+  // judged together.
   std::filesystem::copy_file(text, text + "2");
   const auto both = check_history({path_, text + "2"}, {.model = Model::none}, 3);
   ASSERT_TRUE(both);

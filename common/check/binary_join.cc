@@ -1,5 +1,5 @@
-// Puts binary histories together: copies the blocks of finished files and of those that killed processes
-// left, with what is still in the rings of the latter.
+// Joins binary histories into one: copies the blocks of finished and unfinished files, and the operations
+// that killed processes left in the rings of unfinished files.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -93,7 +93,8 @@ Result<> append_binary_part(const std::string& path, const std::string& ring_pat
     return fail(ErrorCode::corrupt, fmt::format("{}: a block before byte {} is damaged", path,
                                                 static_cast<std::int64_t>(in.tellg())));
   };
-  // A killed process may have left a part of a block at the end, which its ring still holds.
+  // A killed process may have left an incomplete block at the end of the file; the ring still has that
+  // block's operations.
   while (in.read(reinterpret_cast<char*>(&header.magic), sizeof header.magic)) {
     if (header.magic == end_magic) {
       EndBlock end;

@@ -26,7 +26,7 @@ Result<> BinaryReader::read_file_header() {
   const std::uint64_t begin = at_ - sizeof(std::uint32_t);
   if (is_open_)
     return expected(begin, "a block or an end, and no file header: the file before was cut short");
-  // The four bytes before were read, and are those of the magic.
+  // The first four bytes of the header have been read already: they are the beginning of the magic.
   LOCH_TRY(read(header.magic.data() + sizeof(std::uint32_t), sizeof header - sizeof(std::uint32_t),
                 "a file header"));
   if (header.magic != binary_magic) return expected(begin, "the magic of a binary history");

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t byte_mask = 0xFFFF'FFFF;
 constexpr unsigned operations_shift = 32;
-// Length of the pause of the sink's thread when nothing is sealed.
+// Time for which the sink's thread sleeps when no chunk is full.
 constexpr std::chrono::microseconds pause{500};
 
 std::int64_t steady_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -59,7 +59,8 @@ void BinaryRing::record(const OperationView& operation) {
   const std::byte* const end = append_binary(operation, before_, chunk.payload + used);
   before_ = time_after(operation);
   const std::uint64_t count = (committed >> operations_shift) + 1;
-  // The release makes the operation's bytes visible before they are counted, for recovery after a kill.
+  // Release order makes the operation's bytes visible before the count that includes them: if this process is
+  // killed, the recovery reads only what is counted.
   chunk.committed.store(count << operations_shift | static_cast<std::uint64_t>(end - chunk.payload),
                         std::memory_order_release);
 }
@@ -112,7 +113,8 @@ std::unique_ptr<BinaryRing> BinarySink::ring(std::int32_t client) {
   const std::size_t bytes = options_.ring_chunks * BinaryRing::chunk_bytes;
   const auto offset = static_cast<off_t>(bytes * mappings_.size());
   const bool is_file = ring_descriptor_ >= 0;
-  // posix_fallocate() returns an error instead of a SIGBUS at the first write where the disk is full.
+  // Reserves the disk space: posix_fallocate() returns an error if the disk is full, whereas a later store to
+  // the mapped file would end the process by SIGBUS.
   if (is_file) {
     if (const int error = ::posix_fallocate(ring_descriptor_, offset, static_cast<off_t>(bytes)); error != 0)
       throw std::system_error(error, std::generic_category(), options_.ring_path);
@@ -170,8 +172,8 @@ bool BinarySink::drain() {
     for (std::uint32_t i = 0; i < ring->count_; ++i) {
       BinaryRing::Chunk& chunk = ring->chunks_[ring->drain_];
       if (chunk.state.load(std::memory_order_acquire) != BinaryRing::Chunk::sealed) break;
-      // After a failed write the chunks are given back all the same: close() returns the error, and no worker
-      // waits for ever.
+      // Chunks are freed even after a failed write, so that no worker waits for a free chunk for ever;
+      // close() returns the error.
       write_chunk(chunk);
       chunk.state.store(BinaryRing::Chunk::free, std::memory_order_release);
       chunk.state.notify_all();

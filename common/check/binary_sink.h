@@ -31,8 +31,8 @@ class BinaryRing {
  public:
   static constexpr std::size_t chunk_bytes = 16 * 1024;
 
-  // A chunk in memory. `committed` holds the number of operations in its upper and their bytes in its lower
-  // half, so that both change at once.
+  // A part of the ring's memory that becomes one block of the file. `committed` has the number of operations
+  // in its upper half and the number of their bytes in its lower half, so that one store changes both.
   struct Chunk {
     enum State : std::uint32_t { free, filling, sealed };
     BlockHeader header;
@@ -43,7 +43,7 @@ class BinaryRing {
   };
   static_assert(sizeof(Chunk) == chunk_bytes);
 
-  // `chunks` are the ring's memory, zeroed.
+  // `chunks` is the ring's memory, which has to be zeroed.
   BinaryRing(BinarySink* sink, std::int32_t client, std::uint32_t log, Chunk* chunks, std::uint32_t count);
 
   void record(const OperationView& operation);
@@ -61,11 +61,11 @@ class BinaryRing {
   std::uint32_t log_;
   Chunk* chunks_;
   std::uint32_t count_;
-  std::uint32_t fill_ = 0;  // the chunk that the log fills next or now
+  std::uint32_t fill_ = 0;  // index of the chunk that is being filled, or will be next
   std::uint32_t number_ = 0;
   bool is_open_ = false;
   Nanos before_ = 0;
-  std::uint32_t drain_ = 0;  // of the sink's thread: the chunk that is written next
+  std::uint32_t drain_ = 0;  // index of the chunk that the sink's thread writes next
 };
 
 class BinarySink {
@@ -74,7 +74,7 @@ class BinarySink {
     std::string ring_path;   // empty: rings are in anonymous memory
     bool is_synced = false;  // each operation is written by its own worker, to a file opened with O_DSYNC
     std::uint32_t ring_chunks = 64;
-    int descriptor = -1;  // of the history; the caller closes it after close()
+    int descriptor = -1;  // descriptor of the history's file; the caller closes it after close()
   };
   [[nodiscard]] static Result<std::unique_ptr<BinarySink>> create(const Options& options);
   ~BinarySink();
@@ -87,8 +87,8 @@ class BinarySink {
   struct Statistics {
     std::uint64_t operations = 0, bytes = 0, waits = 0, waited_ns = 0;
   };
-  // Writes what is left in every ring, then the end, and removes the file of the rings. To be called after
-  // the last record(). Returns the errno of the first failed write of the run, or 0.
+  // Writes what is left in every ring and the end block, and removes the file of the rings. To be called
+  // after the last record(). Returns the errno of the first failed write of the run, or 0.
   [[nodiscard]] int close();
   [[nodiscard]] Statistics statistics() const;
 
@@ -96,7 +96,7 @@ class BinarySink {
   friend class BinaryRing;
   explicit BinarySink(const Options& options) : options_(options) {}
   void drain_main(const std::stop_token& stop);
-  // Writes all sealed chunks; returns whether there were any.
+  // Writes all full chunks; returns whether there were any.
   bool drain();
   void write_chunk(BinaryRing::Chunk& chunk);
   void write_block(BlockHeader header, const std::byte* payload);
@@ -118,9 +118,10 @@ class BinarySink {
   std::jthread thread_;
 };
 
-// Appends a binary history or the unfinished one of a killed process to the open file `descriptor`: all whole
-// blocks, then what `ring_path` still holds, if that file is there. Ends are left out; append_end() writes
-// one for all. Adds to `totals` what the blocks and ends say. Fails with one line if the file cannot be read.
+// Appends a finished binary history, or the unfinished one of a killed process, to the open file
+// `descriptor`: all complete blocks, then the operations in the file `ring_path`, if it exists. End blocks
+// are not copied; append_end() writes one for the whole file. Adds the statistics in blocks and end blocks to
+// `totals`. Fails with one line if a file cannot be read.
 [[nodiscard]] Result<> append_binary_part(const std::string& path, const std::string& ring_path,
                                           int descriptor, BinarySink::Statistics* totals);
 [[nodiscard]] Result<> begin_binary(int descriptor);

@@ -219,7 +219,8 @@ std::string printed(const std::vector<KeyOp>& ops) {
 struct Tally {
   std::uint64_t legal = 0;
   std::uint64_t illegal = 0;
-  std::uint64_t missed = 0;  // legal histories of which the search of the gaps finds no order
+  // legal histories for which search_gaps() finds no order, so that the exact search decides
+  std::uint64_t missed = 0;
 };
 
 void compare(const std::vector<KeyOp>& ops, const KeyRules& rules, Tally* tally) {
@@ -272,9 +273,9 @@ TEST(CrossCheck, LegalHistoriesHold) {
   }
 }
 
-// Sixty-four operations on one key are under way at any time, as after a long outage. The search must
-// stay below 2,000 configurations; a search that discards a configuration only against those with the
-// same pending points would hold many thousands.
+// Sixty-four operations on one key are under way at any time, as after a long outage. The search must stay
+// below 2,000 configurations; it would hold many thousands if it discarded a configuration only in favour of
+// one with the same pending operations.
 TEST(CrossCheck, ACrowdOnOneKeyIsDecided) {
   Rng rng(7, "crowd");
   for (const bool strict : {true, false}) {

@@ -1,4 +1,4 @@
-// The checker for histories that zones do not decide: those in which a value is put more than once, so
+// The checker for histories that zones.h does not decide: those in which a value is put more than once, so
 // that the value which a GET returns does not identify its PUT (deciding such histories is NP-complete:
 // Gibbons and Korach 1997, theorem 2.1), and those with INSERTs for which gap_search.h finds no order. The
 // effect of an INSERT depends on whether the key is present.

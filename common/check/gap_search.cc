@@ -1,5 +1,5 @@
-// Sweeps over the points in time of one key with the set of reachable states. A state says whether the
-// key is present and which points are pending.
+// Searches for an order of one key's operations: sweeps over time with the set of reachable states, each of
+// which says whether the key is present and which operations have yet to take effect.
 #include "common/check/gap_search.h"
 
 #include <algorithm>
@@ -11,20 +11,23 @@
 namespace loch::check {
 namespace {
 
-// Numbers of pending mandatory points of one kind, ascending. Points are numbered by deadline, so that
-// the smallest number is due first. Optional points have no deadline; they are only counted.
+// Numbers of operations of one kind that must still take effect, ascending. They are numbered by deadline, so
+// that the smallest number is due first. Operations that may never take effect have no deadline; only their
+// number is counted.
 using Pending = std::vector<std::uint32_t>;
 
 struct Configuration {
   bool present = false;
   Nanos last_absent = beginning;   // while the key is present: the time at which it was last absent
   Nanos last_present = beginning;  // while the key is absent: the time at which it was last present
-  // While the key is absent: the deadline of an exists point that is owed, of several the earliest; forever:
-  // none
+  // While the key is absent: the deadline in ns of an INSERT that found the key present, which requires that
+  // the next write was invoked by then and took effect; of several the earliest; forever: none.
   Nanos owed = forever;
-  std::uint32_t free_puts = 0;  // number of optional puts used so far
+  // number of writes with unknown outcome that have been used to make the key present
+  std::uint32_t free_puts = 0;
   std::uint32_t free_removes = 0;
-  std::uint64_t losses = 0;  // bit mask of the losses that have begun, have not ended and are not used yet
+  // bit mask of the node losses that are in progress and have not yet removed the key
+  std::uint64_t losses = 0;
   Pending puts;
   Pending inserts;
   Pending removes;
@@ -36,11 +39,12 @@ struct Event {
   Step step = Step::release;
   PointKind kind = PointKind::put;
   bool optional = false;
-  std::uint32_t number = none;  // rank by deadline among the points of this kind that have a deadline
+  std::uint32_t number = none;  // rank by deadline among the operations of this kind that have a deadline
   std::uint32_t operation = none;
-  Nanos release_ns = 0;        // of the point
-  Nanos write_ns = beginning;  // forward: ForwardZone::write_ns
-  bool needs_absent = false;   // forward: ForwardZone::needs_absent
+  Nanos release_ns = 0;  // ns; the operation takes effect at this time or later
+  // for Step::forward: time in ns at which the write of the zone's value was invoked
+  Nanos write_ns = beginning;
+  bool needs_absent = false;  // for Step::forward: the key is absent just before the zone
 };
 
 class GapSearch {
@@ -77,8 +81,8 @@ class GapSearch {
       if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
       now_.swap(next_);
     }
-    // A configuration that owes an exists point at the end is no solution: all writes that must take effect
-    // have been used.
+    // A configuration in which an INSERT that found the key present still needs an earlier write is no
+    // solution: all writes that must take effect have been used.
     const auto is_even = [](const Configuration& c) { return c.owed == forever; };
     if (!std::ranges::any_of(now_, is_even)) return {Verdict::violated, Contradiction::no_order, none};
     return {};
@@ -118,8 +122,8 @@ class GapSearch {
                          .write_ns = zone.write_ns,
                          .needs_absent = zone.needs_absent});
     }
-    // Events of the same instant are ordered: first points that become possible, then points that are
-    // due, then the forward zone that begins.
+    // Events of the same instant are ordered: first operations that can take effect from then on, then
+    // operations whose deadline has come, then the forward zone that begins.
     std::ranges::sort(events_, {},
                       [](const Event& e) { return std::tie(e.at, e.step, e.kind, e.number, e.operation); });
   }
@@ -179,8 +183,9 @@ class GapSearch {
     }
   }
 
-  // A forward zone makes the key present without using a PUT. A DELETE or a loss just before the zone
-  // therefore costs no PUT, so the search tries both with and without one.
+  // A forward zone, in which the key holds one value, makes the key present without using a pending PUT. A
+  // DELETE or a loss just before the zone therefore costs no PUT, so the search tries both with and without
+  // one.
   void enter_forward_zone(const Configuration& from, Nanos write_ns) {
     once_settled(from, write_ns, [&](const Configuration& settled) {
       keep_present(settled);
@@ -205,7 +210,7 @@ class GapSearch {
       before.puts.erase(before.puts.begin());
       keep_present(before);
       if (!before.present) return insert_first(before);
-      // tries a DELETE or a loss just before the due put, which makes the key present again
+      // tries a DELETE or a node's loss just before the PUT that is due, which makes the key present again
       Configuration to = before;
       if (use_remove(&to)) keep_present(std::move(to));
       for (std::uint64_t left = before.losses; left != 0; left &= left - 1) {
@@ -216,13 +221,13 @@ class GapSearch {
     });
   }
 
-  // On the absent key, an insert just before the value that comes next.
+  // If an INSERT is pending, it may make the key present just before the value that comes next.
   void insert_first(Configuration to) {
     if (use_insert(&to)) next_.push_back(std::move(to));
   }
 
   // Calls `then` with the configuration if a write that was invoked at `write_ns` may be the next one, else
-  // with each in which another write has settled what is owed.
+  // with each configuration in which a write that was invoked by Configuration::owed comes first.
   template <typename Then>
   void once_settled(const Configuration& from, Nanos write_ns, Then then) const {
     if (write_ns <= from.owed) return then(from);
@@ -245,7 +250,7 @@ class GapSearch {
     });
   }
 
-  // An exists point is due.
+  // Handles the deadline of an INSERT that found the key present.
   void exist_when_due(const Configuration& from, const Event& event) {
     if (from.present || event.release_ns <= from.last_present) {
       next_.push_back(from);
@@ -254,13 +259,14 @@ class GapSearch {
     Configuration to = from;
     to.owed = std::min(to.owed, event.at);
     next_.push_back(to);
-    // An optional put can settle it now, and not later: how long each has been invoked is not kept.
+    // A write with unknown outcome can make the key present for an INSERT whose deadline has come, but not
+    // later, since it is not recorded when each such write was invoked.
     to = from;
     if (from.owed == forever && use_free_put(&to)) next_.push_back(std::move(to));
   }
 
-  // Calls `then` with the configuration if the key is absent, else with each that makes it so by a DELETE or
-  // a loss, after zero, one or more of the pending puts.
+  // Calls `then` with the configuration if the key is absent, else with each configuration reached by zero or
+  // more of the pending PUTs and then a DELETE or a node's loss.
   template <typename Then>
   void when_absent(const Configuration& from, Then then) const {
     if (!from.present) return then(from);
@@ -276,7 +282,7 @@ class GapSearch {
     }
   }
 
-  // At the end of a loss's interval: the loss either removed the key by now, or never had an effect.
+  // Ends the interval of a node's loss: the loss either has removed the key by now, or never had an effect.
   void end_loss(const Configuration& from, std::uint64_t loss) {
     Configuration to = from;
     to.losses &= ~loss;
@@ -284,15 +290,16 @@ class GapSearch {
     lose_after_puts(from, from.losses & loss);
   }
 
-  // Applies each of the pending losses, after zero, one or more of the pending puts, and on an absent key
-  // also after an insert.
+  // Applies each of the pending node losses after zero or more of the pending PUTs, and on an absent key also
+  // after an INSERT.
   void lose_after_puts(const Configuration& from, std::uint64_t losses) {
     if (losses == 0) return;
     if (from.present) return lose_in_turn(from, losses);
     Configuration to = from;
     if (use_insert(&to)) lose_in_turn(to, losses);
     to = from;
-    // To use an optional put and lose it at once helps an exists point alone.
+    // Using a write with unknown outcome and losing its value at once only helps an INSERT that found the key
+    // present.
     if ((!to.puts.empty() || has_exists_) && use_put(&to)) lose_in_turn(to, losses);
   }
 
@@ -314,7 +321,7 @@ class GapSearch {
   }
   static std::uint64_t bit_of(std::uint32_t number) { return std::uint64_t{1} << (number % most_losses); }
 
-  // Applies a DELETE after zero, one or more of the pending puts, and on an absent key also after an insert.
+  // Applies a DELETE after zero or more of the pending PUTs, and on an absent key also after an INSERT.
   void remove_after_puts(const Configuration& from) {
     if (from.present) return remove_in_turn(from);
     Configuration to = from;
@@ -330,7 +337,7 @@ class GapSearch {
       Configuration removed = to;
       if (!use_remove(&removed)) return;
       next_.push_back(std::move(removed));
-      if (to.puts.empty()) return;  // using an optional put before the DELETE would gain nothing
+      if (to.puts.empty()) return;  // using a write with unknown outcome before the DELETE would gain nothing
       use_put(&to);
     }
   }
@@ -345,7 +352,7 @@ class GapSearch {
     return rules_.delete_ok_removes && rules_.model == Model::linearizable;
   }
 
-  // Makes the key present. If an exists point was owed, the write took effect by its deadline.
+  // Makes the key present: by Configuration::owed if an INSERT required it, else now.
   void become_present(Configuration* c) const {
     if (!c->present) c->last_absent = std::min(at_, c->owed);
     c->present = true;
@@ -362,7 +369,8 @@ class GapSearch {
     next_.push_back(std::move(to));
   }
 
-  // Uses the pending put that is due first, of those that settle what is owed; without any, an optional put.
+  // Uses the PUT that is due first of the pending PUTs invoked by Configuration::owed, or else a write with
+  // unknown outcome; returns false if there is neither.
   bool use_put(Configuration* c) const {
     const auto first =
         std::ranges::find_if(c->puts, [&](std::uint32_t number) { return put_written_[number] <= c->owed; });
@@ -379,7 +387,8 @@ class GapSearch {
     return true;
   }
 
-  // Uses the pending insert that is due first, of those that settle what is owed; the key must be absent.
+  // Uses the INSERT that is due first of the pending INSERTs invoked by Configuration::owed; the key must be
+  // absent. Returns false if there is none.
   bool use_insert(Configuration* c) const {
     const auto first = std::ranges::find_if(
         c->inserts, [&](std::uint32_t number) { return insert_written_[number] <= c->owed; });
@@ -401,18 +410,18 @@ class GapSearch {
     return true;
   }
 
-  // Whether each pending point of `b` can be paired with a different point of `a` whose deadline is not
+  // Whether each pending operation of `b` can be paired with a different one of `a` whose deadline is not
   // earlier.
   static bool outlasts(const Pending& a, const Pending& b) {
     if (a.size() < b.size()) return false;
     return std::ranges::equal(b, std::span(a).last(b.size()), std::less_equal());
   }
 
-  // Whether `a` can do all that `b` can, so that `b` may be discarded: `a` has used no more optional
-  // points and losses, it was absent later, and each pending point of `b` has a counterpart in `a` that
-  // is due no sooner. While the key is present, additional pending puts of `a` do no harm, as they can be
-  // used at once. While the key is absent, the first pending put of `a` must not be due sooner than that
-  // of `b`.
+  // Whether `a` can do all that `b` can, so that `b` may be discarded: `a` has used no more node losses and
+  // operations with unknown outcome, it was absent later, and each pending operation of `b` has a counterpart
+  // in `a` that is due no sooner. While the key is present, additional pending PUTs of `a` do no harm, as
+  // they can be used at once. While the key is absent, the first pending PUT of `a` must not be due sooner
+  // than that of `b`.
   static bool dominates(const Configuration& a, const Configuration& b) {
     if (a.present != b.present || a.removes.size() != b.removes.size()) return false;
     if (a.free_puts > b.free_puts || a.free_removes > b.free_removes || a.last_absent < b.last_absent ||
@@ -458,9 +467,10 @@ class GapSearch {
   const KeyRules& rules_;
   std::vector<Event> events_;
   std::uint32_t losses_ = 0;
-  bool has_exists_ = false;                          // there are exists points
-  std::vector<Nanos> put_written_, insert_written_;  // Point::write_ns, by the number of a put (insert) point
-  std::uint32_t free_puts_ = 0;                      // number of optional puts released so far
+  bool has_exists_ = false;  // whether some INSERT found the key present
+  // Point::write_ns in ns, by the number of the PUT (or INSERT)
+  std::vector<Nanos> put_written_, insert_written_;
+  std::uint32_t free_puts_ = 0;  // number of writes with unknown outcome that were invoked so far
   std::uint32_t free_removes_ = 0;
   Nanos at_ = 0;  // the time of the event that is judged
   std::vector<Configuration> now_;

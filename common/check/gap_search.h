@@ -1,5 +1,6 @@
-// Decides whether the points that the zones (zones.h) leave unordered can be ordered in the gaps between
-// the forward zones.
+// Searches for an order of one key's operations. zones.h finds the forward zones, in which the key holds one
+// value; the other operations are points, each of which takes effect at one instant of its window, in the
+// gaps between forward zones.
 //
 // In a gap the key is only "present" or "absent". A put point makes the key present from either state. A
 // remove point makes it absent (and requires it present, if a DELETE's ok promises that it removed
@@ -24,9 +25,10 @@
 //
 // An insert point makes the key present too, but requires it absent; an exists point requires it present and,
 // like an absent point, is used as soon as it is. If the key is absent when an exists point is due, the point
-// is owed: the write that makes the key present next must have been invoked by then, and no point in between
-// may need the key absent. With INSERTs an order that the search finds is one, but it may miss orders, since
-// the three arguments do not hold for insert points: "violated" then only says that none was found.
+// stays owed: the write that makes the key present next must have been invoked by then, and no point in
+// between may need the key absent. With INSERTs an order that the search finds is valid, but it may miss
+// orders, since the three arguments do not hold for insert points: "violated" then only says that none was
+// found.
 //
 // With more than KeyRules::search_limit configurations at once it gives up (undecided).
 #pragma once
@@ -35,7 +37,8 @@
 
 namespace loch::check {
 
-// Requires that find_zones() found no violation. The judgement names the point that cannot be placed.
+// Requires that find_zones() found no violation. If no order exists, the judgement names the operation whose
+// deadline passed.
 [[nodiscard]] Judgement search_gaps(const Zones& zones, const KeyRules& rules);
 
 }  // namespace loch::check

@@ -111,7 +111,7 @@ class ClientLog {
   std::int32_t client_;
   std::string buffer_;
   std::uint64_t operations_ = 0;
-  std::unique_ptr<BinaryRing> ring_;  // null in text
+  std::unique_ptr<BinaryRing> ring_;  // null for a text history
 };
 
 // Writes one history file: PATH.partial during the run, renamed to PATH by close(), so that a PATH that
@@ -147,13 +147,13 @@ class HistoryWriter {
   [[nodiscard]] Result<> close();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // To be called after close().
+  // Operations and waits of the whole run. To be called after close().
   [[nodiscard]] HistoryStatistics statistics() const;
 
  private:
   friend class ClientLog;
   HistoryWriter(std::string path, std::string whole, Options options, int descriptor);
-  // Begins a binary history.
+  // Opens the sink of a binary history.
   [[nodiscard]] Result<> open_sink();
   void write_out(std::string_view lines);
 
@@ -163,15 +163,15 @@ class HistoryWriter {
   int descriptor_;
   bool closed_ = false;
   std::mutex mutex_;                  // protects logs_, descriptor_ and error_
-  std::unique_ptr<BinarySink> sink_;  // null in text; outlives the rings of logs_
+  std::unique_ptr<BinarySink> sink_;  // null for a text history; outlives the rings of logs_
   std::vector<std::unique_ptr<ClientLog>> logs_;
   std::uint64_t bytes_ = 0;
   int error_ = 0;  // errno of the first failed write; 0 if none failed
 };
 
-// Puts the histories that the processes of a run left in PART or PART.partial into one file, and removes
-// them. All parts have the same format. A part that is not there is left out. Returns the sums of the
-// binary parts' statistics.
+// Joins the histories that the processes of a run wrote to PART (or, if they were killed, to PART.partial)
+// into the file `path`, and removes the parts. All parts have the same format; a missing part is skipped.
+// Returns the sums of the binary parts' statistics.
 [[nodiscard]] Result<HistoryStatistics> join_histories(const std::string& path,
                                                        const std::vector<std::string>& parts,
                                                        HistoryFormat format);
@@ -216,7 +216,7 @@ class HistoryReader {
 
   std::string path_;
   std::unique_ptr<std::FILE, CloseFile> file_;
-  std::unique_ptr<BinaryReader> binary_;  // null in text
+  std::unique_ptr<BinaryReader> binary_;  // null for a text history
   std::uint32_t part_ = 0, parts_ = 1;
   Operation operation_;
   OperationView view_;

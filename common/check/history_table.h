@@ -61,7 +61,7 @@ class HistoryTable {
   Names keys_;
   Names values_;
   std::vector<Entry> all_;
-  std::vector<KeyOp> losses_;  // losses of nodes; `value` is the number of the node's name
+  std::vector<KeyOp> losses_;  // losses of nodes; `value` is the number that `values_` gives the node's name
   std::vector<KeyOp> grouped_;
   // for each key the index of its first operation in grouped_; last, the size of grouped_
   std::vector<std::uint64_t> first_;

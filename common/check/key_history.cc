@@ -1,5 +1,5 @@
-// Judges the history of one key: by its zones and the points between them, or by exact search if a value
-// was put twice, or if the key had INSERTs and no order was found that way.
+// Judges the history of one key: in near-linear time by zones.h and gap_search.h; by exact search if a value
+// was put twice, or if the key had INSERTs and gap_search.h found no order.
 #include "common/check/key_history.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Judgement judge_key(std::span<const KeyOp> operations, const KeyRules& rules) {
     const Judgement judgement = search_gaps(zones, rules);
     return judgement.verdict == Verdict::holds ? judgement : search_exactly(operations, rules);
   }
-  // In a lossy cache a GET may miss at any time, so that there are no absent points to order:
+  // In a lossy cache a GET may miss at any time, so no order of misses and writes has to be found:
   // find_zones() has found every contradiction already.
   if (rules.model == Model::lossy_cache) return {};
   for (const Point& point : zones.points) {

@@ -39,19 +39,20 @@ struct KeyRules {
 
 enum class Contradiction : std::uint8_t {
   none,
-  corrupt_read,     // `first` read a value that no PUT wrote
-  failed_read,      // `first` read the value of `second`, a PUT that failed
-  read_before_put,  // `first` returned before `second`, the PUT whose value it read, was invoked
-  // `first` and `second` prove a span in which the key held one value, `third` and `fourth` an
-  // overlapping span of another value
+  corrupt_read,  // the GET Judgement::first read a value that no PUT wrote
+  failed_read,   // the GET Judgement::first read the value of Judgement::second, a PUT that failed
+  // the GET Judgement::first returned before the PUT of its value, Judgement::second, was invoked
+  read_before_put,
+  // Judgement::first and second prove a span in which the key held one value; third and fourth prove an
+  // overlapping span of another value.
   two_values_at_once,
-  // the interval from `first` to `second` lies within the span in which, as `third` and `fourth` prove,
-  // the key held another value
+  // The interval from Judgement::first to second lies within a span in which, as third and fourth prove, the
+  // key held another value.
   within_other_value,
-  // `first` needs the key absent during the span in which, as `third` and `fourth` prove, the key was
-  // present
+  // The operation Judgement::first needs the key absent during a span in which, as third and fourth prove,
+  // the key was present.
   absent_in_value,
-  no_order,  // no order of the operations explains `first` together with the earlier ones
+  no_order,  // no order explains the operation Judgement::first together with the earlier ones
   gave_up,   // the search reached its limit: the verdict is undecided
 };
 

@@ -169,14 +169,15 @@ CheckReport check_operations(std::span<const Operation> operations, const CheckO
 
 namespace {
 
-// Operations that are judged at a time, at most about this many, if the files are binary. A table of so many
-// takes about 100 bytes for each, with the names of values.
+// Binary histories are judged in parts of about this many operations each. Each operation takes about 100
+// bytes of memory, the names of values included.
 constexpr std::uint64_t operations_at_a_time = 16'000'000;
-// A binary history has at least so many bytes an operation, but for the smallest names.
+// Least number of bytes of an operation in a binary history, unless its names are very short.
 constexpr std::uint64_t binary_bytes_least = 16;
 
-// The number of parts into which the keys of the files are divided, so that each part fits into memory: 1 for
-// text, which takes longer to parse again than it saves. A file whose size is not known counts as small.
+// Returns the number of parts into which the keys are divided, so that the operations on each part's keys fit
+// into memory. Text histories have one part, because parsing the text once for each part would cost more than
+// it saves. A file of unknown size counts as small.
 std::uint32_t parts_of(const std::vector<std::string>& files) {
   std::uint64_t bytes = 0;
   for (const std::string& file : files) {
@@ -200,7 +201,8 @@ Result<> add_file(const std::string& file, std::uint32_t part, std::uint32_t par
   }
 }
 
-// Adds the report of a part. `repeated` of its operations are losses of nodes, which an earlier part counted.
+// Adds the report of a part to `whole`. `repeated` of the part's operations are losses of nodes, which the
+// report of an earlier part has counted.
 void add_report(CheckReport part, std::uint64_t repeated, const CheckOptions& options, CheckReport* whole) {
   whole->operations += part.operations - repeated;
   whole->keys += part.keys;

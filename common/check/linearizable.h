@@ -6,7 +6,7 @@
 //               PUT). A DELETE that returned ok removed a value; one that returned not_found found none.
 //               An INSERT that returned ok found the key absent and stored its value; one that returned
 //               exists found the key present.
-// lossy_cache   A GET may return not_found at any time (HERD, section 3.2 of the protocol notes), but a
+// lossy_cache   A GET may return not_found at any time (HERD: docs/protocols/herd.md), but a
 //               value that it returns is the newest one put. After a DELETE that returned ok no value can
 //               be read. An INSERT that returned ok counts as a PUT, because the cache may have evicted
 //               the key; exists means that the key had not been deleted.
@@ -96,9 +96,9 @@ struct CheckReport {
 [[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
                                                 const CheckOptions& options);
 
-// As above, judging one of `parts` parts of the keys after the other: memory is needed for one part, and the
-// files, which cannot be pipes, are read once for each. Otherwise large binary histories are divided into as
-// many parts as hold some 16 million operations each.
+// Like the function above, but judges the keys in `parts` parts, one after the other: only one part has to
+// fit into memory, and the files, which must not be pipes, are read once for each part. The function above
+// divides large binary histories into parts of about 16 million operations.
 [[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
                                                 const CheckOptions& options, std::uint32_t parts);
 

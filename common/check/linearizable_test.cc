@@ -65,7 +65,8 @@ class Story {
 constexpr auto holds = Verdict::holds;
 constexpr auto violated = Verdict::violated;
 
-// A node's loss may remove a key just before a PUT whose effect is proven while the loss still lasts.
+// A node's loss may remove a key just before a PUT that, as a GET proves, takes effect while the loss still
+// lasts.
 TEST(Losses, ComeBeforeAValueThatIsProvenMeanwhile) {
   const auto told = [](Nanos lost_at) {
     return Story()

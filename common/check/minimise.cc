@@ -27,7 +27,7 @@ class Minimiser {
     cut_end();
     cut_beginning();
     weights_.assign(ops_.size(), Weight::full);
-    // GETs first: an acknowledged PUT in the result tells a reader more than a GET of its value
+    // Weaken GETs first: an acknowledged PUT in the result tells a reader more than a GET of its value.
     for (const bool reads : {true, false, true}) {
       for (std::size_t group = std::max<std::size_t>(ops_.size() / 2, 1); group > 0; group /= 2) {
         while (pass(group, reads) && group == 1) {

@@ -91,7 +91,7 @@ class ZoneFinder {
       }
       if (brings_value(op.kind)) {
         if (cluster.put != none) {
-          zones_.repeated_values = true;  // the argument with zones requires that each value is put once
+          zones_.repeated_values = true;  // zones are defined only if each value is put once
           return;
         }
         cluster.put = i;
@@ -127,8 +127,8 @@ class ZoneFinder {
       zones_.forward.push_back({cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op,
                                 cluster.last_invoke_op, put.invoke_ns, needs_absent(put)});
     } else {
-      // An INSERT that may be left out needs no kind of its own: optional puts are used only while the key is
-      // absent.
+      // An INSERT with unknown outcome whose value no GET read is treated like a PUT with unknown outcome,
+      // because the search uses either of them only while the key is absent.
       const bool optional = put.outcome == Outcome::unknown && cluster.reads == 0;
       const PointKind kind = needs_absent(put) && !optional ? PointKind::insert : PointKind::put;
       zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op, kind,
@@ -185,7 +185,7 @@ class ZoneFinder {
     return t < before.end ? &before : nullptr;
   }
 
-  // Whether the key holds a proven value at some time of the point's window.
+  // Whether some forward zone, in which the key provably held one value, overlaps the operation's window.
   [[nodiscard]] bool meets_zone(const Point& point) const {
     const auto first = std::ranges::lower_bound(zones_.forward, point.release_ns, {}, &ForwardZone::end);
     return first != zones_.forward.end() && first->begin <= point.deadline_ns;
@@ -196,7 +196,8 @@ class ZoneFinder {
       const ForwardZone* const zone = zone_around(point.release_ns);
       return zone != nullptr && zone == zone_around(point.deadline_ns);
     };
-    // A node's loss that lies wholly within the span of a proven value did not remove the key.
+    // A node's loss that lies wholly within a span in which the key provably held one value did not remove
+    // the key.
     std::erase_if(zones_.points, [&](const Point& point) {
       return (point.kind == PointKind::lost && enclosed(point)) ||
              (point.kind == PointKind::exists && meets_zone(point));
@@ -210,7 +211,7 @@ class ZoneFinder {
       }
       if (early != nullptr) point.release_ns = early->end;
       if (late != nullptr) point.deadline_ns = late->begin;
-      // The window is not empty: early->end <= late->begin, because zones are disjoint.
+      // This operation's window is not empty: early->end <= late->begin, because forward zones are disjoint.
     }
   }
 

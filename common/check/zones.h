@@ -30,14 +30,14 @@ struct ForwardZone {
   bool needs_absent = false;   // written by an INSERT: the key is absent just before
 };
 
-// The kind of a point, which must (or, if optional, may) be placed in [release_ns, deadline_ns] outside
-// forward zones.
+// The kind of a point: operations that take effect at one instant of [release_ns, deadline_ns], outside
+// forward zones. An optional point may be left out.
 enum class PointKind : std::uint8_t {
-  put,     // makes the key present: a backward zone of a value
+  put,     // makes the key present: a PUT and the GETs of its value, which all overlap
   remove,  // makes the key absent: a DELETE
   absent,  // needs the key absent: a GET or DELETE that returned not_found
   lost,    // may make the key absent: a lost node, which need not have held the key
-  insert,  // makes the absent key present: a backward zone of a value that an INSERT wrote
+  insert,  // makes the absent key present: an INSERT and the GETs of its value, which all overlap
   exists,  // needs the key present: an INSERT that found it so
 };
 inline constexpr std::size_t point_kinds = 6;
@@ -58,7 +58,7 @@ struct Zones {
   bool repeated_values = false;      // some value was put twice, so that zones do not apply
   bool starts_present = false;       // a GET read the preloaded value
   std::vector<ForwardZone> forward;  // forward zones by time; their interiors are disjoint
-  // points to be placed; their windows are clipped to the gaps between forward zones
+  // operations to be ordered, whose windows are clipped to the gaps between forward zones
   std::vector<Point> points;
 };
 

@@ -12,8 +12,8 @@
 namespace loch::cluster {
 namespace {
 
-// Parts of future meetings are kept for at most this many meetings ahead; this bounds the memory that a
-// faulty rank can fill.
+// A rank's part of a future meeting (a collective such as a barrier) is kept for at most this many meetings
+// ahead; this bounds the memory that a faulty rank can fill.
 constexpr std::uint64_t meetings_ahead_max = 4096;
 constexpr std::size_t held_bytes_max = std::size_t{1} << 30;
 constexpr std::size_t waiting_texts_max = 65'536;

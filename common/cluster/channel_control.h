@@ -48,7 +48,8 @@ class ChannelControl final : public Control, private ChannelListener {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
-  using Key = std::pair<std::uint64_t, std::uint32_t>;  // number of the meeting, sending rank
+  // number of the meeting (collective), and the sending rank
+  using Key = std::pair<std::uint64_t, std::uint32_t>;
   // A message, loss or restart that waits to be passed to its handler.
   struct Event {
     enum class What : std::uint8_t { text, loss, back };
@@ -65,8 +66,8 @@ class ChannelControl final : public Control, private ChannelListener {
 
   Result<std::vector<std::string>> meet(Meeting meeting, std::string_view what, const std::string& mine,
                                         Nanos within);
-  // The ranks whose part of meeting `number` has not arrived and may still come. This and the next three
-  // functions are called with mutex_ held.
+  // The ranks whose part of meeting (collective) `number` has not arrived and may still come. awaited() and
+  // the next three functions are called with mutex_ held.
   [[nodiscard]] std::vector<std::uint32_t> awaited(std::uint64_t number) const;
   [[nodiscard]] std::optional<Error> quarrel(const Part& mine) const;
   [[nodiscard]] std::string people(const std::vector<std::uint32_t>& who) const;

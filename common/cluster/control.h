@@ -40,7 +40,7 @@ class Control {
   // A barrier: returns when every live rank has called it.
   [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
 
-  // Whether the rank's process or machine died. A lost rank sends nothing until it is restarted. A
+  // Whether the rank's process or machine died. A lost rank sends nothing until it is restarted. Costs one
   // relaxed load.
   [[nodiscard]] virtual bool is_lost(std::uint32_t rank) const = 0;
 

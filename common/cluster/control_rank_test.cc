@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <regex>
 #include <string>
 
@@ -57,6 +58,36 @@ TEST_F(ControlRank, RanksMeetAndTalk) {
   EXPECT_EQ(all.status, 0) << all.output;
   EXPECT_THAT(all.output, HasSubstr("met: 0:2 1:2 2:2 | 3000000 c |"));
   EXPECT_THAT(all.output, Not(HasSubstr("refused")));
+}
+
+// Starts three ranks without any launcher, with the variables that srun sets; they meet in a folder.
+Launch launch_in(const std::string& folder, const std::string& scenario) {
+  const std::string command =
+      "cd " + folder +
+      " && for rank in 0 1 2; do LOCH_LOST_AFTER=2s SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NTASKS=3 "
+      "SLURM_PROCID=$rank timeout 60 " LOCH_CONTROL_RANK " " +
+      scenario + " & done 2>&1; wait; ls -A";
+  Launch result;
+  std::FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
+  if (pipe == nullptr) return result;
+  char buffer[4096];
+  for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    result.output.append(buffer, n);
+  result.status = pclose(pipe);
+  return result;
+}
+
+TEST(ControlRankInAFolder, RanksMeetWithoutMpirunAndLeaveNothingBehind) {
+  std::string folder = testing::TempDir() + "loch-ranks-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const Launch all = launch_in(folder, "meet");
+  EXPECT_THAT(all.output, HasSubstr("met: 0:2 1:2 2:2 | 3000000 c |"));
+  EXPECT_THAT(all.output, Not(HasSubstr(".loch")));
+  const Launch rest = launch_in(folder, "launcher");
+  EXPECT_THAT(rest.output, HasSubstr("is lost: nothing was heard of it for 2s"));
+  EXPECT_THAT(rest.output, HasSubstr("lost: [true,,true]"));
+  EXPECT_THAT(rest.output, Not(HasSubstr(".loch")));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(ControlRank, AKilledChildIsKnownAtOnceAndTheOthersGoOn) {

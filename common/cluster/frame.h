@@ -1,5 +1,5 @@
 // Frames on the socket pair between the two processes of a rank: the working process (child), and the
-// launcher process, which uses MPI. A frame is | payload bytes 4 | kind 4 | rank 4 | payload | (sizes in
+// launcher process. A frame is | payload bytes 4 | kind 4 | rank 4 | payload | (sizes in
 // bytes).
 #pragma once
 

@@ -70,6 +70,7 @@ std::string job_name(const Launcher& launcher) {
   if (const char* step = std::getenv("SLURM_STEP_ID");
       step != nullptr && launcher.name == std::string_view("srun")) {
     name += fmt::format("-{}", step);
+    if (const char* restart = std::getenv("SLURM_RESTART_COUNT")) name += fmt::format("-{}", restart);
   }
   return clean(fmt::format("{}-{}-{}", launcher.name, getuid(), name));
 }

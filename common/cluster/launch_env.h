@@ -1,5 +1,5 @@
 // Which rank of a launch this process is, as mpirun, srun or a PMI launcher tells it in environment
-// variables. No MPI call is made.
+// variables. No call of MPI or PMIx is made.
 #pragma once
 
 #include <cstdint>

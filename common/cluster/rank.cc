@@ -1,4 +1,4 @@
-// Runs one rank: forks its working process, forwards that process's messages to MPI, and restarts it if
+// Runs one rank: forks its working process, forwards that process's messages over a board, and restarts it if
 // configured.
 #include "common/cluster/rank.h"
 
@@ -24,8 +24,10 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/cluster/board_wire.h"
 #include "common/cluster/channel_control.h"
-#include "common/cluster/mpi_wire.h"
+#include "common/cluster/folder_board.h"
+#include "common/cluster/pmix_board.h"
 #include "common/cluster/socket_channel.h"
 #include "common/cluster/supervise.h"
 #include "common/cluster/switchboard.h"
@@ -33,7 +35,7 @@
 namespace loch::cluster {
 namespace {
 
-// Polling intervals of a launcher process in ns, during and without traffic. It has to poll, because MPI
+// Polling intervals of a launcher process in ns, during and without traffic. It has to poll, because a board
 // offers no descriptor to sleep on.
 constexpr Nanos look_often = 1'000'000, look_seldom = 10'000'000;
 constexpr Nanos often_after_traffic = 1'000'000'000;
@@ -48,7 +50,7 @@ std::string host_name() {
   return clean_host(name.data());
 }
 
-// Ends the process if an MPI call takes longer than `seconds`, because such a call may wait for ever.
+// Ends the process if a call of PMIx takes longer than `seconds`, because such a call may wait for ever.
 class Alarm {
  public:
   Alarm(unsigned seconds, int status, std::string last_words) {
@@ -70,11 +72,19 @@ class Alarm {
   Alarm& operator=(const Alarm&) = delete;
 
  private:
-  // Static, because a signal handler has no argument to pass them.
+  // Static, because a signal handler gets no argument by which it could reach members.
   static inline std::string text;
   static inline int exit_status = 1;
   struct sigaction before_{};
 };
+
+// mpirun's processes meet by PMIx, all others in a folder that their hosts share: Slurm's PMIx has no
+// publishing.
+Result<std::unique_ptr<Board>> open_board(const LaunchEnv& env) {
+  const char* folder = std::getenv(rendezvous_variable);
+  if (folder == nullptr && env.launcher == "mpirun") return open_pmix_board(env);
+  return open_folder_board(fmt::format("{}/.loch-{}", folder != nullptr ? folder : ".", env.job), env.rank);
+}
 
 // A channel without peers, for a launch of one rank.
 class NoChannel final : public Channel {
@@ -143,7 +153,7 @@ int run_rejoined(const LaunchEnv& env, const RankConfig& config, const Rejoin& r
 }
 
 // Starts this program again with the same arguments; the new process has `socket` as rejoin_socket and no
-// other descriptor above it. A fork() would not do, because this process has called MPI.
+// other descriptor above it. A fork() would not do, because PMIx has threads in this process.
 Result<pid_t> spawn_again(int socket, std::uint32_t incarnation) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words{std::istreambuf_iterator<char>(file), {}};
@@ -186,7 +196,7 @@ class Launcher {
     if (auto ok = meet_the_others(); !ok) {
       fmt::print(stderr, "{}: {}\n", config_.label, ok.error().message);
       std::fflush(stderr);
-      // kills the child too (PR_SET_PDEATHSIG); MPI's exit handlers, which may wait for ever, do not run
+      // kills the child too (PR_SET_PDEATHSIG)
       _exit(1);
     }
     for (;;) {
@@ -211,8 +221,8 @@ class Launcher {
     }
   }
 
-  // Forwards messages until the work of every rank is over, then finalises MPI. Exits instead of
-  // returning if a rank's launcher is silent, because MPI_Finalize would wait for it.
+  // Forwards messages until the work of every rank is over, then leaves the board. Exits instead of
+  // returning if a rank's launcher is silent, because PMIx_Finalize may wait for it.
   void stay_for_the_others(int status) {
     if (!board_) return;  // the launcher never began, because fork() failed
     while (!board_->is_over()) turn();
@@ -220,9 +230,12 @@ class Launcher {
       fmt::print(stderr, "{}: control messages refused: {}\n", config_.label, refused);
     wire_->flush(flush_within);
     std::fflush(nullptr);
-    if (board_->has_silent()) _exit(board_->is_cut_off() ? 1 : status);
+    if (board_->has_silent()) {
+      wire_->close(false);
+      _exit(board_->is_cut_off() ? 1 : status);
+    }
     const Alarm alarm(finalize_within_s, status, "");
-    wire_->close();
+    wire_->close(true);
   }
 
  private:
@@ -258,9 +271,10 @@ class Launcher {
     {
       const auto seconds = static_cast<unsigned>((config_.setup_within + 999'999'999) / 1'000'000'000);
       const Alarm alarm(seconds, 1,
-                        fmt::format("{}: MPI did not start within {}\n", config_.label,
+                        fmt::format("{}: the launcher was not reached within {}\n", config_.label,
                                     format_duration(config_.setup_within)));
-      LOCH_ASSIGN(wire_, MpiWire::open(env_));
+      LOCH_ASSIGN(std::unique_ptr<Board> board, open_board(env_));
+      wire_ = std::make_unique<BoardWire>(std::move(board), env_.rank, env_.ranks);
     }
     SwitchboardConfig config = {.rank = env_.rank,
                                 .ranks = env_.ranks,
@@ -286,14 +300,20 @@ class Launcher {
 
   void turn() {
     const Nanos now = now_ns();
+    if (const std::string reason = wire_->failure(); !reason.empty()) {
+      fmt::print(stderr, "{}: {}\n", config_.label, reason);
+      std::fflush(stderr);
+      _exit(1);  // kills the child too (PR_SET_PDEATHSIG)
+    }
     if (board_->step(now)) last_traffic_ = now;
+    wire_->push();
     child_.wait(now - last_traffic_ < often_after_traffic ? look_often : look_seldom);
   }
 
   const LaunchEnv env_;
   const RankConfig config_;
   SocketChild child_;
-  std::unique_ptr<MpiWire> wire_;
+  std::unique_ptr<BoardWire> wire_;
   std::optional<Switchboard> board_;
   Nanos last_traffic_ = 0;
 };

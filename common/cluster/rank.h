@@ -11,11 +11,14 @@
 
 namespace loch::cluster {
 
+// The environment variable with the folder in which ranks meet, if they are not to meet by PMIx.
+inline constexpr const char* rendezvous_variable = "LOCH_RENDEZVOUS";
+
 struct RankConfig {
   std::string label;                 // name in messages, such as "node 1"; if empty, "node RANK"
   Nanos heartbeat = 250'000'000;     // ns between two heartbeats of a rank's launcher process
   Nanos lost_after = 5'000'000'000;  // silence in ns after which a rank counts as lost
-  // time in ns within which every rank must have joined, including MPI_Init
+  // time in ns within which every rank must have joined
   Nanos setup_within = 60'000'000'000;
   // How often a child is restarted after it was killed by a signal (except SIGINT, SIGTERM and SIGHUP).
   std::uint32_t restarts = 0;
@@ -27,13 +30,14 @@ struct RankConfig {
 [[nodiscard]] Result<RankConfig> rank_config();
 
 // Forks. The child process runs `work` with a Control and exits with the status that `work` returns; it
-// never calls MPI. This process becomes the rank's launcher process: it uses MPI, forwards messages
-// between its child and the other launchers, and stays until the work of every rank has ended or is lost.
+// never calls PMIx. This process becomes the rank's launcher process: it uses PMIx or a shared folder,
+// forwards messages between its child and the other launchers, and stays until the work of every rank has
+// ended or is lost.
 //
 // Returns the child's exit status; 0 if the child was killed (its death is a result, reported to the
 // other ranks); 1, with a line on standard error, if the ranks do not find each other. If the launcher
 // process of any rank was lost, this function exits with that status instead of returning, because
-// MPI_Finalize and MPI's exit handlers would wait for ever.
+// PMIx_Finalize may wait for it.
 //
 // With `restarts`, a killed child is restarted: the same program with its arguments, environment and
 // current folder. Its main() calls this function again, which runs `work` with a Control that has the

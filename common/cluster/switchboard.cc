@@ -1,5 +1,5 @@
 // Decides what a rank's launcher process does with each message, silence and death: a state machine that
-// calls neither MPI nor a clock.
+// calls neither PMIx nor a clock.
 #include "common/cluster/switchboard.h"
 
 #include <fmt/format.h>
@@ -51,8 +51,8 @@ Switchboard::Switchboard(const SwitchboardConfig& config, Wire& wire, ChildLink&
 
 bool Switchboard::step(Nanos now) {
   was_busy_ = false;
-  // If this process itself was stopped for long, it has received nothing meanwhile; restart the others'
-  // silence timers, so that they are not declared lost for it.
+  // If this process itself was stopped for long, it has received nothing meanwhile; restart the other ranks'
+  // silence timers, because this process was silent and not they.
   if (now - last_step_ > config_.lost_after / 2) {
     for (Peer& peer : peers_) peer.heard = now;
   }
@@ -112,7 +112,7 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
       break;
     case Kind::part:
     case Kind::text:
-      // meant for an incarnation of the child that was killed meanwhile
+      // The message was meant for an incarnation of the child that was killed before the message arrived.
       if (message->incarnation != incarnation_) break;
       tell_child({message->kind == Kind::part ? FrameKind::part : FrameKind::text, from,
                   std::move(message->payload)});

@@ -1,6 +1,6 @@
-// The logic of a rank's launcher process, without MPI and without a clock: forwards messages between its
+// The logic of a rank's launcher process, without PMIx and without a clock: forwards messages between its
 // child process, which does the rank's work, and the launchers of the other ranks; detects deaths and
-// tells the others. rank.cc runs it with MPI as the wire, the tests with a wire in memory.
+// tells the others. rank.cc runs it with a board as the wire, the tests with a wire in memory.
 //
 // If a child is killed, its launcher announces it at once. A launcher that is silent for `lost_after` is
 // declared lost by the first rank that notices, and all ranks accept that. If the silent launcher is
@@ -75,8 +75,7 @@ class Switchboard {
   [[nodiscard]] std::vector<std::uint32_t> unheard_of() const;
   // Whether the work of every rank has ended or is lost, so that no message remains to be forwarded.
   [[nodiscard]] bool is_over() const;
-  // Whether the launcher of any rank is silent; an MPI call that waits for all ranks would then never
-  // return.
+  // Whether the launcher of any rank is silent; PMIx_Finalize may then wait for it.
   [[nodiscard]] bool has_silent() const;
   // Whether other ranks declared this rank lost, or it received nothing from any rank; its child was then
   // killed.

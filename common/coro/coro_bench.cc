@@ -65,8 +65,8 @@ void nested_task_pooled(benchmark::State& state) {
 }
 BENCHMARK(nested_task_pooled)->Arg(1)->Arg(1000);
 
-// A coroutine whose frames come from malloc, to measure the gain of the frame pool. A type of its own,
-// because Task always uses the pool.
+// A coroutine whose frames come from malloc, to measure the gain of the frame pool. Task cannot be used for
+// that, because its frames always come from the pool.
 struct Plain {
   struct promise_type {
     std::coroutine_handle<> continuation;

@@ -21,8 +21,8 @@ class FramePool {
   // pieces from operator new.
   explicit FramePool(std::size_t piece_bytes = arena_bytes) : piece_bytes_(piece_bytes) {}
   ~FramePool();
-  // Makes `pool` the pool of the calling thread (null: the thread's own pool) and returns the pool
-  // before. A frame must be freed while the pool from which it was allocated is in place.
+  // Makes `pool` the pool of the calling thread (null: the thread's own pool) and returns the pool that it
+  // replaces. A frame must be freed while the pool from which it was allocated is in place.
   static FramePool* exchange_local(FramePool* pool) {
     FramePool* const before = current_;
     current_ = pool;

@@ -10,8 +10,8 @@
 
 namespace loch::coro {
 
-// Common base of their promises: the frame comes from the frame pool, and an exception that leaves the
-// coroutine aborts the process.
+// Common base of the promises of Root and SelfOwned: the frame comes from the frame pool, and an exception
+// that leaves the coroutine aborts the process.
 struct RootPromise {
   static void* operator new(std::size_t bytes) { return FramePool::local().allocate(bytes); }
   static void operator delete(void* frame, std::size_t bytes) noexcept {

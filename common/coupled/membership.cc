@@ -1,9 +1,9 @@
-// Membership of table rows whose node lost its memory: how their workers answer, and how they serve
+// Membership of server workers whose node lost its memory: how they answer requests, and how they serve
 // again.
 //
-// Without replicas no other node has a copy of such a row. Its worker answers every request with "lost",
-// so that a GET of a value that existed is an error and never a miss. This ends when a client declares
-// the node lost by a WRITE of one word; the worker then initialises its row as empty.
+// Without replicas no other node has a copy of such a worker's table (row). The worker answers every request
+// with "lost", so that a GET of a value that existed is an error and never a miss. This ends when a client
+// declares the node lost by a WRITE of one word; the worker then initialises its table as empty.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,9 +33,9 @@ Result<> Tables::restart_node(fabric::NodeId node) {
 
 void Tables::lay_out(Row& row, fabric::Worker& worker) const {
   LOCH_PROBE("coupled.table.laid-out-anew");
-  // A client may remember index words of the row's former incarnations, so no word may be repeated. The
-  // incarnation's number is therefore part of the store count, both in its low bits (the stamp of an
-  // occupied word) and in its high bits (index_word.h).
+  // A client may remember index words of the table that the server worker had before its node restarted, so
+  // no word may be repeated. The incarnation's number is therefore part of the store count, both in its low
+  // bits (the stamp of an occupied word) and in its high bits (index_word.h).
   row.stores = settings_.rules.words_restart ? 0 : row.incarnation << 40 | row.incarnation << 20;
   for (std::uint64_t slot = 0; slot < settings_.slots_per_row; ++slot)
     worker.store_word(row.memory.index(), row.memory.word_at(slot), cuckoo::IndexWord::empty(++row.stores));

@@ -42,11 +42,11 @@ Result<> check_sizes(const std::string& name, const kv::DeployConfig& config) {
   return {};
 }
 
-// Number of entries of one row: for the keys that the hash functions may assign to the row, and spare
-// entries.
+// Number of entries of one server worker's table (row): for the keys that the hash functions may assign to
+// the worker, and spare entries.
 Result<std::uint32_t> entries_of_row(const std::string& name, const kv::DeployConfig& config,
                                      const kv::Options& options, double keys, std::uint64_t slots) {
-  // 8 standard deviations of the row's share of keys; the preload fails if a row gets more keys
+  // 8 standard deviations of the number of keys of one server worker; the preload fails if a worker gets more
   const double spread = 8 * std::sqrt(keys) + 8;
   const double most_keys = std::min(static_cast<double>(slots), std::ceil(keys + spread));
   double bytes = static_cast<double>(options.integer(name + ".spare-memory"));

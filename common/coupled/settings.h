@@ -18,8 +18,9 @@
 
 namespace loch::coupled {
 
-// Clients measure the expiry period E by their own clocks, the server by its own. An entry is retired for
-// a thousandth longer than E, which is far more than the difference between the clocks' rates.
+// Clients measure the expiry period by their own clocks, the server by its own. A replaced entry is kept for
+// a thousandth longer than the expiry period, which is far more than the difference between the clocks'
+// rates.
 constexpr Nanos drift_share = 1000;
 
 // Rules by which a server worker writes its tables. The defaults are those of NessieSD, where only the
@@ -27,21 +28,23 @@ constexpr Nanos drift_share = 1000;
 struct Rules {
   // clients READ words and entries, so that entries are replaced, not updated in place
   bool has_readers = false;
-  Nanos expiry = 0;  // E: time after which an entry that no index word names any more may be reused
+  // ns; the expiry period E, after which an entry that no index word names any more may be reused
+  Nanos expiry = 0;
   // mutant: a PUT overwrites the value of an entry that clients may be reading
   bool updates_in_place = false;
-  bool switches_early = false;     // mutant: stores the index word before the entry is written
-  bool reuses_at_once = false;     // mutant: reuses a retired entry without waiting for the expiry period E
-  bool empty_repeats = false;      // mutant: all EMPTY words are the same, so that readers miss a change (H2)
-  bool word_repeats = false;       // mutant: occupied words lack the count of stores, so that they repeat
-  bool clears_first = false;       // mutant: a moved key's old slot is emptied before its new slot is filled
-  bool replies_early = false;      // mutant: replies to a PUT or DELETE before its index word is stored
-  bool serves_any_row = false;     // mutant: workers of a node serve each other's rows without a lock
-  bool moves_forward = false;      // mutant: applies the moves of a cuckoo path from the first to the last
-  bool serves_lost = false;        // mutant: after its node lost its memory, a row is served at once, empty
-  bool words_restart = false;      // mutant: a row initialised anew repeats earlier index words
-  bool forgets_drift = false;      // mutant: reuses an entry after the expiry period E, without clock margin
-  bool inserts_replace = false;    // mutant: an INSERT replaces the value of a present key
+  bool switches_early = false;  // mutant: stores the index word before the entry is written
+  bool reuses_at_once = false;  // mutant: reuses a retired entry without waiting for the expiry period E
+  // mutant: all EMPTY words are the same, so that a reader misses that a slot was filled and emptied again
+  bool empty_repeats = false;
+  bool word_repeats = false;     // mutant: occupied words lack the count of stores, so that they repeat
+  bool clears_first = false;     // mutant: a moved key's old slot is emptied before its new slot is filled
+  bool replies_early = false;    // mutant: replies to a PUT or DELETE before its index word is stored
+  bool serves_any_row = false;   // mutant: workers of a node serve each other's rows without a lock
+  bool moves_forward = false;    // mutant: applies the moves of a cuckoo path from the first to the last
+  bool serves_lost = false;      // mutant: a worker whose node lost its memory serves an empty table at once
+  bool words_restart = false;    // mutant: a table that is initialised anew repeats earlier index words
+  bool forgets_drift = false;    // mutant: reuses an entry after the expiry period E, without clock margin
+  bool inserts_replace = false;  // mutant: an INSERT replaces the value of a present key
   bool timeouts_are_none = false;  // mutant: a write that timed out is reported as without effect
 };
 
@@ -56,9 +59,9 @@ struct Settings {
   rpc::ChannelConfig channel;
   std::uint64_t slots_per_row = 0;
   std::uint32_t entries_per_row = 0;
-  // Number of entries that a row has whatever the load; those of all rows are contiguous. Additional
-  // entries for a long run follow behind the last row, so that the length of a run changes no other
-  // entry's address, and so no simulated timing.
+  // Number of entries of a server worker's table (row) whatever the load; the entries of all rows are
+  // contiguous. Additional entries for a long run follow behind the last row, so that the length of a run
+  // changes no other entry's address, and so no simulated timing.
   std::uint32_t near_entries = 0;
   std::uint32_t filter_bits = 0;
   std::uint32_t attempts = 0;  // attempts per operation, including the first

@@ -1,5 +1,5 @@
-// The client's side of a partially coupled store: requests of one lane to the server worker that owns a
-// key.
+// The client's side of a partially coupled store: sends the requests of one client slot (lane) to the server
+// worker that owns a key.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class TableClient {
  public:
   TableClient(Tables& tables, fabric::Worker& worker, std::uint32_t lane);
 
-  // Executes one operation by a request to the server. The returned value of a GET remains valid until
-  // this lane's next operation.
+  // Executes one operation by a request to the server. The returned value of a GET remains valid until the
+  // next operation of this client slot.
   [[nodiscard]] coro::Task<kv::OpResult> ask(Ask what, kv::Key key, kv::ValueView value,
                                              fabric::OpStats* stats);
 

@@ -242,8 +242,9 @@ std::uint64_t TableServer::emptied() {
 
 namespace {
 
-// For a node that came back without its memory: waits until a client declares it lost, initialises the
-// row as empty and marks it as serving. Repeats for further declarations until the run ends.
+// For a server worker whose node came back without its memory: waits until a client declares the node lost,
+// initialises the worker's table as empty and marks it as serving. Repeats for further declarations until the
+// run ends.
 coro::Task<void> await_declaration(Tables* tables, fabric::Worker* worker, std::uint32_t index) {
   NodeTables& node = tables->local(worker->node());
   const fabric::WatchWord word{.region = node.membership,

@@ -55,7 +55,7 @@ class TableServer final : public rpc::Handler {
   fabric::Worker& worker_;
   NodeTables& node_;
   std::uint32_t index_;
-  Row* row_;                    // row of the current request's key
+  Row* row_;                    // table (row) of the server worker that owns the current request's key
   std::vector<std::byte> key_;  // key of the current request
   cuckoo::KeyHash hash_;
   // known-bad variant that replies before its store: the store that remains to be done

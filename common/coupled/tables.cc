@@ -71,8 +71,8 @@ Result<> Tables::preload(const kv::Dataset& data) {
   return {};
 }
 
-// Fills a row as if its keys were PUT one after the other; entries are numbered in the order of their
-// slots.
+// Fills a server worker's table (row) as if its keys were PUT one after the other; entries are numbered in
+// the order of their slots.
 Result<> Tables::fill_row(Row& row, std::uint32_t number, const kv::Dataset& data,
                           const cuckoo::Placement& placement) {
   const EntryLayout& layout = settings_.entry;

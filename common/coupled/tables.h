@@ -18,7 +18,7 @@
 
 namespace loch::coupled {
 
-// Access to one row's memory for the server worker that owns the row.
+// A server worker's access to the memory of its own table.
 class RowMemory final : public cuckoo::TableMemory {
  public:
   RowMemory(const Settings& settings, fabric::Region& index, fabric::Region& data, std::uint32_t server)
@@ -46,7 +46,7 @@ struct ServerCounts {
   std::uint64_t requests = 0, repeated = 0, stale = 0, unanswered = 0, reconnects = 0, moves = 0, full = 0,
                 busy = 0, refused = 0, examined = 0, lost = 0;
 };
-// Event counters of one client lane.
+// Event counters of one client slot (lane).
 struct ClientCounts {
   std::uint64_t retries = 0, reconnects = 0, unsent = 0, timeouts = 0, late_frames = 0, busy = 0;
 };
@@ -62,18 +62,18 @@ struct Row {
   cuckoo::Table table;
   cuckoo::EntryPool entries{0, 0};  // free entries by number; filled by the preload
   std::uint64_t stores = 0;
-  // False after the row's node came back with zeroed memory, until the node is declared lost. Meanwhile
-  // every request is answered "lost".
+  // False after the server worker's node came back with zeroed memory, until the node is declared lost.
+  // Meanwhile every request is answered "lost".
   bool is_laid_out = true;
   bool is_changing = false;       // true during a request; stays true if the worker died in the middle of one
-  std::uint64_t incarnation = 0;  // incremented whenever the row's node restarts
+  std::uint64_t incarnation = 0;  // incremented whenever the server worker's node restarts
   ServerCounts counts;
 };
 
 // The state of a server worker, as stored in the worker's word of the membership region.
 enum class Member : std::uint64_t {
   none = 0,      // the node's memory is zeroed and nobody has declared it lost
-  declared = 1,  // declared lost: the row's keys are gone and the worker must initialise it
+  declared = 1,  // declared lost: the worker's keys are gone, and it must initialise its table
   serves = 2,
 };
 
@@ -86,26 +86,27 @@ struct NodeTables {
   fabric::Region* index = nullptr;
   fabric::Region* data = nullptr;
   std::vector<std::unique_ptr<Row>> rows;              // rows, indexed by server worker
-  std::vector<std::unique_ptr<ClientCounts>> clients;  // counters, indexed by client lane
+  std::vector<std::unique_ptr<ClientCounts>> clients;  // counters, indexed by client slot (lane)
 };
 
 class Tables {
  public:
   explicit Tables(Settings settings);
 
-  // These three implement the functions of the same name of kv::Store.
+  // setup_node(), connect() and preload() implement the functions of the same names of kv::Store.
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node);
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric);
   [[nodiscard]] Result<> preload(const kv::Dataset& data);
 
-  // These implement the functions of the same name of kv::Store. A restarted node serves again once it
-  // has been declared lost.
+  // restart_node(), declare_lost(), needs() and audit() implement the functions of the same names of
+  // kv::Store. A restarted node serves again once it has been declared lost.
   [[nodiscard]] Result<> restart_node(fabric::NodeId node);
   [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const;
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const;
 
-  // Initialises a row as empty, as if all its keys had been deleted. To be called by the row's worker.
+  // Initialises a server worker's table (row) as empty, as if all its keys had been deleted. To be called by
+  // that worker.
   void lay_out(Row& row, fabric::Worker& worker) const;
 
   [[nodiscard]] const Settings& settings() const { return settings_; }

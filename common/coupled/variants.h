@@ -9,7 +9,7 @@
 
 namespace loch::coupled {
 
-// What the store promises after a loss. Entries have no copies and no worker serves another's row, so
+// What the store promises after a loss. Entries have no copies and no worker serves another worker's keys, so
 // keys of a lost server are unavailable; a lost client or link affects no other client.
 [[nodiscard]] kv::Promise promise(kv::Loss loss);
 [[nodiscard]] kv::DataSupport data_support();

@@ -8,7 +8,7 @@
 //
 // No word returns to a slot: an occupied word contains the low bits of its owner's count of stores
 // (stamp), an EMPTY word the count itself (number). A client that READs the same word twice therefore
-// knows that the slot held it all the time between (H2). `mark` is set in every word, so that zeroed
+// knows that the slot held it all the time between. `mark` is set in every word, so that zeroed
 // memory is recognised.
 #pragma once
 

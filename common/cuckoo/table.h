@@ -25,8 +25,9 @@ class TableMemory {
 
 class Table final : public Occupancy {
  public:
-  // The table holds those slots of the hash family that are on its "node" `row`; all candidates of a key
-  // lie in one row. `family` and `memory` must outlive the table.
+  // Makes the table of one server worker: `row` is the worker's number, which the hash family treats as the
+  // number of a node, so that all candidate slots of a key lie in one worker's table. `family` and `memory`
+  // must outlive the table.
   Table(const HashFamily& family, std::uint32_t row, std::uint32_t key_size, const TableMemory& memory);
 
   struct Lookup {

@@ -1,5 +1,5 @@
-// The awaitables of Worker: thin frames around WorkRequest and the *Wait structs. Included by
-// worker.h; include that instead.
+// The awaitables that Worker's functions return: each holds a WorkRequest or one of the wait structs of
+// waits.h. Included by worker.h; include worker.h instead.
 #pragma once
 
 #include "common/base/check.h"

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 #include "common/base/units.h"
@@ -14,10 +15,15 @@ namespace loch::fabric {
 // UDP (RoCE v2).
 enum class LinkFormat : std::uint8_t { infiniband, roce_v1, roce_v2 };
 
+// Who sees to it that a request takes effect after a WRITE that was posted before it: nobody; the fabric, by
+// posting it only when the WRITE has ended; or the device.
+enum class Order : std::uint8_t { none, waits, device };
+[[nodiscard]] std::string_view name(Order order);
+
 // What a device or a simulated NIC can do; queried when the device is opened, and recorded with every result.
 // For a run of several nodes: the least that all their devices can do.
 struct Capabilities {
-  std::string fabric;  // "sim", "shm", "verbs"
+  std::string fabric;  // "sim", "shm", "verbs", "ofi"
   std::string device;  // profile or device name
   bool rc = true, uc = true, ud = true;
   bool receives_connected = true;  // RECVs can be posted for SENDs over RC and UC (a shared receive queue)
@@ -26,15 +32,20 @@ struct Capabilities {
   bool in_order_placement = false;  // the bytes of a WRITE appear in address order in the target's memory
   bool in_order_reads = false;      // the bytes of a READ appear in address order in the requester's memory
   bool order_is_assumed = false;  // the user asserts the order of bytes (--assume-order), the device does not
+  // Rule 4 of fabric.h: the order of a WRITE and a READ, or an atomic, behind it on the same queue pair
+  Order write_then_read = Order::device, write_then_atomic = Order::device;
+  // Whether one-sided requests take CPU time of the target's process, which has to drive the device for them
+  bool target_cpu = false;
   std::uint32_t max_rd_atomic = 16;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t mtu_bytes = 4096;
-  LinkFormat link = LinkFormat::infiniband;  // link whose packet headers the bytes on the wire include
+  LinkFormat link = LinkFormat::infiniband;  // the link whose packet headers are counted in bytes on the wire
   std::uint32_t send_queue_depth = 128;      // most outstanding requests of one queue pair
   std::uint32_t recv_queue_depth = 512;
   // number of UD queue pairs of a worker, which its datagram lanes share
   std::uint32_t datagram_queue_pairs = 1;
-  // How long after it was posted an RC request may still be executed: all of the NIC's tries. 0: not known.
+  // Largest time in ns between the posting of an RC request and its execution, over all retransmissions by
+  // the NIC; 0: unknown.
   Nanos request_lifetime = 0;
   bool simulated = false;  // decides labels of results, never protocol behaviour
   bool operator==(const Capabilities&) const = default;
@@ -49,12 +60,15 @@ struct Requirements {
   AtomicScope atomic_scope = AtomicScope::none;
   std::uint32_t untorn_bytes = 8;
   bool in_order_placement = false;
+  // Rule 4 of fabric.h over RC. A protocol that awaits each WRITE before it posts a READ, or an atomic, to
+  // the same node may set these to false.
+  bool write_then_read = true, write_then_atomic = true;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
   std::uint32_t ud_lanes = 1;                     // UD queue pairs that each worker needs
   bool receives_rc = false, receives_uc = false;  // the worker posts RECVs for SENDs over RC, over UC
-  // The longest that an RC request may go on being executed after it was posted (ns); 0: the protocol does
-  // not depend on it.
+  // The protocol is correct only if no RC request is executed later than this many ns after it was posted; 0:
+  // the protocol does not depend on that time.
   Nanos request_lifetime_below = 0;
 };
 [[nodiscard]] Result<> check(const Requirements& needs, const Capabilities& has);

@@ -23,6 +23,9 @@ Capabilities least(const Capabilities& one, const Capabilities& other) {
   can.in_order_placement = one.in_order_placement && other.in_order_placement;
   can.in_order_reads = one.in_order_reads && other.in_order_reads;
   can.order_is_assumed = one.order_is_assumed || other.order_is_assumed;
+  can.write_then_read = std::min(one.write_then_read, other.write_then_read);
+  can.write_then_atomic = std::min(one.write_then_atomic, other.write_then_atomic);
+  can.target_cpu = one.target_cpu || other.target_cpu;
   can.max_rd_atomic = std::min(one.max_rd_atomic, other.max_rd_atomic);
   can.max_inline_bytes = std::min(one.max_inline_bytes, other.max_inline_bytes);
   can.mtu_bytes = std::min(one.mtu_bytes, other.mtu_bytes);
@@ -46,6 +49,9 @@ std::vector<std::string> unlike(std::span<const NodeDevice> devices) {
       {"atomic_scope", [&](const auto& can) { return scopes[static_cast<std::size_t>(can.atomic_scope)]; }},
       {"in_order_placement", [&](const auto& can) { return yes(can.in_order_placement); }},
       {"in_order_reads", [&](const auto& can) { return yes(can.in_order_reads); }},
+      {"write_then_read", [&](const auto& can) { return std::string(name(can.write_then_read)); }},
+      {"write_then_atomic", [&](const auto& can) { return std::string(name(can.write_then_atomic)); }},
+      {"target_cpu", [&](const auto& can) { return yes(can.target_cpu); }},
       {"max_rd_atomic", [&](const auto& can) { return number(can.max_rd_atomic); }},
       {"max_inline_bytes", [&](const auto& can) { return number(can.max_inline_bytes); }},
       {"mtu_bytes", [&](const auto& can) { return number(can.mtu_bytes); }},

@@ -20,7 +20,10 @@ struct NodeDevice {
   std::string network;  // name of the network that the ports of all processes are in
   double gigabits = 0;  // rate of the port in Gbit/s; 0 if unknown
   std::uint32_t pkey = 0, service_level = 0, traffic_class = 0, flow_label = 0;
-  Capabilities can;  // capabilities of this device alone
+  std::string firmware;  // version of the device's firmware
+  std::string driver;    // the kernel's driver of the device; empty if unknown
+  int numa_node = -1;    // NUMA node that the device is attached to; -1: unknown, or the machine has one
+  Capabilities can;      // capabilities of this device alone
   bool operator==(const NodeDevice&) const = default;
 };
 

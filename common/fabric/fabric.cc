@@ -53,6 +53,18 @@ std::string_view name(WcStatus status) {
   return "?";
 }
 
+std::string_view name(Order order) {
+  switch (order) {
+    case Order::none:
+      return "none";
+    case Order::waits:
+      return "waits";
+    case Order::device:
+      return "device";
+  }
+  return "?";
+}
+
 void Region::refuse_elided(std::uint64_t within) const {
   check_failed(__FILE__, __LINE__, "the byte is kept",
                fmt::format("byte {} of an entry of region {} is elided", within, name_));
@@ -76,6 +88,10 @@ Result<> check(const Requirements& needs, const Capabilities& has) {
   if (needs.in_order_placement && !has.in_order_placement) {
     return refuse("does not place the bytes of a message in order");
   }
+  if (needs.rc && needs.write_then_read && has.write_then_read == Order::none)
+    return refuse("lets a READ overtake the WRITE before it (write_then_read)");
+  if (needs.rc && needs.write_then_atomic && has.write_then_atomic == Order::none)
+    return refuse("lets an atomic overtake the WRITE before it (write_then_atomic)");
   if (needs.max_inline_bytes > has.max_inline_bytes) {
     return refuse(
         fmt::format("inlines {} bytes; the protocol needs {}", has.max_inline_bytes, needs.max_inline_bytes));

@@ -46,9 +46,9 @@
 
 namespace loch::fabric {
 
-// Life of a fabric: register_region and add_worker for every local node; exchange; look up remote
-// regions and preload; start a main coroutine on every worker; run; report. All of it on one
-// thread; Result errors leave the fabric fit only for destruction.
+// The order of calls: register_region and add_worker for every local node; exchange; lookups of remote
+// regions and the preload; start of a main coroutine on every worker; run; report. All of them are called on
+// one thread. After an error nothing but the destructor may be called.
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -61,8 +61,8 @@ class Fabric {
   // Zeroed memory, registered with the node's NIC; owned by the fabric.
   [[nodiscard]] virtual Result<Region*> register_region(NodeId node, const RegionSpec& spec) = 0;
   [[nodiscard]] virtual Result<Worker*> add_worker(const WorkerSpec& spec) = 0;
-  // Tells every node of every region and connects all workers with all nodes (each its own too, by
-  // loopback). Names the nodes that are missing when the deadline (a span) passes.
+  // Makes the regions of all nodes known to every node, and connects every worker with every node, its own
+  // node (by loopback) included. If some nodes do not take part within `within` ns, the error names them.
   [[nodiscard]] virtual Result<> exchange(Nanos within) = 0;
   [[nodiscard]] virtual Result<RemoteRegion> lookup(NodeId node, std::string_view region) const = 0;
   // The memory of a *remote* region where this process can access it directly (sim, shm), used to preload
@@ -78,8 +78,9 @@ class Fabric {
   [[nodiscard]] virtual std::uint32_t ranks() const { return 1; }
 
   virtual void start(Worker& worker, coro::Task<void> main) = 0;
-  // Runs until every *client* worker's main has ended, then tells servers to stop and waits for
-  // them. A simulation whose queue runs empty with live tasks is a deadlock.
+  // Runs until the main coroutine of every *client* worker has ended, then tells the server workers to stop
+  // and waits for them. A simulation ends with RunEnd::deadlock if coroutines wait and no event is left that
+  // could resume them.
   [[nodiscard]] virtual Result<RunEnd> run() = 0;
   // Ends the run early: stopping() of every worker becomes true. May be called from a signal handler.
   virtual void interrupt() = 0;

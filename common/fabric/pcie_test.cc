@@ -1,4 +1,4 @@
-// Tests the bytes on PCIe against the example of the guidelines paper.
+// Tests the bytes on PCIe against the example of the design guidelines of Kalia et al. (USENIX ATC 2016).
 #include "common/fabric/pcie.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@ TEST(Pcie, AWorkRequestIsItsHeaderAndWhatIsInlined) {
   EXPECT_EQ(work_request_bytes(Transport::rc, 1024, false), 36u);
   EXPECT_EQ(work_request_bytes(Transport::uc, 28, true), 64u);
   EXPECT_EQ(work_request_bytes(Transport::ud, 60, true), 128u);
-  // Guidelines paper, 5.3.2: inlined WRITEs over 28 bytes take two lines; 5.2.1: two lines hold a datagram of
-  // at most 60 bytes.
+  // Kalia et al. 2016, section 5.3.2: inlined WRITEs over 28 bytes take two 64-byte lines; section 5.2.1: two
+  // lines hold a datagram of at most 60 bytes.
   EXPECT_EQ(pcie_lines(work_request_bytes(Transport::uc, 28, true)), 1u);
   EXPECT_EQ(pcie_lines(work_request_bytes(Transport::uc, 29, true)), 2u);
   EXPECT_EQ(pcie_lines(work_request_bytes(Transport::ud, 60, true)), 2u);

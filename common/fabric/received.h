@@ -16,8 +16,8 @@ struct Received {
   std::uint32_t length = 0;
   bool has_immediate = false;
   std::uint32_t immediate = 0;
-  LocalSlice buffer;  // the number that was given when the buffer was posted; UD: the payload starts 40 bytes
-                      // in (the GRH)
+  // the receive buffer as it was posted; over UD the payload begins behind a GRH of 40 bytes
+  LocalSlice buffer;
   std::uint64_t user = 0;  // the `user` value of the posted RECV
 };
 

@@ -13,9 +13,10 @@ namespace loch::fabric {
 
 using NodeId = std::uint16_t;
 
-// Which bytes of a region are really stored. In simulation a region of equal entries may store only the first
-// `keep_head` and the last `keep_tail` bytes of each entry, so that 15 nodes of 20 GB fit in a laptop;
-// offsets and lengths stay those of the full layout. entry_bytes 0: every byte is stored.
+// Which bytes of a region are stored in memory. In simulation a region of entries of equal size may store
+// only the first `keep_head` and the last `keep_tail` bytes of each entry, so that 15 nodes of 20 GB each fit
+// in the memory of a laptop. Offsets and lengths are always those of the full region. entry_bytes 0: every
+// byte is stored.
 struct Elision {
   std::uint64_t entry_bytes = 0;
   std::uint32_t keep_head = 0;
@@ -23,14 +24,15 @@ struct Elision {
   friend bool operator==(const Elision&, const Elision&) = default;
   [[nodiscard]] bool on() const { return entry_bytes != 0; }
   [[nodiscard]] std::uint64_t kept_per_entry() const { return std::uint64_t{keep_head} + keep_tail; }
-  // Bytes of memory that `logical` bytes of whole entries occupy.
+  // Bytes of memory for the stored part of `logical` bytes of a region, rounded up to whole entries.
   [[nodiscard]] std::uint64_t physical_bytes(std::uint64_t logical) const {
     return on() ? (logical + entry_bytes - 1) / entry_bytes * kept_per_entry() : logical;
   }
 };
 
 // One node's region of registered memory. The fabric owns the memory and its registration; each fabric
-// derives a class that adds its keys. CPU accesses that may race with a peer's go through memory.h.
+// derives a class with the keys (rkey, lkey) that it needs. CPU accesses that may race with RDMA accesses of
+// peers use the functions of common/fabric/memory.h.
 class Region {
  public:
   Region(NodeId node, std::uint32_t id, std::string name, std::byte* data, std::uint64_t bytes,
@@ -52,11 +54,12 @@ class Region {
   // number of the region on its node, from 0 in order of registration
   [[nodiscard]] std::uint32_t id() const { return id_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }  // logical size
+  // size in bytes, including bytes that the elision does not store
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] const Elision& elision() const { return elision_; }
 
-  // Pointer to the byte at a logical offset, which has to be a stored one. The bytes behind it are contiguous
-  // in memory as far as kept() says.
+  // Pointer to the byte at `offset`, which has to be a stored byte. kept() returns how many bytes from there
+  // on are contiguous in memory.
   [[nodiscard]] std::byte* at(std::uint64_t offset) const {
     if (!elision_.on()) return data_ + offset;
     const std::uint64_t entry = entries_.quotient(offset);
@@ -79,7 +82,7 @@ class Region {
       run = elision_.entry_bytes - within;
     return run < want ? run : want;
   }
-  // If `offset` is in a part that is not stored: the number of bytes until the next stored one.
+  // Number of bytes from `offset` to the next stored byte. `offset` has to be in a part that is not stored.
   [[nodiscard]] std::uint64_t elided_run(std::uint64_t offset) const {
     return elision_.entry_bytes - elision_.keep_tail - entries_.remainder(offset);
   }
@@ -92,8 +95,8 @@ class Region {
     return entry * elision_.kept_per_entry() + (within < elision_.keep_head ? within : elision_.keep_head) +
            (within > tail_at ? within - tail_at : 0);
   }
-  // Whether this region and `other` store the same bytes of a message of which the first byte is at `offset`
-  // here and at `there` in the other region.
+  // Whether a message at `offset` of this region and at `there` of the region `other` has the same stored
+  // bytes in both regions.
   [[nodiscard]] bool keeps_alike(std::uint64_t offset, const Region& other, std::uint64_t there) const {
     if (elision_ != other.elision_) return false;
     return !elision_.on() || entries_.remainder(offset) == entries_.remainder(there);
@@ -118,7 +121,8 @@ struct LocalSlice {
   [[nodiscard]] std::byte* data() const { return region->at(offset); }
 };
 
-// A remote handle of a region (node, address, rkey): a plain value, void after a restart of its node (epoch).
+// A peer's handle of a region: node, number of the region, rkey and size. A restart of the region's node
+// makes the handle invalid, because the region then has a new rkey.
 struct RemoteRegion {
   NodeId node = 0;
   std::uint32_t id = 0;
@@ -130,7 +134,7 @@ struct RemoteRegion {
 struct RegionSpec {
   std::string name;  // unique on its node
   std::uint64_t bytes = 0;
-  // rights that the region must have at least
+  // access rights of remote nodes; the fabric may grant more
   bool remote_read = false, remote_write = false, remote_atomic = false;
   Elision elision;  // simulation only; ignored elsewhere
 };

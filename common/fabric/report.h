@@ -15,8 +15,8 @@ struct NodeReport {
   std::uint64_t tx_wire_bytes = 0, rx_wire_bytes = 0;  // bytes on the wire since the last reset_counters()
   // busy shares of the cores of the node, of its client workers and of its server workers
   double cpu_busy = 0, client_busy = 0, server_busy = 0;
-  double power_w = 0;                      // mean watts; 0 where no power source is measured
-  bool is_lost = false;                    // the node crashed or was killed during the run
+  double power_w = 0;    // the node's mean power draw in watts; 0 where the fabric does not report power
+  bool is_lost = false;  // the node crashed or was killed during the run
   std::map<std::string, double> counters;  // counters that only this fabric has, by name
 };
 
@@ -28,7 +28,8 @@ struct SimReport {
 };
 
 struct FabricReport {
-  std::vector<NodeReport> nodes;  // by NodeId; remote nodes' entries are empty until gathered
+  // by NodeId; nodes of other processes are complete once the processes' reports are merged
+  std::vector<NodeReport> nodes;
   std::optional<SimReport> sim;
   std::map<std::string, double> counters;
 };

@@ -4,7 +4,7 @@
 namespace loch::fabric {
 namespace {
 
-// The counter of an operation's statistics for each verb, indexed by Verb.
+// For each verb, in the order of the enum Verb, the member of OpStats that counts its requests.
 constexpr std::array<std::uint32_t OpStats::*, RequestCounter::verbs> counts{
     &OpStats::read, &OpStats::write, &OpStats::cas, &OpStats::faa, &OpStats::send, &OpStats::recv};
 static_assert(static_cast<std::size_t>(Verb::read) == 0 && static_cast<std::size_t>(Verb::write) == 1 &&

@@ -1,5 +1,5 @@
-// Counts the work requests and bytes of one worker, and those of each operation, when they are posted. A
-// worker counts if it was given a RequestCounter (count/count.h).
+// Counts the work requests and bytes of one worker, and those of each operation, when they are posted. Only a
+// worker that was given a RequestCounter counts (common/fabric/count/count.h gives one to each).
 #pragma once
 
 #include <array>
@@ -34,8 +34,8 @@ class RequestCounter {
     SharedCount requested, responded;  // bytes on the wire of requests to the peer, and of its responses
   };
 
-  // `own`: the worker's node; requests to itself cross no wire. `nodes`: number of peers for which bytes on
-  // the wire are counted, or 0. The table must outlive the counter.
+  // `own`: the worker's node; requests to the node itself cross no wire. `wire`: sizes of requests on the
+  // wire; has to outlive the counter. `nodes`: number of peers for which bytes on the wire are counted, or 0.
   RequestCounter(NodeId own, const WireTable* wire, std::uint32_t nodes)
       : own_(own), wire_(wire), peers_(nodes) {}
 
@@ -43,7 +43,7 @@ class RequestCounter {
     for (; chain != nullptr; chain = chain->next) count(*chain);
   }
   void count(const WorkRequest& request);
-  // Counts a received message for the operation that `arrived.stats` belongs to.
+  // Adds the received message `arrived` and its bytes to the statistics of its operation (`arrived.stats`).
   void attribute(const WorkRequest& arrived);
 
   [[nodiscard]] const std::array<SharedCount, verbs>& by_verb() const { return by_verb_; }

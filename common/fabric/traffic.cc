@@ -1,4 +1,4 @@
-// Posts the turns of requests of which a microbenchmark consists, and receives messages.
+// Posts a microbenchmark's work requests, turn by turn, and receives its messages.
 #include "common/fabric/traffic.h"
 
 #include <array>

@@ -20,7 +20,7 @@ struct Traffic {
   std::uint32_t lanes = 1;       // queue pairs, used in turn
   // CAS and FAA: number of 8-byte counters, of which each request draws one at random
   std::uint32_t words = 1;
-  // Work requests of one turn: the batch and what is posted before it.
+  // Number of work requests of one turn: the batch, and the unsignaled requests before it.
   [[nodiscard]] std::uint32_t per_turn() const { return unsignaled + batch; }
 };
 constexpr std::uint32_t most_batch = 32;

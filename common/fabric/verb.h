@@ -20,7 +20,7 @@ enum class AtomicScope : std::uint8_t { none, nic, global };
 // Worker::reconnect.
 enum class WcStatus : std::uint8_t {
   success,
-  flushed,         // was behind a failed request; certainly not executed after the failure
+  flushed,  // posted behind a failed request, or on a broken connection; not executed after the failure
   retry_exceeded,  // the peer did not answer; the request MAY have executed
   rnr_exceeded,    // the peer had no receive buffer
   remote_access,   // bad rkey, range or rights: not executed

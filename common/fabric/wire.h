@@ -17,7 +17,8 @@ struct WireBytes {
   [[nodiscard]] std::uint64_t total() const { return request + response; }
 };
 
-// LRH 8 + BTH 12 + ICRC 4 + VCRC 2, or the Ethernet equivalents.
+// Header and checksum bytes of a packet: on InfiniBand LRH 8 + BTH 12 + ICRC 4 + VCRC 2, on RoCE the Ethernet
+// equivalents.
 [[nodiscard]] constexpr std::uint32_t packet_overhead(LinkFormat format) {
   switch (format) {
     case LinkFormat::infiniband:

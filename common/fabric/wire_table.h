@@ -46,7 +46,8 @@ class WireTable {
   static constexpr std::size_t verbs = 6, transports = 3;
   struct Entry {
     std::uint32_t request, response, second_request, second_response, more_request, more_response, immediate;
-    // all bits are set if the payload travels in the request (the response), else none
+    // Masks: all bits of request_payload are set if the verb's payload travels in the request, all of
+    // response_payload if it travels in the response, else none.
     std::uint32_t request_payload, response_payload;
   };
 

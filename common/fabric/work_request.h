@@ -29,7 +29,7 @@ struct CompletionSink {
   void (*fn)(CompletionSink* self, WorkRequest& done) = nullptr;
 };
 
-// One work request. It lives in its awaiter's frame until its completion (rule 5).
+// One work request. It lives in its awaiter's frame until its completion (rule 5 of fabric.h).
 struct WorkRequest {
   Verb verb = Verb::read;
   Transport transport = Transport::rc;
@@ -38,7 +38,7 @@ struct WorkRequest {
   bool is_fenced = false;
   bool has_immediate = false;
   WcStatus status = WcStatus::success;  // set on completion
-  std::uint8_t lane = 0;                // number of the queue pair to that peer, of those that the worker has
+  std::uint8_t lane = 0;                // number of the queue pair to `peer`, of those that the worker has
   NodeId peer = 0;
   std::uint16_t peer_worker = 0;  // SEND: the receiving worker's index on its node
   std::uint32_t length = 0;       // bytes; 8 for CAS and FAA
@@ -46,7 +46,7 @@ struct WorkRequest {
   // Local buffer: source of WRITE and SEND, destination of READ. CAS and FAA: where the old word is
   // placed, or no region; either way `result` holds it after the completion, in host byte order.
   LocalSlice local;
-  RemoteRegion remote;  // READ, WRITE, CAS, FAA
+  RemoteRegion remote;  // the region that a READ, WRITE, CAS or FAA accesses
   std::uint64_t remote_offset = 0;
   std::uint64_t compare = 0;       // CAS: the expected word
   std::uint64_t operand = 0;       // CAS: the new word; FAA: the addend

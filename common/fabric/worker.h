@@ -91,7 +91,7 @@ class Worker {
   void attribute(const WorkRequest& arrived) {
     if (counter_ != nullptr) counter_->attribute(arrived);
   }
-  // As above, for a received SEND.
+  // Reports a received SEND that belongs to an operation of this worker, as attribute(WorkRequest) does.
   void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Records an interval of this worker for the trace, from `start` until now: a GET, a MIGRATE. `what` has to
@@ -109,7 +109,7 @@ class Worker {
   // Number of reconnections to the peer. Remote regions that were looked up under an older number are void.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
 
-  // Starts the wait of Sleep, one of the awaitables below.
+  // Starts the wait of the awaitable Sleep.
   virtual void begin_timer(TimerWait* wait) = 0;
   virtual void begin_watch(WatchWait* wait) = 0;
   virtual void begin_receive(ReceiveWait* wait) = 0;

@@ -19,7 +19,7 @@ using OptionType = settings::Type;
 using OptionRole = settings::Role;
 using OptionSpec = settings::Setting;
 
-// Sets the role of the option `key`, which has to be among `specs`.
+// Sets the role (what the option is for, settings::Role) of the option `key`, which has to be among `specs`.
 void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole role);
 // Makes the option that repairs one hole of a published protocol: "nessie.mend-h2" of ("nessie", "h2"), also
 // accepted as "nessie.fix-h2". `help` says what the repair does.
@@ -27,7 +27,7 @@ void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole 
                                     const char* initial = "false");
 // The option of this name or alias; nullptr if there is none.
 [[nodiscard]] const OptionSpec* find_option(const std::vector<OptionSpec>& specs, std::string_view name);
-// Sets the values that the fuzzer may draw for an option without a role.
+// Sets the values that the fuzzer may draw for an option whose role is Role::none.
 void let_fuzz(std::vector<OptionSpec>& specs, std::string_view key, std::vector<std::string> values);
 
 // Values for every key of a set of specs. Reading a key that is not in the specs is a programmer's

@@ -83,10 +83,9 @@ class Client {
 // How a store holds keys (or values) of different sizes.
 enum class Sizing : std::uint8_t {
   one,  // sizes may not differ: an emulation that stores nothing, or a design for one size
-  // each in a slot of the largest size, which is transferred whole; slotted.h pads, so that the store sees
-  // one size
+  // each in a slot of the largest size, which is transferred whole; the store itself sees one size, since
+  // slotted.h pads
   slots,
-  // size
   own,  // each takes its own bytes, in memory and on the wire; DeployConfig has the largest size
 };
 [[nodiscard]] std::string_view name(Sizing sizing);
@@ -134,7 +133,8 @@ struct Mutant {
   // The first seed, counted from 1, with which `loch fuzz --mutant NAME` finds it; measured by `loch fuzz
   // --mutants`. 0: not measured.
   std::uint64_t first_seed = 0;
-  // If first_seed is 0 because random runs do not find it in reasonable time: the test that does.
+  // If first_seed is 0 because random runs do not find the variant in reasonable time: the test that finds
+  // it.
   std::string found_by = {};
 };
 
@@ -142,7 +142,7 @@ struct Mutant {
 struct Fix {
   std::string hole;    // "H2"
   std::string what;    // what goes wrong without the fix
-  std::string option;  // "nessie.mend-h2"
+  std::string option;  // such as "nessie.mend-h2"
 };
 
 // A hole of the published design alone: the options that open no other hole, and the first seed, counted from
@@ -171,12 +171,17 @@ enum class Loss : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(Loss loss);
 enum class Promise : std::uint8_t {
-  serves,       // every key can be read and written again within a bound, without any repair
-  after_scrub,  // every key can, once Store::scrub has repaired what the dead client left half-done
-  // every key can, once Store::declare_lost has ended; keys of the lost node may be absent then
+  serves,  // every key can be read and written again within a bound, without any repair
+  // every key can be read and written again, once Store::scrub has repaired what the dead client left
+  // half-done
+  after_scrub,
+  // every key can be read and written again, once Store::declare_lost has ended; keys of the lost node may be
+  // absent then
   after_declared,
-  after_return,  // every key can, once the node is back and was declared lost; its keys may be absent then
-  unavailable,   // affected keys may stay unavailable for ever; all others are served
+  // every key can be read and written again, once the node is back and was declared lost; its keys may be
+  // absent then
+  after_return,
+  unavailable,  // affected keys may stay unavailable for ever; all others are served
 };
 [[nodiscard]] std::string_view name(Promise promise);
 
@@ -272,7 +277,7 @@ class Store {
     static_cast<void>(lost);
     return {};
   }
-  // The transport of its requests for the result, if it is not the fabric's verbs ("unix socket").
+  // The transport of the store's requests, as the result names it ("unix socket"); empty: the fabric's verbs.
   [[nodiscard]] virtual std::string transport() const { return {}; }
   // Remarks for a reader of the result on this process's nodes, one line each. Called after the run.
   [[nodiscard]] virtual std::vector<std::string> notes() const { return {}; }
@@ -284,7 +289,7 @@ class Store {
 class Module {
  public:
   virtual ~Module() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;     // "nessie"
+  [[nodiscard]] virtual std::string_view name() const = 0;     // the protocol's name, such as "nessie"
   [[nodiscard]] virtual std::string_view summary() const = 0;  // one line, for `loch list protocols`
   [[nodiscard]] virtual std::string_view paper() const = 0;    // the publication
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
@@ -314,14 +319,20 @@ class Module {
     return config.value_size;
   }
   [[nodiscard]] virtual fabric::Requirements requirements(const Options& options) const = 0;
+  // What a figure has to say behind the protocol's name when these options choose another transport than the
+  // published one: "over RC". Empty for the published transport.
+  [[nodiscard]] virtual std::string_view departure(const Options& options) const {
+    static_cast<void>(options);
+    return {};
+  }
   // The promise for the keys that are affected by this kind of failure.
   [[nodiscard]] virtual Promise promise(Loss loss, const Options& options) const {
     static_cast<void>(loss);
     static_cast<void>(options);
     return Promise::unavailable;
   }
-  // Name prefixes of the probes (common/base/probe.h) of its code and of the layers that it uses
-  // ("rpc.write.").
+  // Name prefixes ("rpc.write.") of the probes (common/base/probe.h) in the protocol's code and in the layers
+  // that the protocol uses.
   [[nodiscard]] virtual std::vector<std::string> probes() const { return {std::string(name()) + "."}; }
   // Default number of server workers of a node; 0 for a client-driven design.
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }

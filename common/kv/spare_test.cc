@@ -1,5 +1,5 @@
-// Tests the number of spare entries: it grows with the duration of the run or of the rest before reuse,
-// whichever is shorter, up to the limits.
+// Tests the number of spare entries: it grows with the duration of the run or with the time before an entry
+// may be reused, whichever is shorter, up to the limits.
 #include "common/kv/spare.h"
 
 #include <gtest/gtest.h>

@@ -40,7 +40,8 @@ std::uint64_t small_word(const ValueStamp& stamp) {
   return narrow.writer | narrow.sequence << small_writer_bits | checksum(narrow) << small_check_shift;
 }
 
-// Bytes [from, bytes) of a value whose filler is seeded by `seed`; word j starts at from + 8·j.
+// Writes bytes [from, bytes) of a value whose filler is seeded by `seed`; the filler's word j starts at byte
+// from + 8·j.
 void fill(std::uint64_t seed, std::byte* out, std::uint32_t from, std::uint32_t bytes) {
   for (std::uint64_t j = 0; from < bytes; ++j) {
     const std::uint64_t word = mix64(seed + j);

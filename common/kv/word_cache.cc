@@ -114,7 +114,7 @@ void WordCache::publish(Pin& pin, std::uint64_t word, Nanos expiry) {
   Shard& shard = shard_of(word);
   const std::scoped_lock guard(shard.lock);
   if (lookup(shard, word) != none)
-    return;  // another worker has cached the word meanwhile; this frame stays unused
+    return;  // another worker has cached the word meanwhile; the slot that the pin reserved stays unused
   const auto at = static_cast<std::uint32_t>(pin.slot_ - shard.slots.get());
   Slot& slot = shard.slots[at];
   slot.word = word;

@@ -1,10 +1,11 @@
-// A node's LRU cache of remote entries, keyed by the 64-bit word by which an index names each (Nessie,
-// 2017, 4.1.3). Entries are immutable and words name one for ever, so a hit is as good as a READ as long as
-// it has not expired; a hit extends the expiry to E after the index word was read (4.3.1).
+// A node's LRU cache of remote entries, keyed by the 64-bit word by which an index names each (Nessie, 2017,
+// 4.1.3). Entries are immutable and words name one for ever, so a hit is as good as a READ as long as it has
+// not expired; a hit extends the entry's expiry to one expiry period after the index word was read (Nessie,
+// 2017, 4.3.1).
 //
-// Shared by the node's workers, which are threads on some fabrics: split into shards, each with its
-// own lock, which is held for a look-up and never for a copy of a value out of it: a hit pins its
-// entry, and a pinned entry is not evicted.
+// The cache is shared by the node's workers, which are threads on some fabrics. It is split into shards, each
+// with its own lock, which is held for a look-up and never for a copy of a value out of the cache: a hit pins
+// its entry, and a pinned entry is not evicted.
 #pragma once
 
 #include <atomic>
@@ -70,7 +71,7 @@ class WordCache {
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
-// Protects an entry from eviction while it exists. Movable.
+// While a pin exists, its entry is not evicted. Movable.
 class WordCache::Pin {
  public:
   Pin() = default;

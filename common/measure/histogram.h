@@ -46,7 +46,8 @@ class Histogram {
 
   // Occupied buckets as (highest value of the bucket, count), ascending.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> buckets() const;
-  // The counts in buckets 16 times as wide (under 1 % of the value), for storing.
+  // The counts in buckets 16 times as wide, for storing; such a bucket is still narrower than 1 % of its
+  // values.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> coarse_buckets() const;
   // Restores a histogram from the results of buckets(), min(), max() and mean().
   [[nodiscard]] static Histogram restore(const std::vector<std::pair<std::int64_t, std::uint64_t>>& buckets,

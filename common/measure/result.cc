@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/base/process_memory.h"
 #include "common/base/version.h"
 #include "common/measure/provenance.h"
@@ -212,6 +214,21 @@ ordered_json nodes_json(const PointResult& point) {
   return out;
 }
 
+ordered_json network_json(const std::optional<fabric::NetworkState>& network) {
+  if (!network) return nullptr;
+  ordered_json symptoms = ordered_json::array();
+  for (const fabric::Symptom& symptom : network->symptoms) {
+    symptoms.push_back({{"node", symptom.node},
+                        {"host", symptom.host},
+                        {"counter", symptom.counter},
+                        {"meaning", symptom.meaning},
+                        {"kind", fabric::name(symptom.kind)},
+                        {"count", symptom.change.count},
+                        {"is_least", symptom.change.is_least}});
+  }
+  return {{"verdict", network->verdict}, {"is_sick", network->is_sick}, {"symptoms", std::move(symptoms)}};
+}
+
 ordered_json sim_json(const std::optional<fabric::SimReport>& sim) {
   if (!sim) return nullptr;
   return {{"events", sim->events},
@@ -257,6 +274,9 @@ ordered_json to_json(const fabric::Capabilities& c) {
           {"in_order_placement", c.in_order_placement},
           {"in_order_reads", c.in_order_reads},
           {"order_is_assumed", c.order_is_assumed},
+          {"write_then_read", fabric::name(c.write_then_read)},
+          {"write_then_atomic", fabric::name(c.write_then_atomic)},
+          {"target_cpu", c.target_cpu},
           {"max_rd_atomic", c.max_rd_atomic},
           {"request_lifetime_us", static_cast<double>(c.request_lifetime) / 1e3},
           {"max_inline_bytes", c.max_inline_bytes},
@@ -279,7 +299,31 @@ ordered_json to_json(const fabric::NodeDevice& device) {
           {"service_level", device.service_level},
           {"traffic_class", device.traffic_class},
           {"flow_label", device.flow_label},
+          {"mtu_bytes", device.can.mtu_bytes},
+          {"firmware", device.firmware},
+          {"driver", device.driver},
+          {"numa_node", device.numa_node < 0 ? ordered_json(nullptr) : ordered_json(device.numa_node)},
           {"can", to_json(device.can)}};
+}
+
+std::optional<fabric::NetworkState> judge_network(const std::vector<fabric::NodeDevice>& devices,
+                                                  const std::vector<NodePart>& nodes) {
+  if (devices.empty()) return std::nullopt;
+  std::vector<fabric::PortReport> ports;
+  for (const fabric::NodeDevice& device : devices) {
+    fabric::PortReport port{.node = device.node,
+                            .host = device.host,
+                            .port = fmt::format("{}/{} {}", device.can.device, device.port, device.gid),
+                            .is_lost = false,
+                            .health = {}};
+    const auto part = std::ranges::find(nodes, device.node, &NodePart::node);
+    if (part != nodes.end()) {
+      port.is_lost = part->report.is_lost;
+      port.health = fabric::health_from(part->report.counters);
+    }
+    ports.push_back(std::move(port));
+  }
+  return fabric::judge(ports);
 }
 
 ordered_json to_json(const PointResult& point) {
@@ -300,6 +344,7 @@ ordered_json to_json(const PointResult& point) {
   out["capabilities"] = to_json(point.capabilities);
   out["devices"] = ordered_json::array();
   for (const fabric::NodeDevice& device : point.devices) out["devices"].push_back(to_json(device));
+  out["network"] = network_json(point.network);
   out["transport"] = point.transport.empty() ? "verbs" : point.transport;
   out["duration_s"] = seconds;
   out["throughput_ops_s"] = seconds > 0 ? static_cast<double>(all.completed()) / seconds : 0;
@@ -315,6 +360,7 @@ ordered_json to_json(const PointResult& point) {
   out["wire_bytes"] = wire_json(all, point.nodes);
   out["cpu"] = cpu_json(point.nodes);
   out["power_w"] = power_json(point.nodes);
+  out["placement"] = point.placement;
   out["hogs"] = point.background_workers;
   out["window"] = window_json(point);
   out["timeline"] = point.timeline ? bins_json(*point.timeline) : ordered_json(nullptr);
@@ -333,6 +379,7 @@ ordered_json to_json(const PointResult& point) {
   out["history"] = point.history;
   out["search"] = point.search;
   out["caveats"] = point.caveats;
+  if (!point.departure.empty()) out["departure"] = point.departure;
   out["notes"] = point.notes;
   out["provenance"] = provenance(point.argv);
   out["sim"] = sim_json(point.sim);
@@ -428,6 +475,8 @@ std::string summary(const ordered_json& r) {
         v.at("p50").get<std::int64_t>(), v.at("p99").get<std::int64_t>(),
         100 * sizes.at("space").at("used_share").get<double>());
   }
+  if (const auto network = r.value("network", ordered_json(nullptr)); !network.is_null())
+    text += fmt::format("  network: {}\n", network.at("verdict").get<std::string>());
   if (const auto replay = r.value("trace_replay", ordered_json(nullptr)); !replay.is_null())
     text += replay_line(replay);
   if (!r.at("sim").is_null()) {

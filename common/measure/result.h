@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/health.h"
 #include "common/measure/tally.h"
 #include "common/measure/timeline.h"
 
@@ -30,6 +31,7 @@ struct PointResult {
   std::uint32_t repeat = 0;
   nlohmann::ordered_json config;            // every flag and option, defaults included
   std::vector<fabric::NodeDevice> devices;  // devices of all processes, by rank; empty without RDMA devices
+  std::optional<fabric::NetworkState> network;  // verdict on the network; none without RDMA devices
   fabric::Capabilities capabilities;
   std::string transport;  // the transport of the protocol's requests; empty: the fabric's verbs
   double duration_s = 0;  // length of the measurement window
@@ -43,7 +45,7 @@ struct PointResult {
   std::vector<std::uint32_t> lost_nodes;
   std::vector<std::uint32_t> planned_losses;  // nodes whose processes a faults file kills
   std::vector<std::uint32_t> declared_lost;   // nodes declared lost: keys that they stored may be absent
-  std::optional<Timeline> timeline;           // if requested
+  std::optional<Timeline> timeline;           // present if a timeline was requested
   // number of keys that the prober writes; the timeline counts those that could not be written
   std::uint32_t probed_keys = 0;
   // if sizes differ: how much of the space for the largest records is used
@@ -53,18 +55,24 @@ struct PointResult {
   nlohmann::ordered_json scrub = nullptr;         // what was repaired that dead clients had left half-done
   nlohmann::ordered_json check = nullptr;         // the verdict on the history, if it was checked in memory
   nlohmann::ordered_json history = nullptr;       // of what was recorded into a file (docs/formats.md)
+  // by process: CPUs of the workers and NUMA node of the memory; null in simulation
+  nlohmann::ordered_json placement = nullptr;
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
   // Result of --search: the goal, whether it was met, and the loads that were tried.
   nlohmann::ordered_json search = nullptr;
-  // Reasons why the rates are not those of the design in a steady state, for instance that it waited for free
-  // entries.
+  // Reasons why the rates are not those of the design in a steady state, for instance that the store waited
+  // for free entries.
   std::vector<std::string> caveats;
+  std::string departure;           // "over RC", if the run had another transport than the published one
   std::vector<std::string> notes;  // remarks for the user (ignored workload keys, …)
   std::vector<std::string> argv;
 };
 
 [[nodiscard]] nlohmann::ordered_json to_json(const PointResult& point);
 [[nodiscard]] nlohmann::ordered_json to_json(const fabric::Capabilities& capabilities);
+// The verdict on the network that the devices' counters give; none without RDMA devices.
+[[nodiscard]] std::optional<fabric::NetworkState> judge_network(
+    const std::vector<fabric::NodeDevice>& devices, const std::vector<NodePart>& nodes);
 [[nodiscard]] nlohmann::json to_json(const NodePart& part);
 [[nodiscard]] Result<NodePart> node_part_from_json(const nlohmann::json& json);
 

@@ -62,6 +62,38 @@ TEST(Result, NamesWhatTheRequestsTravelledOver) {
   EXPECT_NE(summary(to_json(p)).find("(unix socket)"), std::string::npos);
 }
 
+// The counters travel in the nodes' reports; a device of a node without them was not seen.
+TEST(Result, SaysWhatTheNetworkDid) {
+  PointResult p = point();
+  EXPECT_TRUE(to_json(p)["network"].is_null());
+  EXPECT_EQ(summary(to_json(p)).find("network"), std::string::npos);
+  EXPECT_FALSE(judge_network({}, p.nodes));
+  for (fabric::NodeId node = 0; node < 2; ++node) {
+    fabric::NodeDevice device;
+    device.node = node;
+    device.host = "n" + std::to_string(node);
+    device.firmware = "20.31.1014";
+    device.numa_node = node == 0 ? 1 : -1;
+    p.devices.push_back(std::move(device));
+  }
+  const fabric::CounterValues before = {{"packet_seq_err", 5}}, after = {{"packet_seq_err", 317}};
+  p.nodes[1].report.counters = to_counters(fabric::compare(before, after));
+  p.network = judge_network(p.devices, p.nodes);
+  const auto json = to_json(p);
+  EXPECT_EQ(json["network"]["verdict"], "312 retransmissions on n1; not seen on n0: no counters");
+  EXPECT_EQ(json["network"]["is_sick"], true);
+  ASSERT_EQ(json["network"]["symptoms"].size(), 1);
+  EXPECT_EQ(json["network"]["symptoms"][0]["counter"], "packet_seq_err");
+  EXPECT_EQ(json["network"]["symptoms"][0]["count"], 312);
+  EXPECT_EQ(json["network"]["symptoms"][0]["kind"], "fault");
+  EXPECT_EQ(json["devices"][0]["firmware"], "20.31.1014");
+  EXPECT_EQ(json["devices"][0]["numa_node"], 1);
+  EXPECT_TRUE(json["devices"][1]["numa_node"].is_null());
+  EXPECT_NE(summary(json).find("  network: 312 retransmissions on n1"), std::string::npos);
+  p.nodes[0].report.is_lost = true;
+  EXPECT_EQ(judge_network(p.devices, p.nodes)->verdict, "312 retransmissions on n1; not seen on n0: lost");
+}
+
 TEST(Result, HasEveryKeyOfSchemaOne) {
   const auto json = to_json(point());
   for (const char* key : {"schema",          "loch",
@@ -75,7 +107,7 @@ TEST(Result, HasEveryKeyOfSchemaOne) {
                           "power_w",         "nodes",
                           "provenance",      "sim",
                           "transport",       "hogs",
-                          "window"}) {
+                          "window",          "network"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   for (const char* key : {"total", "get", "put", "delete", "ok", "not_found", "conflict", "timeout", "error",

@@ -54,8 +54,8 @@ static_assert(timeline_bucket((std::int64_t{1} << 36) - 1) == timeline_buckets -
 // The middle of a latency bucket, in nanoseconds.
 [[nodiscard]] double timeline_middle(std::uint32_t bucket);
 
-// Records one worker's operations: the counts of the current bin are kept here, and those of earlier bins are
-// in the rows. Allocates nothing and takes no lock. Workers of several threads may share the rows.
+// Records one worker's operations: this object keeps the counts of the current bin, and the rows have those
+// of earlier bins. Allocates nothing and takes no lock. Workers of several threads may share the rows.
 class TimelineRecorder {
  public:
   TimelineRecorder() = default;  // a recorder that ignores every operation

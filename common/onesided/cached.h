@@ -12,15 +12,16 @@ namespace loch::onesided {
 // `shared` is 8-byte aligned.
 [[nodiscard]] bool is_key(const std::byte* shared, kv::Key key);
 
-// A node's cache of remote entries, and the entry that one GET looks for (2017, 4.1.3). The cache pointer may
-// be null: then look-ups find nothing and nothing is cached.
+// A node's cache of remote entries, and the entry that one GET looks for (Nessie, 2017, 4.1.3). The cache
+// pointer may be null: then look-ups find nothing and nothing is cached.
 struct CachedEntry {
   kv::WordCache* cache = nullptr;
   std::uint64_t word = 0;  // the index word that names the entry
-  Nanos expiry = 0;        // how long a cached entry is valid: until E after its index word was read
+  // time until which a cached entry is valid: one expiry period after its index word was read
+  Nanos expiry = 0;
 };
-// Looks the entry up in the cache: none, other_key, or the value of `size` bytes, of which `kept` are present
-// and stay so while `pin` exists.
+// Looks the entry up in the cache. Returns nullopt if it is not cached, Look::other_key, or the value of
+// `size` bytes, of which `kept` are present and stay so while `pin` exists.
 [[nodiscard]] std::optional<Looked> look_in_cache(const CachedEntry& entry, Nanos now, kv::Key key,
                                                   std::uint32_t size, std::uint32_t kept,
                                                   fabric::OpStats* stats, kv::WordCache::Pin* pin);

@@ -65,16 +65,16 @@ concept ReadTables =
       { tables.goes_on_past_pending() } -> std::same_as<bool>;
       // Whether a miss is confirmed by a reverse pass.
       { tables.confirms_misses() } -> std::same_as<bool>;
-      // Whether so much time has passed that words which this attempt has read may have been used again
-      // (4.3.1).
+      // Whether so much time has passed that index words which this attempt has read may have been used again
+      // for other entries (Nessie, 2017, 4.3.1).
       { tables.is_over_age() } -> std::same_as<bool>;
       // Called if the reverse pass reads another word than the forward pass did.
       { tables.count_mismatch() } -> std::same_as<void>;
     };
 
-// READs the slots of ranks from-1 … 0 except `except` again; each must still hold the word that was seen.
-// Words are compared exactly, because ignoring changes that do not concern the key would not be safe with
-// concurrent MIGRATEs (H13).
+// READs the key's slots of ranks from-1 … 0 again, except rank `except`; each must still hold the word that
+// the operation saw there. Words are compared exactly, because ignoring changes that do not concern the key
+// would not be safe with concurrent MIGRATEs (hole H13 in docs/protocols/nessie.md).
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> verify_slots(Tables tables, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except) {
@@ -92,8 +92,8 @@ template <ReadTables Tables>
   co_return tables.is_over_age() ? Outcome::expired : Outcome::ok;
 }
 
-// Confirms a miss after all slots were read: reads the N-1 first ones again (H10c). Since words are unique, a
-// slot with the same word has not changed in between, so that none held the key at the time when the last
+// Confirms a miss after all slots were read: reads all slots but the last one again. Since words are unique,
+// a slot with the same word has not changed in between, so that none held the key at the time when the last
 // slot was read.
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> confirm_absent(Tables tables, cuckoo::KeyHash* hash, SeenWords seen) {

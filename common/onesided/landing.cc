@@ -1,4 +1,5 @@
-// Posts a READ whose last word is polled, and determines the status of one whose mark did not come in time.
+// Posts a READ whose last word is polled, and determines the status of a READ whose last word did not arrive
+// in time.
 #include "common/onesided/landing.h"
 
 #include "common/fabric/memory.h"

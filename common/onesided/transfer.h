@@ -1,5 +1,6 @@
-// READs and CASes of tables on other nodes, awaited by watermark or by completion (Nessie, 2017, 4.1.1), and
-// repeated once over a new connection if they fail.
+// READs and CASes of tables on other nodes. They are awaited by polling a watermark, a bit in the landing
+// buffer's last word, or by completion (Nessie, 2017, 4.1.1), and repeated once over a new connection if they
+// fail.
 #pragma once
 
 #include <concepts>
@@ -12,15 +13,15 @@ namespace loch::onesided {
 
 // The result of a transfer: the request's status, or that its watch ended while the status is still unknown.
 struct Ended {
-  fabric::WcStatus status = fabric::WcStatus::success;  // valid if the request was settled
-  // The watch's outcome, if the request was awaited by watermark.
+  fabric::WcStatus status = fabric::WcStatus::success;  // valid if is_settled()
+  // The outcome of the watch of the landing buffer; `ready` if the request was awaited by completion.
   fabric::WatchOutcome outcome = fabric::WatchOutcome::ready;
   [[nodiscard]] bool is_settled() const { return outcome == fabric::WatchOutcome::ready; }
   [[nodiscard]] bool ok() const { return is_settled() && status == fabric::WcStatus::success; }
 };
 
-// Posts a request and waits for its end: by the watermark in its landing buffer, or by its completion. An
-// awaitable rather than a coroutine, because every operation awaits several.
+// Posts a request and waits for its end: for the watermark bit in its landing buffer, or for its completion.
+// An awaitable rather than a coroutine, because every operation awaits several.
 class Transfer {
  public:
   Transfer(fabric::Worker& worker, fabric::WorkRequest request, const std::optional<Landing>& landing) {
@@ -64,11 +65,11 @@ concept RepeatableRead = std::copy_constructible<T> && requires(T read) {
   // The request for the next try; nullopt: the table cannot be read now. The try's node is the one that
   // flush() and reconnect() refer to.
   { read.request() } -> std::same_as<std::optional<fabric::WorkRequest>>;
-  // Where the watermark is placed; nullopt: the READ is awaited by its completion.
+  // The landing buffer and its watermark bit; nullopt: the READ is awaited by its completion.
   { read.landing() } -> std::same_as<std::optional<Landing>>;
   // A READ of 8 bytes to be posted after the last try on the same queue pair.
   { read.flush() } -> std::same_as<fabric::WorkRequest>;
-  // Called if the watermark did not come in time although the connection is up.
+  // Called if the READ's watermark bit was not seen in time although the connection is up.
   { read.count_late() } -> std::same_as<void>;
   // Connects anew to the node of the last try; false: it cannot be reached.
   { read.reconnect() } -> std::same_as<coro::Task<bool>>;

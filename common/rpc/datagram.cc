@@ -152,7 +152,7 @@ void ReplyDesk::wake_expired() {
   }
 }
 
-// The coroutine that received for all stops; the next waiting one takes over.
+// Called when the coroutine that receives messages for all waiting ones stops: the next waiting one receives.
 void ReplyDesk::resign() {
   is_led_ = false;
   for (Waiter& waiter : waiters_) {

@@ -138,8 +138,8 @@ TEST_P(Datagrams, ArriveInlineOrNotOverLanesAndLists) {
   }
 }
 
-// Where the fabric has several UD queue pairs, a lane is one with its own send queue; otherwise lanes share
-// one.
+// Where the fabric has several UD queue pairs, each lane is one of them, with its own send queue; otherwise
+// all lanes share one send queue.
 TEST_P(Datagrams, LanesHaveTheSendQueuesOfTheirQueuePairs) {
   Pair pair(GetParam(), {.signal_every = 64, .lanes = 3, .queue_depth = 3 * 128});
   const fabric::Capabilities& can = pair.fabric->capabilities();
@@ -178,8 +178,8 @@ TEST_P(Datagrams, TheOneWhoReceivesServesTheOthers) {
   }
 }
 
-// Only one slot is answered, and it is not the one that receives. It has to continue when its answer was
-// read, not at the end of the slice.
+// Answers only one slot, which is not the one that receives. Its coroutine has to continue when its answer
+// was read, not when the receiving coroutine next checks its deadline.
 coro::Task<void> answer_the_last_slot(Pair* pair, std::uint32_t count) {
   pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
@@ -201,8 +201,8 @@ TEST(DatagramsOnSim, AnAnswerEndsTheWaitOfItsSlotAtOnce) {
   EXPECT_LT(pair.longest, 5'000);
 }
 
-// The first completion frees the entries of the first half and no others, so that the send queue, which has
-// no more entries than the sender uses, never overflows.
+// Sends more messages than the send queue has entries. A completion frees the entries of the SENDs up to the
+// signaled one and no others, so that the send queue never overflows.
 coro::Task<void> send_without_a_pause(Pair* pair, std::uint32_t count) {
   pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);

@@ -19,8 +19,8 @@ enum class Freshness : std::uint8_t {
 
 class Duplicates {
  public:
-  // `first`: the number near which numbers are assumed that are sent without their high bits
-  // (extend_sequence).
+  // `first`: where requests carry only the low bits of their numbers, the first one gets the number nearest
+  // to this (extend_sequence).
   explicit Duplicates(std::uint32_t slots, std::uint64_t first = 0) : slots_(slots), seen_(slots) {
     for (Slot& slot : slots_) slot.last = first;
   }

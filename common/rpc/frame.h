@@ -31,8 +31,10 @@ struct Trailer {
   std::uint16_t sequence = 0;  // low bits of the sender's request number
   // number of the attempt, modulo 16, so that the word of a repeated request differs
   std::uint8_t attempt = 0;
-  std::uint8_t code = 0;    // operation of a request, or status of a reply: 1 … 15
-  std::uint64_t check = 0;  // 40 bits; by_trailer: the turns of a reply's number, 0 in a request
+  std::uint8_t code = 0;  // operation of a request, or status of a reply: 1 … 15
+  // 40 bits: a checksum, or with Arrival::by_trailer the bits of a reply's number above `sequence` (0 in a
+  // request)
+  std::uint64_t check = 0;
 
   static constexpr std::uint64_t check_mask = (std::uint64_t{1} << 40) - 1;
   [[nodiscard]] constexpr std::uint64_t pack() const {
@@ -65,7 +67,7 @@ constexpr std::uint32_t trailer_bytes = 8;
                            std::uint64_t turns = 0);
 
 // Whether the frame of `bytes` bytes at `at`, whose trailer `word` was just loaded, is complete and belongs
-// to the number with these turns.
+// to the request whose number has the high bits `turns`.
 [[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                             std::uint64_t word, Arrival arrival, std::uint64_t turns = 0);
 

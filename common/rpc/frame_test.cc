@@ -1,4 +1,4 @@
-// Tests when an ordered and an unordered frame counts as arrived.
+// Tests when a frame counts as arrived, on fabrics that place bytes in address order and on others.
 #include "common/rpc/frame.h"
 
 #include <gtest/gtest.h>

@@ -96,7 +96,7 @@ class Office {
   std::vector<MessageCounters> counters;
   std::uint64_t drop_one_in = 0;
   std::uint32_t reply_bytes = 8;
-  bool ends_after_one = false;  // a server ends behind its first reply
+  bool ends_after_one = false;  // a server ends after its first reply
   std::vector<Nanos> closing;   // ns that each server took to close
 
  private:
@@ -238,7 +238,8 @@ TEST(Losses, ARequestIsSentAgainAndExecutedOnce) {
   }
 }
 
-// Without the table, or if a reply is too large to be kept, a request that arrives twice is executed twice.
+// Without the server's table of executed requests, or if a reply is too large to be kept in it, a request
+// that arrives twice is executed twice.
 TEST(Losses, WhatIsNotKeptIsExecutedAgain) {
   for (const bool is_large : {true, false}) {
     Setting setting{.shape = shape_of(Transport::ud)};
@@ -355,7 +356,8 @@ TEST(Strays, AreNotExecuted) {
   }
 }
 
-// A request counts its payload and its reply's; a request to the node itself counts no bytes.
+// A request's payload bytes include its reply's; a request to a server on the client's own node counts no
+// bytes.
 TEST(Counts, ARequestIsItsBytesAndItsReplys) {
   Setting setting{.shape = shape_of(Transport::rc, 2)};
   setting.shape.client_workers = setting.shape.server_workers = setting.shape.window = 1;

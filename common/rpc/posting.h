@@ -98,7 +98,7 @@ class PostingLists {
   std::deque<Peer> peers_;
   std::deque<Entry> pool_;
   Queue free_;
-  std::uint32_t waiting_ = 0;     // entries in all peers' lists
+  std::uint32_t waiting_ = 0;     // requests that wait to be posted, in the lists of all peers
   bool is_flush_coming_ = false;  // another slot of this turn will post the lists
   PostingCounts counts_;
 };

@@ -12,7 +12,7 @@ namespace {
 // ns between two checks of a frame whose trailer arrived before its body
 constexpr Nanos look_again_after = 100;
 
-// A worker's clock may be negative, but not below minus this (ns).
+// A worker's clock may be negative, but not below minus this many ns.
 constexpr Nanos behind_zero = Nanos{1} << 40;
 
 }  // namespace
@@ -39,7 +39,8 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
-        i / config_.parties.servers != worker_.node();  // slots on this worker's own node are new as well
+        // slots at servers on this worker's own node were zeroed when it restarted
+        i / config_.parties.servers != worker_.node();
 }
 
 std::uint32_t WriteCaller::row_number(ServerId server) const {
@@ -111,7 +112,8 @@ coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fab
   co_return reply;
 }
 
-// Sends the row's request, again if there is no reply in time, until the reply arrives or the time is up.
+// Sends the request that `row` holds for the server, again if there is no reply in time, until the reply
+// arrives or the time is up.
 coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
   const Nanos give_up = worker_.now() + config_.give_up_after;
   const std::uint32_t attempt_before = row->attempt;
@@ -145,7 +147,8 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
   co_return reply;
 }
 
-// Sends the row's request once. Returns false if the server's node cannot be reached.
+// Sends once the request that `row` holds for the server. Returns false if the server's node cannot be
+// reached.
 coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* stats) {
   const fabric::LocalSlice request = frame(server, row->code);
   const std::uint32_t bytes = config_.request_bytes[row->code];
@@ -182,8 +185,8 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
     worker_.post_detached(write);
     co_return true;
   }
-  // A repeated WRITE is awaited: the reply may be to the first one, and then says nothing about this one's
-  // buffer.
+  // The completion of a repeated WRITE is awaited: the reply may be to the first WRITE, and then does not
+  // show that the NIC has read the buffer for the second.
   const fabric::Completion done = co_await worker_.execute(write);
   if (done.ok() || !is_rc) co_return true;
   const bool is_back = co_await reconnect(server.node);

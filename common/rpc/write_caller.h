@@ -19,7 +19,7 @@ struct WriteReply {
   enum class Outcome : std::uint8_t {
     answered,
     unsent,     // no effect: the server cannot be reached, or has not answered an earlier request
-    timed_out,  // no reply came; the request may have been executed, or may still be
+    timed_out,  // no reply came; the request may have been executed, or may be executed later
     stopping,   // the run ended without a reply; the request may have been executed
   };
   Outcome outcome = Outcome::answered;
@@ -70,7 +70,7 @@ class WriteCaller {
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
   [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
-  // Gives the row's next request its number and code, and writes the number into the frame.
+  // Gives the next request of `row` its number and code, and writes the number into the frame.
   void number(ServerId server, Row* row, std::uint8_t code);
   [[nodiscard]] coro::Task<bool> send(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);

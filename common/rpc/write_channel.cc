@@ -1,4 +1,4 @@
-// Registers request and reply slots of local nodes, and looks up those of others.
+// Registers the request and reply slots of local nodes, and looks up those of other nodes.
 #include "common/rpc/write_channel.h"
 
 #include <algorithm>

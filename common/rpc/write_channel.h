@@ -15,7 +15,7 @@
 // each other's slots directly. A restarted client does not know which requests its earlier incarnation has
 // sent: a server may be reading one at this moment. So the client first takes its slot over with a request so
 // short that it does not overwrite bytes that a server still reads; a server that answers it executes no
-// earlier request of that slot.
+// earlier request of that slot. In the frames, K and V are the bytes of a key and of a value.
 //
 //   request   | value   | length   | key   | sequence | trailer |      GET, DELETE: key + 16
 //             | V (PUT) | u64 (PUT)| K     | u64      | u64     |      PUT: V + K + 24
@@ -48,11 +48,12 @@ constexpr std::uint8_t take_over_code = 15;
 
 // Known-bad variants of the channel, for mutants that the tests have to find.
 struct ChannelFlaws {
-  bool executes_repeated = false;  // a repeated request is executed again (Q1)
+  bool executes_repeated = false;  // a repeated request is executed again
   bool rereads_slot = false;    // the polled request is read again later, when the slot may hold another one
   bool trusts_trailer = false;  // a trailer counts as arrival even if bytes may be placed out of order
   bool rewrites_unanswered = false;  // a slot is used again before the reply to its request has come
-  // All replies of a server worker share one buffer, which is reused at once (rule 5).
+  // All replies of a server worker share one buffer, which is reused while the NIC may still read it (against
+  // rule 5 of fabric.h).
   bool shares_reply_buffer = false;
   // A repeated request has the same trailer word, so that the server does not notice it.
   bool repeats_word = false;
@@ -84,10 +85,12 @@ class WriteChannel {
   // The slots of one node of this process. A region is null if the node has no servers or no clients to use
   // it.
   struct Node {
-    fabric::Region* requests = nullptr;         // [server worker][column]; peers WRITE
-    fabric::Region* staged_requests = nullptr;  // [row][lane]
-    fabric::Region* replies = nullptr;          // [row][lane]; peers WRITE
-    fabric::Region* staged_replies = nullptr;   // [server worker][column]
+    // by server worker of the node and client lane of the cluster; clients WRITE here
+    fabric::Region* requests = nullptr;
+    fabric::Region* staged_requests = nullptr;  // by server worker of the cluster and client lane of the node
+    // by server worker of the cluster and client lane of the node; servers WRITE here
+    fabric::Region* replies = nullptr;
+    fabric::Region* staged_replies = nullptr;  // by server worker of the node and client lane of the cluster
     bool is_restarted = false;  // the node was restarted: its clients had an earlier incarnation
   };
   // The regions of another node, as one worker addresses them.

@@ -95,8 +95,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   answer(column, sequence, code);
 }
 
-// Where the reply to a column's client is written: in the client's slot if the client is on this node, else
-// in a staging slot.
+// Where the reply to the client lane of this column is written: in the client's slot if the client is on this
+// node, else in a staging slot.
 Handler::ReplyPlace WriteServer::place(std::uint32_t column) const {
   const Parties& parties = config_.parties;
   const std::uint32_t slot = config_.reply.slot_bytes();
@@ -132,7 +132,7 @@ void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint
     return;
   }
   // The buffer is reused only for the reply to this client's next request. By then the client has the whole
-  // reply, so the NIC has read the buffer (rule 5).
+  // reply, so the NIC has read the buffer (rule 5 of fabric.h).
   worker_.post_detached(reply_write(column, bytes));
 }
 

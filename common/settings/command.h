@@ -32,9 +32,9 @@ struct Operand {
 };
 
 struct Command {
-  std::string name;                // "fuzz"
+  std::string name;                // the command's name, such as "fuzz"
   std::vector<std::string> usage;  // the forms of the command line, each without "loch fuzz "
-  std::string about;               // what it does, in whole sentences; --help breaks its lines
+  std::string about;               // what the command does, in whole sentences; --help breaks its lines
   std::vector<Operand> operands = {};
   std::vector<Flag> flags = {};
   // name of the arguments behind a bare --, such as "COMMAND"; empty: the command takes none

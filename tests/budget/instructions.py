@@ -39,8 +39,8 @@ class Case:
 
     flags: str
     side: str = "client"
-    # The thread polls while it waits for other threads, and the number of polls is random: only the functions of WORK
-    # are counted, which do what was waited for.
+    # Whether the thread polls while it waits for other threads. As the number of polls is random, only the
+    # instructions of the functions in WORK are then counted, which handle what the thread waited for.
     waits: bool = False
     fabric: str = "shm"
 

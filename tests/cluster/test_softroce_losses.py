@@ -28,7 +28,7 @@ launch() {
     --duration "$2" --history "$1.jsonl" --history-sync true --json "$1.json" >"$1.out" 2>"$1.err" </dev/null &
   mpirun=$!
 }
-await() {  # a file with something in it, or the end of the launch
+await() {  # waits until the file is not empty (status 0) or the launch has ended (status 1)
   local tries
   for ((tries = 0; tries < 800; tries++)); do
     [[ ! -s $1 ]] || return 0
@@ -56,8 +56,9 @@ lose() {
 }
 kill_child() { echo now >"$TMPDIR/kill-child"; }
 kill_machine() { echo kill 3 >"$LOCH_MACHINES"; }
-# Connects to machine 2 now, since an emulated machine takes seconds to connect, and kills there when told to. Of a rank's
-# two processes the newer one is its child. The pipe is open for writing as well, so that ssh does not wait for a writer.
+# Connects to machine 2 in advance, since connecting to an emulated machine takes seconds, and kills a rank's
+# child there once a line comes through the pipe (of a rank's two processes the newer one is the child). The
+# pipe is open for writing as well, so that ssh does not wait for a writer.
 ssh loch2 'read -r; pkill -9 -n -x loch-bench' <&8 &
 lose child kill_child "$CHILD_LOAD"
 lose machine kill_machine "$MACHINE_LOAD"

@@ -23,7 +23,8 @@ class Bench(EndToEnd):
         self.assertNotEqual(first["sim"]["trace_hash"], other["sim"]["trace_hash"])
 
     def test_a_put_costs_what_the_paper_says(self) -> None:
-        # Nessie (2017, section 6): with three hash functions a PUT takes at least 5 READs and 1 CAS of index entries.
+        # With three hash functions a PUT takes at least 5 READs and 1 CAS of index entries (Nessie 2017,
+        # section 6).
         put = self.result(*SIM, "--get", "0")["verbs"]["per_put"]
         self.assertGreaterEqual(put["index_read"], 5)
         self.assertGreaterEqual(put["index_cas"], 1)
@@ -31,7 +32,8 @@ class Bench(EndToEnd):
     def test_the_value_of_a_put_stays_at_home(self) -> None:
         small = self.result(*SIM, "--get", "0", "--set", "value-size=256")["wire_bytes"]["payload_per_put"]
         large = self.result(*SIM, "--get", "0", "--set", "value-size=16K")["wire_bytes"]["payload_per_put"]
-        # A PUT reads headers of old entries, whose size does not depend on the value; moving the value would add 16 KB.
+        # A PUT reads headers of old entries, whose size does not depend on the value's; if it moved the old
+        # value, that would add 16 KB.
         self.assertLess(large, small + 1000)
 
     def test_a_get_moves_its_value(self) -> None:
@@ -252,7 +254,8 @@ class Bench(EndToEnd):
         most = self.accesses("--distribution", "locality", "--locality", "0.6")
         for client, asked in most.items():
             mine = sum(asked[key] for key in own[client]) / sum(asked.values())
-            # the other 40 % are uniform, so a quarter of them is local; locality 0 is uniform access (2015, section 6)
+            # At locality 0.6 the other 40 % of accesses are uniform over the keys of 4 nodes, so a quarter of
+            # them is local; locality 0 is uniform access (Nessie 2015, section 6).
             self.assertAlmostEqual(mine, 0.6 + 0.4 / 4, delta=0.05)
 
     def test_verified_gets_are_counted_and_none_is_corrupt(self) -> None:

@@ -1,84 +1,31 @@
 """Tests of the control plane over several hosts, emulated by network namespaces: mpirun, and a host that disconnects.
 
-Needs root, `ip` and `unshare`; the ranks are started with the runner's mpirun command line.
+The ranks are started with the runner's mpirun command line.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
 import unittest
 from pathlib import Path
-from functools import partial
 
-from support import BINARY, EndToEnd
+from namespaces import NamespaceHosts, missing
+from support import BINARY
 
 from loch.runner import launch
 from loch.runner.grid import Point
 
 RANK = str(Path(BINARY).resolve().parents[1] / "common/cluster/control_rank")
-# Replaces ssh: runs a command in the network namespace of the named host.
-AGENT = """#!/bin/bash
-host=$1; shift
-exec ip netns exec "$host" unshare -u sh -c "hostname $host; exec $*"
-"""
 
-
-def missing() -> str | None:
-    """Why the tests cannot run on this machine; None if they can."""
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    for tool in ("mpirun", "ip", "unshare"):
-        if not shutil.which(tool):
-            return f"{tool} is not here"
-    if not os.access(RANK, os.X_OK):
-        return f"{RANK} is not built"
-    name = f"lt{os.getpid()}"
-    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
-        return "no network namespaces here"
-    entered = subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], capture_output=True, text=True, check=False)
-    subprocess.run(["ip", "netns", "del", name], check=True)
-    return f"no way into a network namespace: {entered.stderr.strip()}" if entered.returncode else None
-
-
-WHY_NOT = missing()
+WHY_NOT = missing(RANK)
 
 
 @unittest.skipIf(WHY_NOT, str(WHY_NOT))
-class Hosts(EndToEnd):
-    def setUp(self) -> None:
-        super().setUp()
-        self.head, *self.hosts = (f"l{os.getpid()}{letter}" for letter in "habc")
-        for name in (self.head, *self.hosts):
-            self.ip("netns", "add", name)
-            self.addCleanup(partial(subprocess.run, ["ip", "netns", "del", name], check=False))
-            self.ip("-n", name, "link", "set", "lo", "up")
-        self.ip("-n", self.head, "link", "add", "br0", "type", "bridge")
-        self.ip("-n", self.head, "link", "set", "br0", "up")
-        self.ip("-n", self.head, "addr", "add", "10.77.0.1/24", "dev", "br0")
-        for number, name in enumerate(self.hosts):
-            self.ip(
-                "link", "add", f"v{number}", "netns", self.head, "type", "veth", "peer", "name", "eth0", "netns", name
-            )
-            self.ip("-n", self.head, "link", "set", f"v{number}", "master", "br0", "up")
-            self.ip("-n", name, "addr", "add", f"10.77.0.{number + 2}/24", "dev", "eth0")
-            self.ip("-n", name, "link", "set", "eth0", "up")
-        agent = self.folder / self.write("agent", AGENT)
-        agent.chmod(0o755)
-        self.environment = {
-            **os.environ,
-            "OMPI_MCA_plm_rsh_agent": str(agent),
-            "OMPI_MCA_orte_tmpdir_base": str(self.folder),
-            "LOCH_LOST_AFTER": "2s",
-        }
-
-    def ip(self, *words: str) -> None:
-        subprocess.run(["ip", *words], check=True, capture_output=True)
-
+class Hosts(NamespaceHosts):
     def start(self, seconds: int) -> subprocess.Popen:
         """Starts three ranks; returns once all of them have connected."""
         hostfile = self.folder / self.write("hosts", "".join(f"{name}\n" for name in self.hosts))
@@ -89,19 +36,7 @@ class Hosts(EndToEnd):
         self.output = self.folder / "output"
         with self.output.open("wb") as stream:
             process = subprocess.Popen(
-                [
-                    "ip",
-                    "netns",
-                    "exec",
-                    self.head,
-                    "unshare",
-                    "-u",
-                    "sh",
-                    "-c",
-                    f'hostname {self.head}; exec "$@"',
-                    "sh",
-                    *line,
-                ],
+                self.on_head(line),
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

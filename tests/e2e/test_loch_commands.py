@@ -70,7 +70,7 @@ class Completion(EndToEnd):
 
     def test_names_are_those_of_the_lists(self) -> None:
         self.assertEqual(self.complete("bench", "--protocol", "nessie-"), ["nessie-hy", "nessie-sd"])
-        self.assertEqual(self.complete("bench", "--fabric", ""), ["shm", "sim", "verbs"])
+        self.assertEqual(self.complete("bench", "--fabric", ""), ["ofi", "shm", "sim", "verbs"])
         self.assertEqual(self.complete("explore", "pil"), ["pilaf", "pilaf-vo"])
         self.assertEqual(self.complete("list", "fa"), ["fabrics", "faults"])
         experiments = os.path.relpath(ROOT / "experiments", self.folder)

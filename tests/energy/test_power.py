@@ -16,7 +16,8 @@ from loch.power import samples as trace
 from loch.power.samples import PowerError, Sample, Span, integrate
 from loch.power.sources import Rapl
 
-# Rises from 100 W to 200 W within a second, stays for two, and falls again: 100·6 + 100·(2 + ½ + ½) J.
+# Power rises from 100 W to 200 W within a second, stays for two, and falls again; above the zero line this is
+# an energy of 100·6 + 100·(2 + ½ + ½) J.
 TRAPEZOID = [(0, 100), (1, 100), (2, 200), (4, 200), (5, 100), (6, 100)]
 
 
@@ -30,7 +31,7 @@ class Integration(unittest.TestCase):
         self.assertEqual((whole.joules, whole.mean_w, whole.samples, whole.longest_gap_s), (900.0, 150.0, 6, 2.0))
 
     def test_the_ends_of_a_span_lie_on_the_line_between_samples(self) -> None:
-        # from 150 W to 200 W in half a second, then 200 W
+        # In this span power rises from 150 W to 200 W in half a second, and then stays at 200 W.
         part = integrate(samples(TRAPEZOID), Span(round(1.5 * S), 3 * S))
         self.assertEqual((part.joules, part.samples), (0.5 * 175 + 200.0, 1))
         self.assertEqual(part.longest_gap_s, 1.0)
@@ -77,7 +78,8 @@ class Counters(Power):
         rapl = Rapl(self.folder / "powercap", lambda: next(clock))
         energy["package"].write_text("49000000\n")  # 1 J up to the counter's end and 49 J after the wrap
         energy["dram"].write_text("10000100\n")  # 10 J since the start value of 100 µJ
-        for name in ("core", "psys", "again"):  # zones inside the package, around it, or counting it a second time
+        # RAPL zones that count (a part of) the package's energy again, so that they must be left out
+        for name in ("core", "psys", "again"):
             energy[name].write_text("900000000\n")
         first = rapl.sample()
         self.assertEqual((first.watts, first.t_ns), (30.0, S))

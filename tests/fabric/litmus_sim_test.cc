@@ -23,8 +23,8 @@ TEST(SimLitmus, Rule1BlocksTear) {
   for (const sim::SimFaults& faults : {sim::SimFaults{.torn_read = 0.5}, sim::SimFaults{.torn_write = 0.5},
                                        sim::SimFaults{.torn_landing = 0.5}}) {
     const TornCounts counts = tear_blocks(weak_sim(faults), 400);
-    // A landing that is torn in time still brings bytes that were fetched at one instant, so blocks are not
-    // torn.
+    // With torn_landing only the placement of READ data is torn: its bytes were fetched at one instant, so a
+    // completed READ shows no torn block.
     if (faults.torn_landing == 0) EXPECT_GT(counts.torn_blocks, 0u);
     EXPECT_EQ(counts.torn_words, 0u);
     EXPECT_EQ(counts.foreign_words, 0u);

@@ -243,7 +243,8 @@ coro::Task<void> write_with_immediate(Cluster* cluster) {
   EXPECT_TRUE(done.ok());
 }
 
-// The receive completion of a WRITE with immediate guarantees that the written data is visible (rule 3).
+// The receive completion of a WRITE with immediate guarantees that the written data is visible (rule 3 of
+// fabric.h).
 coro::Task<void> expect_immediate(Cluster* cluster) {
   Worker& worker = *cluster->clients[1];
   const Nanos deadline = worker.now() + 20 * second;

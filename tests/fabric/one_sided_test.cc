@@ -36,7 +36,8 @@ TEST_P(FabricTest, ReadFetchesEveryLength) {
   cluster.run();
 }
 
-// A READ after the WRITE on the same queue pair guarantees that the WRITE is visible (rules 3 and 4).
+// A READ after the WRITE on the same queue pair guarantees that the WRITE is visible (rules 3 and 4 of
+// fabric.h).
 coro::Task<void> write_all_lengths(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   unsigned first = 1;
@@ -199,7 +200,7 @@ coro::Task<void> more_reads_than_allowed(Cluster* cluster) {
   }
 }
 
-TEST_P(FabricTest, ReadsBeyondTheLimitWaitTheirTurn) {  // rule 7: a READ beyond max_rd_atomic waits
+TEST_P(FabricTest, ReadsBeyondTheLimitWaitTheirTurn) {  // rule 7 of fabric.h: READs beyond max_rd_atomic wait
   Cluster cluster(GetParam());
   cluster.fill(1, 0, 100 * 64, 77);
   cluster.start(0, more_reads_than_allowed(&cluster));
@@ -214,7 +215,7 @@ coro::Task<void> inline_data_is_free(Cluster* cluster) {
     WorkRequest request = request_of(Verb::write, cluster->remote[1], 0, cluster->at(0, 0), 64);
     request.is_inline = true;
     worker.post_detached(request);
-    // Allowed by rule 5: inline payload was copied when the request was posted.
+    // Allowed by rule 5 of fabric.h: inline payload was copied when the request was posted.
     cluster->fill(0, 0, 64, round + 100);
     const LocalSlice back = cluster->at(0, 4096);
     const Completion read = co_await worker.read(cluster->remote[1], 0, back, 64);
@@ -241,12 +242,14 @@ coro::Task<void> fenced_write(Cluster* cluster) {
     EXPECT_EQ(status, WcStatus::success);
     // The READ must not see the word that the WRITE after it writes.
     EXPECT_EQ(cluster->word(0, 8), round - 1);
-    const Completion added = co_await worker.faa(cluster->remote[1], 256, 0);  // ordered after the WRITE
+    // this FAA of 0 reads the word after the WRITE
+    const Completion added = co_await worker.faa(cluster->remote[1], 256, 0);
     EXPECT_EQ(added.result, round);
   }
 }
 
-TEST_P(FabricTest, FencedWriteWaitsForTheRead) {  // rule 4: a fence orders a request after earlier READs
+// rule 4 of fabric.h: a fenced request follows earlier READs
+TEST_P(FabricTest, FencedWriteWaitsForTheRead) {
   Cluster cluster(GetParam());
   cluster.start(0, fenced_write(&cluster));
   cluster.run();

@@ -83,7 +83,7 @@ coro::Task<void> send_each_way(const Rank* rank, NodeId node) {
   }
 }
 
-// Receives `count` messages on each transport, one from each sender.
+// Receives `count` messages on each transport, each from a different sender.
 coro::Task<void> receive_each_way(const Rank* rank, std::uint32_t count) {
   for (const Transport transport : {Transport::rc, Transport::uc, Transport::ud}) {
     std::uint32_t from = 0;

@@ -1,6 +1,7 @@
 // Stress test of RPCs: requests by UC WRITE into polled slots, replies by UD SEND, with messages lost by the
-// fault decorator (rule 6). Sequence numbers, time-outs and retries guarantee that every operation is
-// executed once and answered. LOCH_STRESS_OPERATIONS sets the number of operations (default 20,000).
+// fault decorator (rule 6 of fabric.h). Sequence numbers, time-outs and retries guarantee that every
+// operation is executed once and answered. LOCH_STRESS_OPERATIONS sets the number of operations (default
+// 20,000).
 #include <array>
 #include <cstdlib>
 
@@ -76,7 +77,7 @@ coro::Task<void> serve(Cluster* cluster, Server* server) {
     const std::uint64_t word = cluster->word(0, slots_at + slot * slot_bytes + sequence_word);
     const std::uint64_t operand = cluster->word(0, slots_at + slot * slot_bytes + operand_word);
     const std::uint64_t sequence = word >> 8;
-    // The operand does not belong to the sequence word: it is not placed yet.
+    // The operand does not belong to the sequence word, because its WRITE is not completely visible yet.
     if (operand != operand_of(sequence)) continue;
     server->seen[slot] = word;
     if (sequence == server->executed[slot] + 1) {

@@ -266,7 +266,8 @@ class Mutated(Hostile):
                 except expression.ExpressionError:
                     pass
                 except (AttributeError, TypeError) as error:
-                    # this test gives a single number for a name at *, which a function may not accept
+                    # A name such as CD[clients=*] stands for several values, but here evaluates to 0.5, which
+                    # a function may not accept.
                     self.assertIn("[", text, f"{error}: {text}")
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 # Folders of code that reads data files: experiments, results, traces.
 DATA = ("tools/loch/runner/", "tools/loch/power/", "plots/")
-# Calls that turn text into words, code or objects, and the files that may use each. `--slurm-options` is from the
-# command line, which may name any program.
+# Calls that turn text into words, code or objects, and the files that may use each: slurm.py splits the text
+# of `--slurm-options`, which comes from the command line and not from a data file.
 MAKERS = {
     "shlex.split": ("tools/loch/runner/slurm.py",),
     "os.system": (),

@@ -52,7 +52,7 @@ class Planted(unittest.TestCase):
             )
 
     def test_a_library_that_one_module_knows_is_found_elsewhere(self):
-        for header, module in (("infiniband/verbs.h", "common/fabric/verbs"), ("mpi.h", "common/cluster")):
+        for header, module in (("infiniband/verbs.h", "common/fabric/verbs"), ("pmix.h", "common/cluster")):
             self.assertEqual(self.plan.fault(f"{module}/x.cc", header), None)
             self.assertIn("alone knows", self.plan.fault("common/kv/x.cc", header))
 

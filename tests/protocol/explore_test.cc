@@ -93,9 +93,9 @@ TEST_P(Found, WithATrace) {
 INSTANTIATE_TEST_SUITE_P(
     Scenarios, Found,
     ::testing::Values(
-        // Hole A1: two DELETEs of one value, one of which gets an error.
+        // Hole A1 (docs/protocols/nessie.md): of two DELETEs of one value, one gets an error.
         Case{"nessie", "DELETE K | DELETE K", one_cas, {.fails = 1}, "desired-word-proves"},
-        // Hole H2: a GET misses a key that moves away and back.
+        // Hole H2 (docs/protocols/nessie.md): a GET misses a key that moves away and back.
         Case{"nessie",
              "MIGRATE K; MIGRATE K; MIGRATE K | GET K",
              {{"nessie.hash-functions", "2"}, {"nessie.variant", "published"}}},
@@ -128,7 +128,8 @@ TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
 }
 
-// The work that a preparing DELETE leaves to the background coroutine is done before the exploration begins.
+// An operation that prepares the state (here a DELETE) may leave work to the background coroutine; it is done
+// before the exploration begins.
 TEST(Before, IsOverWithItsBackground) {
   auto scenario = parse_scenario("MIGRATE K | PUT K2");
   ASSERT_TRUE(scenario.has_value() && prepare(*scenario, "DELETE K2").has_value());

@@ -56,8 +56,8 @@ bool promises_less(const kv::Module& module, const kv::Options& chosen) {
          is_given_up(kv::Loss::link_down);
 }
 
-// Whether the option states a fact about the environment (clock skew, age of requests): with a false value,
-// the protocol claims nothing.
+// Whether the option states a fact about the environment (clock skew, age of requests): if the fact is
+// untrue, the protocol claims nothing.
 bool is_told_of_the_world(const kv::OptionSpec& spec) {
   return spec.role == OptionRole::clock_margin || spec.role == OptionRole::expiry;
 }

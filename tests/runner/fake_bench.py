@@ -3,8 +3,8 @@
 
 Environment variables: FAKE_SLEEP, seconds that a point takes; FAKE_FAIL "value-size=4096", points that end with status
 1; FAKE_HANG, points that never end; FAKE_HISTOGRAM "none", latencies without histograms; FAKE_ERRORS, the share of
-operations that give up; FAKE_CAVEAT "value-size=4096", points whose rates are marked as doubtful; FAKE_COUNT, a file
-that gets a line for each point run.
+operations that give up; FAKE_CAVEAT "value-size=4096", points whose rates are marked as doubtful; FAKE_DEPARTURE
+"value-size=4096", points that ran over RC; FAKE_COUNT, a file that gets a line for each point run.
 """
 
 import json
@@ -97,6 +97,7 @@ def result(given):
             "payload_per_delete": 0,
         },
         "caveats": ["not steady: <half>"] if matches(given, "FAKE_CAVEAT") else [],
+        **({"departure": "over RC"} if matches(given, "FAKE_DEPARTURE") else {}),
         "nodes": [{"node": i} for i in range(nodes)],
         "provenance": {"argv": sys.argv, "time": time.time()},
         "sim": {"events": 12345, "virtual_s": 0.055, "wall_s": time.time() % 1, "trace_hash": "abc"},

@@ -38,7 +38,7 @@ class OwnCluster(DaskCases, unittest.TestCase):
 class GivenCluster(DaskCases, unittest.TestCase):
     """An existing cluster: a scheduler and two workers that the test starts before the run."""
 
-    # left out: test_a_worker_killed_in_the_middle compares the tables as well
+    # left out, because test_a_worker_killed_in_the_middle compares the tables as well
     test_the_tables_are_those_of_this_machine = None
     test_points_that_fail_die_and_hang = None
 

@@ -128,7 +128,7 @@ def test_a_panel_of_one_hardware_profile_names_it_alone() -> None:
         ({"count": 4, "p50": 2}, Distribution([], 4.0, False)),
         ({"count": 0, "p50": 2, "p99": 9}, Distribution([], 0.0, False)),
         (None, Distribution([], 0.0, False)),
-        # Values that are no distribution; a figure may name any field.
+        # A figure may name any field of a result; these fields hold no distribution.
         ("text", Distribution([], 0.0, False)),
         (["a", "b"], Distribution([], 1.0, True)),
         ([[1, 2, 3]], Distribution([], 1.0, True)),

@@ -230,7 +230,7 @@ class Kinds(Folder):
         series, name, point = rows[0].places[2]
         self.assertEqual((series.name, name, point.at), ("SD", "throughput_ops_s", {"value_size": 2048, "clients": 3}))
         missing = [row.places[2][2] for row in rows if row.places[2][2].at["value_size"] == 4096]
-        # the system SD does not run there
+        # the system SD does not run at a value size of 4 KB
         self.assertEqual([(each.values, each.failures) for each in missing], [({}, [])] * 6)
         self.assertIn("<svg", svg)
 

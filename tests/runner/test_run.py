@@ -197,6 +197,13 @@ class Run(Folder):
         self.assertIn("2 of 6 points", done.stderr)
         self.assertIn("2 of 6 runs waited for room or were not steady", " ".join(figure.split()))
 
+    def test_a_transport_that_is_not_the_published_one_is_part_of_the_label(self):
+        self.run_it()
+        self.assertNotIn("over RC", (self.out / "report.md").read_text() + (self.out / "figure.svg").read_text())
+        self.run_it("--fresh", FAKE_DEPARTURE="value-size=4096")
+        for name in ("report.md", "figure.svg"):
+            self.assertIn("over RC", (self.out / name).read_text())
+
     def test_another_binary_makes_points_stale(self):
         self.run_it()
         other = self.folder / "bench"
@@ -228,7 +235,8 @@ class Run(Folder):
             )
         )
         self.run_it()
-        self.assertEqual(self.ran(), 2 * 3 * 2)  # the closed-loop runs for the maximum are also the points with share 1
+        # the closed-loop runs that find the maximum throughput are also the points at share 1 of it
+        self.assertEqual(self.ran(), 2 * 3 * 2)
         rates = {}
         for path in (self.out / "points").glob("*.json"):
             document = json.loads(path.read_text())

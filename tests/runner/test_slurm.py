@@ -43,7 +43,7 @@ class OneNode(EngineCases, unittest.TestCase):
         self.wait_for(lambda: not self.node.said("squeue", "-h", "-r").strip(), "jobs are left", 60)
 
     def test_a_node_that_is_lost_comes_back_and_options_are_passed_on(self):
-        # By default Slurm requeues such tasks, but starts them two minutes later.
+        # By default Slurm requeues the tasks of a lost node, but starts them two minutes later.
         self.flags = (*self.flags, "--slurm-options", "--comment='of this run' --time=5 --no-requeue")
         runner = self.start_on(FAKE_SLEEP="0.3")
         told = self.node.said("scontrol", "-o", "show", "job")

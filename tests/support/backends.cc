@@ -4,12 +4,15 @@
 #include "common/fabric/count/count.h"
 #include "common/fabric/fault/fault.h"
 #include "common/fabric/memory.h"
+#include "common/fabric/ofi/ofi.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/verbs/verbs.h"
 #include "tests/support/fabrics.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 namespace loch::fabric {
 namespace {
@@ -78,6 +81,27 @@ Made make_counted_devices(std::uint32_t nodes, std::uint64_t seed) {
   return count_requests(std::move(inner), CountConfig{});
 }
 
+Made make_provider(std::uint32_t nodes, std::uint64_t seed, const std::string& provider) {
+  ofi::OfiConfig config;
+  config.nodes = nodes;
+  config.seed = seed;
+  config.provider = provider;
+  return ofi::make_ofi(config);
+}
+
+// The providers of LOCH_TEST_OFI, names with commas between them: "tcp", "sockets", "shm".
+std::vector<Backend> provider_backends(std::string_view names) {
+  std::vector<Backend> all;
+  while (!names.empty()) {
+    const std::string provider(names.substr(0, names.find(',')));
+    names.remove_prefix(std::min(names.size(), provider.size() + 1));
+    all.push_back({"ofi_" + provider, [provider](std::uint32_t nodes, std::uint64_t seed) {
+                     return make_provider(nodes, seed, provider);
+                   }});
+  }
+  return all;
+}
+
 std::vector<Backend> embedded_backends() {
   return {
       {"shm", make_threads},         {"shm_counted", make_counted}, {"shm_faultless", make_faultless},
@@ -94,8 +118,11 @@ std::vector<Backend> device_backends() {
 }  // namespace
 
 const std::vector<Backend>& backends() {
-  static const std::vector<Backend> all =
-      std::getenv("LOCH_TEST_VERBS") != nullptr ? device_backends() : embedded_backends();
+  static const std::vector<Backend> all = [] {
+    if (std::getenv("LOCH_TEST_VERBS") != nullptr) return device_backends();
+    const char* providers = std::getenv("LOCH_TEST_OFI");
+    return providers != nullptr ? provider_backends(providers) : embedded_backends();
+  }();
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "common/fabric/count/count.h"
+#include "common/fabric/ofi/ofi.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/verbs/verbs.h"
 
@@ -17,6 +18,14 @@ Result<std::unique_ptr<fabric::Fabric>> open(const std::string& name, const Fabr
     config.nodes = options.nodes;
     config.seed = options.seed;
     return fabric::verbs::make_verbs(config);
+  }
+  if (name == "ofi") {
+    const char* provider = std::getenv("LOCH_TEST_OFI");
+    fabric::ofi::OfiConfig config;
+    config.nodes = options.nodes;
+    config.seed = options.seed;
+    config.provider = provider == nullptr ? "tcp" : provider;
+    return fabric::ofi::make_ofi(config);
   }
   LOCH_CHECK(name == "sim", "no fabric is called {}", name);
   fabric::sim::SimConfig config = sim_config(options.nodes, options.hardware, options.seed);
@@ -50,6 +59,7 @@ std::vector<std::string> local_fabrics() { return {"sim", "shm"}; }
 
 std::vector<std::string> fabrics() {
   if (std::getenv("LOCH_TEST_VERBS") != nullptr) return {"verbs"};
+  if (std::getenv("LOCH_TEST_OFI") != nullptr) return {"ofi"};
   return local_fabrics();
 }
 

@@ -1,4 +1,4 @@
-// The fabrics on which tests run, by name: "sim", "shm", "verbs".
+// The fabrics on which tests run, by name: "sim", "shm", "verbs", "ofi".
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ struct FabricOptions {
 
 // The fabrics that every machine has: sim and shm.
 [[nodiscard]] std::vector<std::string> local_fabrics();
-// local_fabrics(); or, with LOCH_TEST_VERBS in the environment, only verbs on this machine's RDMA device.
+// local_fabrics(); or, with LOCH_TEST_VERBS in the environment, only verbs on this machine's RDMA device,
+// or with LOCH_TEST_OFI=PROVIDER only ofi on this provider.
 [[nodiscard]] std::vector<std::string> fabrics();
 
 }  // namespace loch::support

@@ -38,7 +38,7 @@ class Hand {
 
   fabric::OpStats stats;   // requests of the latest operation
   std::uint64_t seen = 0;  // number of the value that the latest GET returned
-  bool is_whole = false;   // whether all bytes of that value belong to the number
+  bool is_whole = false;   // whether all bytes of the latest GET's value belong to number `seen`
 
  private:
   [[nodiscard]] kv::Key key(std::uint64_t number) {

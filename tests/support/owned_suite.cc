@@ -1,4 +1,4 @@
-// Checks that all protocols share whose tables are owned by server workers.
+// Implements the checks that all protocols share whose server workers own the tables (NessieSD, NessieHY).
 #include "tests/support/owned_suite.h"
 
 #include <gtest/gtest.h>

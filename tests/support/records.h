@@ -10,7 +10,7 @@
 
 namespace loch::support {
 
-// Records given by number; a value is its number, repeated.
+// Records 0 … count-1, whose key and value are written from the record's number.
 class PatternData final : public kv::Dataset {
  public:
   PatternData(std::uint64_t count, std::uint32_t key_size) : count_(count), key_size_(key_size) {}

@@ -9,7 +9,8 @@
 
 namespace loch::support {
 
-// Its known-bad variant "no-lock": a PUT only WRITEs and a GET only READs, so values tear.
+// Makes the slot store's module. Known-bad variant "no-lock": a PUT only WRITEs and a GET only READs, so
+// values tear.
 [[nodiscard]] std::unique_ptr<kv::Module> make_slot_store();
 
 }  // namespace loch::support

@@ -68,7 +68,7 @@ inline coro::Task<void> fill(Lane* lane, std::uint64_t keys, std::uint64_t* full
   }
 }
 
-// Outcomes of PUTs while a node dies: unknown effect, error without effect, ok.
+// Numbers of PUTs by their outcome while a node dies: unknown effect, error without effect, ok.
 struct Deaths {
   std::uint64_t unknown = 0, errors = 0, ok = 0;
 };

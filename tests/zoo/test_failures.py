@@ -14,7 +14,8 @@ import zoo
 # nessie uses atomics, herd messages over UC and UD, pilaf messages over RC.
 PROTOCOLS = ("nessie", "herd", "pilaf")
 STATUSES = ("RETRY_EXC_ERR", "REM_ACCESS_ERR", "RNR_RETRY_EXC_ERR", "REM_OP_ERR", "LOC_PROT_ERR", "LOC_QP_OP_ERR")
-MOST_OF_ONE = 40  # the first so many calls of a function fail in turn, and a few of the later ones
+# each of the first MOST_OF_ONE calls of a function fails in a run of its own, and so do a few later calls
+MOST_OF_ONE = 40
 LATER = (1, 7, 101, 1009)
 
 

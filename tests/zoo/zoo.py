@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Protocol:
     name: str
     consistency: str
     needs: Mapping[str, Any]
+    flags: tuple[str, ...] = ()
 
     @property
     def keeps_values(self) -> bool:
@@ -64,6 +65,25 @@ def protocols() -> tuple[Protocol, ...]:
         Protocol(each["name"], each["consistency"], each["needs"])
         for each in json.loads(listed.stdout)
         if each["name"] not in WITHOUT_FABRIC
+    )
+
+
+# The option of each protocol that sends its requests over RC where UC was published.
+OVER_RC = ("herd", "farm-em", "farm-em-var", "seq-rpc")
+
+
+@cache
+def protocols_over_rc() -> tuple[Protocol, ...]:
+    """The protocols that need UC, with the option that lets a device without UC run them."""
+    return tuple(
+        replace(
+            each,
+            name=f"{each.name} over RC",
+            needs={**each.needs, "rc": True, "uc": False},
+            flags=("--protocol", each.name, f"--{each.name}.transport", "rc"),
+        )
+        for each in protocols()
+        if each.name in OVER_RC
     )
 
 
@@ -146,9 +166,10 @@ def execute(command: list[str], env: dict[str, str], cwd: Path | None = None, ti
     return outcome
 
 
-def flags_of(protocol: str, duration: str = "20ms", nodes: int = 2) -> list[str]:
+def flags_of(protocol: Protocol | str, duration: str = "20ms", nodes: int = 2) -> list[str]:
+    own = ("--protocol", protocol) if isinstance(protocol, str) else protocol.flags or ("--protocol", protocol.name)
     return [
-        *("bench", "--protocol", protocol, "--fabric", "verbs", "--nodes", str(nodes), "--clients", "1"),
+        *("bench", *own, "--fabric", "verbs", "--nodes", str(nodes), "--clients", "1"),
         *("--keys", "500", "--warmup", "5ms", "--duration", duration, "--verify"),
     ]
 
@@ -160,7 +181,7 @@ def run_protocol(
     is wrong with it as a run that has to succeed."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
         path = Path(folder) / "result.json"
-        flags = flags_of(protocol.name, duration="1500ms" if prefix else "20ms")
+        flags = flags_of(protocol, duration="1500ms" if prefix else "20ms")
         command = [*prefix, bench(build), *flags, "--json", str(path), *more]
         outcome = execute(command, environment(build, settings))
         if path.exists() and path.stat().st_size:

@@ -8,7 +8,7 @@ import sys
 from loch import places
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what typing.TYPE_CHECKING is for; importing typing would slow down every start
+if TYPE_CHECKING:  # has the meaning of typing.TYPE_CHECKING; importing typing would slow down every start
     from collections.abc import Callable
     from types import ModuleType
 

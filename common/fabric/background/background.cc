@@ -27,7 +27,8 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
     Result<fabric::RunEnd> end = inner().run();
     const std::lock_guard guard(mutex_);
     if (load_ != nullptr) {
-      // Read while all background workers still run, so that the window does not include their exit.
+      // The counters are read while all background workers still run, so that the measured time does not
+      // include the exit of these workers.
       at_end_ = take();
       lost_ = load_->stop();
     }
@@ -86,7 +87,8 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
   }
 
   std::unique_ptr<CpuLoad> load_;
-  mutable std::mutex mutex_;  // the end of the warm-up is reported by a worker's thread
+  // guards window_began_, because a worker's thread reports the end of the warm-up
+  mutable std::mutex mutex_;
   std::optional<std::int64_t> window_began_;
   Reading at_begin_, at_end_;
   std::uint32_t lost_ = 0;

@@ -17,7 +17,7 @@ namespace {
 // that none outlives the main coroutine that waits for it.
 using coro::SelfOwned;
 
-// Completes a request, whose status is set, after `delay` ns.
+// Completes a request, whose status the caller has set, after `delay` ns.
 SelfOwned complete_later(Worker* inner, WorkRequest* request, Nanos delay) {
   if (delay > 0) co_await inner->spin_until(inner->now() + delay);
   request->sink->fn(request->sink, *request);
@@ -41,7 +41,8 @@ class FaultyWorker;
 // A completion sink that takes the place of the request's own sink. Taken from a pool.
 struct Interposed : CompletionSink {
   FaultyWorker* owner = nullptr;
-  WorkRequest* request = nullptr;  // the request of the protocol
+  // the protocol's request, whose completion this sink receives
+  WorkRequest* request = nullptr;
   CompletionSink* original = nullptr;
   WorkRequest copy;  // what is posted in place of the request: a WRITE of a part of its bytes
   WcStatus forced = WcStatus::success;

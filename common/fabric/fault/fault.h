@@ -14,7 +14,7 @@ struct FaultConfig {
   std::uint64_t seed = 1;
   double uc_loss = 0;           // a UC SEND or WRITE is lost, while its sender sees success
   double uc_partial_write = 0;  // share of the lost UC WRITEs of which a prefix of the lines is placed
-  double ud_loss = 0;           // UD SEND is lost
+  double ud_loss = 0;           // a UD SEND is lost
   double ud_reorder = 0;  // a signaled UD SEND is delayed by ud_reorder_ns, so that later ones overtake it
   Nanos ud_reorder_ns = 20'000;
   double delay = 0;  // a completion is delayed by up to delay_ns_max

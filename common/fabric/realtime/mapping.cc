@@ -2,9 +2,14 @@
 #include "common/fabric/realtime/mapping.h"
 
 #include <fmt/format.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -28,6 +33,16 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node) {
+  constexpr std::size_t bits = sizeof(unsigned long) * CHAR_BIT;
+  std::array<unsigned long, 1024 / bits> nodes{};
+  if (numa_node >= nodes.size() * bits) return false;
+  nodes[numa_node / bits] = 1UL << numa_node % bits;
+  // Preferred and not bound: where the node has too few huge pages, bound memory would end in a SIGBUS.
+  return syscall(SYS_mbind, mapping.data(), mapping.bytes(), MPOL_PREFERRED, nodes.data(),
+                 nodes.size() * bits, 0UL) == 0;
 }
 
 Result<Mapping> zeroed_memory(std::size_t bytes) {

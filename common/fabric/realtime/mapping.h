@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "common/base/result.h"
@@ -23,6 +24,10 @@ class Mapping {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+// Asks for the mapping's pages on the given NUMA node of this machine; to be called before they are touched.
+// Pages for which that node has no room come from another. Returns false if the kernel refuses.
+[[nodiscard]] bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node);
 
 // Zeroed memory of ordinary pages, which the kernel may make huge by itself. Error: exhausted.
 [[nodiscard]] Result<Mapping> zeroed_memory(std::size_t bytes);

@@ -1,4 +1,5 @@
-// The refusals that all real-time fabrics share while they are set up, each in one line.
+// Checks regions and nodes while a real-time fabric is set up, and makes the one-line errors that all such
+// fabrics share.
 #include "common/fabric/realtime/regions.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The regions of a fabric's nodes, and the refusals that all real-time fabrics share while they are set up.
-// Control path.
+// The regions of a real-time fabric's nodes, and the checks and one-line errors that all real-time fabrics
+// share while they are set up. Nothing here is used per operation.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace loch::fabric::realtime {
 
-constexpr std::size_t region_name_most = 95;  // characters
+constexpr std::size_t region_name_most = 95;  // most characters of a region's name
 
 // Regions by node, and by their id on the node. `R` derives from Region.
 template <typename R>
@@ -53,7 +53,7 @@ struct Stage {
                                                    std::string_view why);
 // The error for looking up a region that does not exist.
 [[nodiscard]] std::unexpected<Error> unknown_region(NodeId node, std::string_view region, bool is_exchanged);
-// The checks of a region that do not depend on the device.
+// Makes those checks of a region that do not depend on the device.
 [[nodiscard]] Result<> check_region(NodeId node, const RegionSpec& spec, Stage when, bool is_taken);
 [[nodiscard]] Result<> check_worker(const WorkerSpec& spec, Stage when);
 // Checks the number of nodes (1 to 4096) and the processes: either one process hosts all nodes, or each node

@@ -60,11 +60,14 @@ class TscClock {
   Nanos compare();
 
   std::uint64_t from_ticks_ = 0;
-  std::uint64_t valid_ticks_ = 0;  // ticks until the next comparison; 0: the rate is not known yet
+  // time-stamp ticks until this clock is compared with CLOCK_MONOTONIC again; 0: the counter's rate is
+  // unknown
+  std::uint64_t valid_ticks_ = 0;
   std::uint64_t rate_ = 0;
   Nanos from_ns_ = 0;
   bool by_ticks_;
-  Sample first_, renewed_;  // beginnings of the current and of the next baseline of the rate
+  // samples at which the present interval for measuring the rate began, and at which the next one will begin
+  Sample first_, renewed_;
 };
 
 }  // namespace loch::fabric::realtime

@@ -15,10 +15,10 @@
 namespace loch::fabric::realtime {
 namespace {
 
-// While something has a deadline, the clock is read every eighth turn.
+// While a timer or a watch has a deadline, the polling loop reads the clock in every eighth turn.
 constexpr std::uint64_t turns_per_clock = 8;
-// Where workers share cores: fruitless turns after which a worker sleeps; it yields its core after fewer
-// (turns_before_yield).
+// Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
+// worker sleeps. After fewer such turns (turns_before_yield) it yields its core.
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
 // ns; longest sleep, since no doorbell announces a deadline or the end of the run.
@@ -46,7 +46,8 @@ void append(Wait*& list, Wait* wait) {
   *at = wait;
 }
 
-// Runs a worker's main coroutine: its frame belongs to the worker's thread, the Task to the fabric.
+// Runs a worker's main coroutine, a Task that the fabric owns. Call on the worker's thread: the frame of
+// run_main() comes from that thread's pool and returns to it.
 coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
   co_await std::move(*main);
   *ended = true;
@@ -117,8 +118,8 @@ bool RealtimeWorker::find_ready(WatchWait& wait) const {
   return find_ready(wait, start, wait.set.count) || find_ready(wait, 0, start);
 }
 
-// Searches the words of [from, to) for one that is ready. Most words are unchanged (`known`), each in its own
-// cache line.
+// Searches the watched words with indices [from, to) for one that is ready. Most words still have their known
+// values, which need no call of `ready`; each word is in its own cache line.
 bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to) {
   constexpr std::uint32_t words_ahead = 8;
   const WatchSet& set = wait.set;
@@ -136,7 +137,8 @@ bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32
 }
 
 bool RealtimeWorker::watch_ended(WatchWait& wait) {
-  // The stop flag is read before the word, so that a store which precedes the end of the run counts as ready.
+  // The stop flag is read before the watched word: a word that was stored before the run ended then ends the
+  // watch with the outcome `ready`, and not with `stopping`.
   const bool is_stopping = stopping();
   if (find_ready(wait)) return true;
   if (wait.set.count == 0 && wait.word.peer && !connected(*wait.word.peer)) {
@@ -262,7 +264,7 @@ RealtimeWorker::Span RealtimeWorker::watched() const {
   for (const WatchWait* wait = watches_; wait != nullptr; wait = wait->next) {
     Span one{wait->word.region, wait->word.offset, wait->word.offset + 8};
     if (const WatchSet& set = wait->set; set.count != 0) {
-      // The watched word of a slot is the slot's last one.
+      // The first slot ends 8 bytes behind set.offset, which is the offset of its last word.
       const std::uint64_t first = set.offset + 8;
       one = {set.region, first - std::min<std::uint64_t>(first, set.stride),
              first + std::uint64_t{set.count - 1} * set.stride};

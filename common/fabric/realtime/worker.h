@@ -24,9 +24,11 @@ struct Shared {
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
-  // How a worker waits while polling finds nothing; set before the threads start.
-  bool pauses = true;  // with the processor's pause instruction between two turns
-  // Fruitless turns after which a thread yields its core, where cores are shared.
+  // Whether the polling loop executes the processor's pause instruction between two turns. To be set before
+  // the threads start.
+  bool pauses = true;
+  // Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
+  // worker yields its core.
   std::uint32_t turns_before_yield = 64;
   std::atomic<bool> is_crowded = false;  // workers share cores, so that fruitless polling yields them
   [[nodiscard]] Nanos now() const;
@@ -65,8 +67,8 @@ class RealtimeWorker : public Worker {
   // Polls the device: calls sinks of completions and retries stalled requests. Returns false if nothing
   // changed.
   virtual bool poll_device() = 0;
-  // Gives the device what coroutines posted. Called when the coroutines that were ready in a turn have run, and
-  // before anything that keeps the thread from its next turn.
+  // Gives the device what coroutines posted. Called when the coroutines that were ready in a turn have run,
+  // and before anything that keeps the thread from its next turn.
   virtual void end_turn() {}
   // Whether posted requests have not ended yet, so that polling has to go on.
   [[nodiscard]] virtual bool device_is_busy() const = 0;
@@ -97,7 +99,7 @@ class RealtimeWorker : public Worker {
 
   // Resumes the first waiter, whose `result` holds its message.
   void finish_receive(ReceiveWait*& waiters);
-  // The fabric's time when the clock was last read, a few turns ago.
+  // The fabric's time in ns when the polling loop last read the clock, a few turns ago.
   [[nodiscard]] Nanos recent_time() const { return time_; }
   void refresh_time() { time_ = now(); }
   void give_up_core();
@@ -123,7 +125,8 @@ class RealtimeWorker : public Worker {
   Shared* shared_;
   mutable TscClock clock_;  // mutable because now() may renew the comparison with CLOCK_MONOTONIC
   coro::RunQueue run_queue_;
-  ReceiveWait* receivers_[3] = {};  // first come, first served
+  // for each transport, the list of coroutines that wait for a message, the longest waiting first
+  ReceiveWait* receivers_[3] = {};
   WatchWait* watches_ = nullptr;
   TimerWait* timers_ = nullptr;  // list of timers, the soonest first
   std::uint32_t spinning_timers_ = 0;

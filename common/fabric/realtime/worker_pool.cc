@@ -126,7 +126,7 @@ void WorkerPool::thread_body(Member& local) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(static_cast<std::size_t>(spec.core) % CPU_SETSIZE, &set);
-    (void)sched_setaffinity(0, sizeof set, &set);
+    if (sched_setaffinity(0, sizeof set, &set) == 0) ++pinned_;
   }
   local.run_started = read_clock(CLOCK_MONOTONIC);
   pthread_getcpuclockid(pthread_self(), &local.cpu_clock);
@@ -176,6 +176,7 @@ RunEnd WorkerPool::run(bool shares_cores, const std::function<void()>& await_cli
     if (member.main != nullptr && member.worker->spec().role == Role::client) ++clients;
   });
   clients_left_ = clients;
+  pinned_ = 0;
   each([&](Member& member) {
     if (member.main != nullptr) member.thread = std::thread([this, &member] { thread_body(member); });
   });

@@ -45,6 +45,9 @@ class WorkerPool {
   // all clients have ended, and false after `within` ns.
   bool await_own_clients(Nanos within = forever) const;
 
+  // Number of workers whose threads are pinned to the core that their spec names.
+  [[nodiscard]] std::uint32_t pinned() const { return pinned_; }
+
   void reset_counters();
   // A node's busy fractions, and the counters "PREFIX.yields" and "PREFIX.sleeps".
   [[nodiscard]] NodeReport report(NodeId node, const std::string& prefix) const;
@@ -65,6 +68,7 @@ class WorkerPool {
   // by node, in the order in which they were added
   std::vector<std::vector<std::unique_ptr<Member>>> workers_;
   std::atomic<std::uint32_t> clients_left_ = 0;
+  std::atomic<std::uint32_t> pinned_ = 0;
   mutable std::mutex ending_;
   mutable std::condition_variable ended_;  // signaled when the main coroutine of the last client ends
 };

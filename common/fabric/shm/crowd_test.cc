@@ -63,8 +63,9 @@ std::vector<std::uint64_t> deliver_next(ReceiveRing& ring, ReceiveQueue& queue) 
   return users;
 }
 
-// A sender that loses its core between claim and copy holds up the ring's oldest slot. The other buffer goes
-// round until the ring is full; senders then find no buffer until the first sender has a core again.
+// A sender that loses its core after claiming one of two buffers holds up the ring's oldest slot. The second
+// buffer is filled and posted again until the ring is full; senders then find no buffer until the first
+// sender has a core again.
 TEST(ReceiveRing, OneSlowSenderDelaysAndLosesNothing) {
   const auto ring = std::make_unique<ReceiveRing>();
   ReceiveQueue queue(ring.get());
@@ -104,7 +105,7 @@ TEST(ReceiveRing, BuffersOfADeadSenderComeBackThoughTheRingIsFull) {
   EXPECT_THAT(deliver_next(*ring, queue), ::testing::ElementsAre(7U));
 }
 
-// How a worker passes the token on. The token visits the workers of nodes 0 and 1 alternately.
+// How a worker passes the token to the next worker of the ring: by a WRITE, FAA or SEND, or by a CPU store.
 enum class Hand : std::uint8_t { write, faa, send, store };
 
 struct Ring {
@@ -130,7 +131,7 @@ struct Ring {
   }
 };
 
-// Offset of the word of worker i. Each word has a cache line of its own.
+// Offset of the word in which worker i receives the token. Each word has a cache line of its own.
 std::uint64_t word_of(std::size_t i) { return 64 * i; }
 
 coro::Task<void> pass_on(Ring* ring, std::size_t to, std::uint64_t token) {
@@ -206,7 +207,7 @@ TEST_P(Crowd, PassesATokenRound) {
   EXPECT_GT(sum_of(*ring.fabric, "shm.yields") + sum_of(*ring.fabric, "shm.sleeps"), 0);
 }
 
-// Each worker keeps the token for so long that all others go to sleep meanwhile.
+// Each worker keeps the token for so long that the waiting workers stop polling and go to sleep.
 TEST_P(Crowd, WakesWhoSleeps) {
   Ring ring(GetParam(), realtime::usable_cores() + 1);
   ring.holds_for = 10'000'000 / static_cast<Nanos>(ring.workers.size());

@@ -61,7 +61,8 @@ struct Pair {
   RemoteRegion remote;
 };
 
-// Issues one request of every verb, a message to the worker itself, a watch and a chain.
+// Issues one request of every verb, sends a message to the worker itself, waits for the value of a memory
+// word, and posts a chain of two requests.
 coro::Task<void> one_round(Pair* pair) {
   Worker& worker = *pair->worker[0];
   const LocalSlice here{pair->memory[0], 0};
@@ -125,7 +126,7 @@ bool forbid_system_calls() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// The byte is written only if 100,000 operations made no system call.
+// Issues 100,000 operations and then writes one byte to the pipe. A system call in between kills the process.
 coro::Task<void> operate_without_kernel(Pair* pair, int pipe) {
   for (int i = 0; i < 100; ++i) co_await one_round(pair);
   if (!forbid_system_calls()) {
@@ -279,7 +280,7 @@ coro::Task<void> add_one(Pair* pair) {
   EXPECT_TRUE(done.ok());
 }
 
-// The fabric contract does not require a second run, but repairs after a run use the same workers.
+// The same workers can run again after a run has ended; shm_bench relies on this.
 TEST(Shm, RunsOneAfterAnother) {
   Pair pair;
   for (std::uint64_t round = 1; round <= 3; ++round) {

@@ -1,12 +1,13 @@
 // How a sleeping worker is woken by the event that it waits for. Used only where workers share cores: a
-// worker with a core of its own polls, and its doorbell is not looked at.
+// worker with a core of its own never sleeps, and nobody reads its doorbell.
 //
 //   owner                                           a writer of its memory, or a sender of a message
 //   publishes what it waits for; state = asleep     makes the change
 //   fence; checks once more                         fence; is state asleep, and is this the awaited change?
 //   sleeps while state is asleep                    state = awake, and wakes the owner
-// At least one of the two sees the other's store. A process that does not share cores leaves out the fence
-// and may miss a sleeper of another process, which is why sleeps are short.
+// By the two fences the owner sees the change, or the writer sees that the owner is asleep. A writer in a
+// process whose workers do not share cores reads no doorbells and does not wake sleeping workers of another
+// process, which is why sleeps are short.
 #pragma once
 
 #include <linux/futex.h>
@@ -26,11 +27,13 @@ struct alignas(64) Doorbell {
   enum State : std::uint32_t { awake, asleep };
   static constexpr std::uint32_t every_region = ~std::uint32_t{0};
   std::atomic<std::uint32_t> state;
-  // The awaited bytes: of one region of the node, or of all its regions.
+  // The owner waits for a change of the bytes [begin, end) of this region of its node, or of any byte of any
+  // region (every_region).
   std::atomic<std::uint32_t> region;
   std::atomic<std::uint64_t> begin, end;
 
-  // To be called by the owner: publishes that it waits for a change of these bytes.
+  // To be called by the owner: publishes that it waits for a change of the bytes [from, to) of region
+  // `watched`.
   void arm(std::uint32_t watched, std::uint64_t from, std::uint64_t to) {
     region.store(watched, std::memory_order_relaxed);
     begin.store(from, std::memory_order_relaxed);
@@ -44,8 +47,8 @@ struct alignas(64) Doorbell {
     syscall(SYS_futex, &state, FUTEX_WAIT, asleep, &span, nullptr, 0);
   }
 
-  // Whether the owner sleeps and waits for this change. Any thread may call it, after a fence that follows
-  // the change.
+  // Whether the owner sleeps and waits for a change of the given bytes. Any thread may call awaits(), after a
+  // fence that follows the change.
   [[nodiscard]] bool awaits(std::uint32_t changed, std::uint64_t from, std::uint64_t to) const {
     if (state.load(std::memory_order_acquire) != asleep) return false;
     const std::uint32_t watched = region.load(std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// The control path of shm: nodes, regions, exchange, threads, and what several processes agree on.
+// The control path of shm: nodes, regions, the exchange of regions between processes, threads, and reports.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -45,7 +45,8 @@ class ShmFabric final : public Fabric {
     Capabilities& can = shared_.capabilities;
     can.fabric = "shm";
     can.device = config.ranks > 1 ? "processes" : "threads";
-    // atomics of shm are really atomic against CPUs too; protocols are held to the contract's weaker promise
+    // Atomics of shm are atomic with respect to CPU accesses too. The weaker scope is reported, so that
+    // protocols do not rely on more than a NIC guarantees.
     can.atomic_scope = AtomicScope::nic;
     can.max_inline_bytes = ShmWorker::max_inline_bytes;
     shared_.nodes.resize(config.nodes);
@@ -89,7 +90,8 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Result<> fence(NodeId dead) override {
-    // The issuing thread executes requests, so that none of a dead process is still on its way.
+    // A request is executed by the thread that posts it, so that no request of a dead process can take effect
+    // later.
     if (shared_.is_lost(dead)) return {};
     return fail(ErrorCode::unavailable, fmt::format("node {} is not known to be dead", dead));
   }
@@ -113,6 +115,7 @@ class ShmFabric final : public Fabric {
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;
   std::uint64_t runs_ = 0;
+  double region_bytes_ = 0, bound_bytes_ = 0;
 };
 
 Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) {
@@ -131,11 +134,15 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
   if (job_ != nullptr) {
     memory = job_->create('r', id, spec.bytes);
     job_->mine().region[id] = entry;
-    job_->mine().regions.store(id + 1);  // other processes read it after the barrier of exchange()
+    // other processes read the number of regions after the barrier of exchange()
+    job_->mine().regions.store(id + 1);
   } else {
     memory = realtime::zeroed_memory(spec.bytes);
   }
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
+  region_bytes_ += static_cast<double>(memory->bytes());
+  if (node < config_.numa_nodes.size() && realtime::prefer_numa_node(*memory, config_.numa_nodes[node]))
+    bound_bytes_ += static_cast<double>(memory->bytes());
   ShmRegion* region = regions_.add(std::make_unique<ShmRegion>(node, id, entry, std::move(*memory)));
   for (Worker* worker : pool_.workers(node)) worker_at(worker).add_region(region);
   return region;
@@ -205,8 +212,8 @@ Result<> ShmFabric::exchange(Nanos within) {
     if (node != config_.rank && !job_->is_lost(node)) mapped = map_remote_node(static_cast<NodeId>(node));
   }
   if (!mapped) return mapped;
-  // Every process has mapped all memory. The names are removed, so that a crash leaves no shared memory
-  // behind.
+  // After this barrier every process has mapped all shared memory. The names of the shared-memory objects are
+  // then removed, so that a crash leaves no shared memory behind.
   LOCH_TRY(job_->barrier("end of the exchange of regions", within));
   job_->forget_names();
   return {};
@@ -231,7 +238,7 @@ void ShmFabric::await_clients() {
     pool_.await_own_clients();
     return;
   }
-  // Looks for dead processes during the whole run, on behalf of the workers.
+  // Checks for dead processes during the whole run, so that workers need not do it.
   const timespec interval{0, run_poll};
   Nanos next_look = 0;
   bool has_told = false;
@@ -262,6 +269,9 @@ FabricReport ShmFabric::report() const {
       report.nodes[node] = pool_.report(static_cast<NodeId>(node), "shm");
     report.nodes[node].is_lost = shared_.is_lost(static_cast<NodeId>(node));
   }
+  report.counters["shm.region_bytes"] = region_bytes_;
+  report.counters["shm.bound_bytes"] = bound_bytes_;
+  report.counters["shm.pinned"] = pool_.pinned();
   report.counters["shm.crowded"] = shared_.is_crowded.load() ? 1 : 0;
   return report;
 }

@@ -25,7 +25,7 @@ namespace loch::fabric::shm {
 namespace {
 
 constexpr std::string_view prefix = "loch.";
-constexpr Nanos poll_interval = 200'000;  // ns between two looks while waiting at a barrier
+constexpr Nanos poll_interval = 200'000;  // ns between two checks while a process waits for the others
 constexpr Nanos dead_check_interval = 50'000'000;
 
 Nanos monotonic() {
@@ -49,7 +49,8 @@ std::uint64_t start_time(pid_t pid) {
   const std::size_t length = std::fread(text, 1, sizeof text - 1, file);
   (void)std::fclose(file);
   text[length] = 0;
-  // The program's name ends at the last ')', and may itself contain blanks.
+  // Field 2 of the file is the program's name in parentheses, which may contain blanks; it ends at the last
+  // ')'.
   const char* at = std::strrchr(text, ')');
   if (at == nullptr) return 0;
   std::istringstream fields(at + 1);
@@ -134,7 +135,7 @@ bool write_all(int file, std::string_view text) {
   return file >= 0;
 }
 
-// Reads as many bytes as `text` has; false if there are fewer.
+// Reads text.size() bytes from the start of the file into `text`; returns false if the file has fewer.
 bool read_all(int file, std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t done = pread(file, text.data() + at, text.size() - at, static_cast<off_t>(at));
@@ -146,7 +147,7 @@ bool read_all(int file, std::string& text) {
 
 std::string control_name(std::string_view job) { return fmt::format("/{}{}.ctl", prefix, job); }
 
-// Maps the control block whole, at its actual size.
+// Maps the control block including the slots of all ranks, whose number is read from its header first.
 Result<Mapping> open_control(const std::string& name) {
   LOCH_ASSIGN(const Mapping head, open_object(name, sizeof(ControlBlock)));
   const auto& block = *reinterpret_cast<const ControlBlock*>(head.data());
@@ -203,14 +204,15 @@ bool everyone_gone(const ControlBlock& block) {
   return true;
 }
 
-// Removes the name of a control block that every rank has left. The last leaver does it, so that the next job
-// of the same name does not lose its own name.
+// Removes the name of the control block if every rank has left the job. Only one rank removes it: a second
+// removal could remove the name of the next job's control block, which has the same name.
 void unlink_if_last(ControlBlock& block, const std::string& name) {
   if (everyone_gone(block) && block.is_unlinked.exchange(1) == 0) shm_unlink(name.c_str());
 }
 
-// Waits, `within` at most, while processes of a job of this name are alive: either an earlier run of the same
-// processes, which some are about to leave, or another job.
+// Waits, `within` at most, until all processes of an earlier job of this name have left it, as when a process
+// starts its next run before the others have ended the previous one. Fails at once if rank 0 of that job has
+// not left it.
 Result<> await_end_of_earlier_run(const std::string& name, Nanos within) {
   const Nanos deadline = monotonic() + within;
   for (;;) {
@@ -242,8 +244,8 @@ Result<Mapping> make_control(const std::string& name, std::uint32_t ranks, Nanos
   return mapping;
 }
 
-// Whether the control block belongs to this run. A block whose creator is dead, or that this rank or rank 0
-// has left, belongs to an earlier run, and the current one does not exist yet.
+// Whether the control block belongs to the current run. If its creator is dead, or if this rank or rank 0 has
+// left it, the block belongs to an earlier run, and rank 0 has not created the block of the current run yet.
 bool is_current(const ControlBlock& block, std::uint32_t rank) {
   if (!is_alive(block.creator, block.creator_start)) return false;
   return block.slot(0).has_left.load() == 0 && (rank >= block.ranks || block.slot(rank).has_left.load() == 0);
@@ -315,7 +317,8 @@ void Job::look_for_dead() {
     const pid_t pid = slot.pid.load();
     if (pid != 0 && slot.has_left.load() == 0 && slot.is_lost.load() == 0 &&
         !is_alive(pid, slot.pid_start.load())) {
-      if (slot.has_left.load() == 0) slot.is_lost.store(1);  // the rank may have left between the two reads
+      // has_left is read again, because the rank may have left before is_alive() was called
+      if (slot.has_left.load() == 0) slot.is_lost.store(1);
     }
   }
 }
@@ -378,7 +381,8 @@ Result<std::vector<std::string>> Job::gather(const std::string& text, Nanos with
   mine().gather_file.store(file.number());
   LOCH_TRY(barrier("gathering of results", within));
   const Nanos deadline = monotonic() + within;
-  // The rank that reads the texts may die before it has read them; the next one then reads.
+  // The lowest rank that is alive reads the texts. If it dies before it has read them, the next rank alive
+  // does.
   for (;;) {
     const std::uint32_t reader = lowest_alive();
     if (reader == rank_) {
@@ -421,8 +425,9 @@ std::uint32_t remove_stale_jobs() {
     const std::string job = job_of(name);
     if (is_running.contains(job)) continue;
     const auto control = open_control(control_name(job));
-    // No control block, or one that cannot be read: since it is created first and removed last, the objects
-    // are left from a dead job, unless a job is starting at this moment (its block has no magic number yet).
+    // A control block is created before all other objects of its job and removed after them. Objects without
+    // a readable control block are therefore left from a dead job, unless the job is just starting and has
+    // not stored the block's magic number yet.
     struct stat status{};
     const bool has_control = stat(("/dev/shm" + control_name(job)).c_str(), &status) == 0;
     const bool is_starting = has_control && !control && status.st_mtime + 60 > time(nullptr);

@@ -100,16 +100,16 @@ class Job {
   // mapped everything.
   void forget_names();
 
-  // Waits until all ranks that are alive have called it; the error names those that are missing after
-  // `within`.
+  // Waits until all ranks that are alive have called barrier(). After `within` it returns an error that names
+  // the missing ranks.
   [[nodiscard]] Result<> barrier(std::string_view what, Nanos within);
-  // Collects a text from every rank. The lowest rank alive receives all of them; for the others it returns
-  // nothing, once they have been read.
+  // Collects a text from every rank. The lowest rank alive receives all texts; the other ranks receive an
+  // empty list, after that rank has read the texts.
   [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos within);
   // Announces that this rank's clients have ended run number `run`, counted from 1.
   void clients_ended(std::uint64_t run) { mine().runs_ended.store(run); }
-  // Whether the clients of every rank have ended the run; lost and departed ranks are not asked. `look`: also
-  // check for dead processes first, which is slow.
+  // Whether the clients of every rank have ended run number `run`, except for ranks that have died or left
+  // the job. `look`: checks for dead processes first, which is slow.
   [[nodiscard]] bool all_clients_ended(std::uint64_t run, bool look);
 
  private:

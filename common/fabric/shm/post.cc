@@ -29,8 +29,9 @@ std::uint64_t swap_word(std::byte* word, const WorkRequest& request) {
   return seen;
 }
 
-// Copies eight aligned bytes at once, by acquire and release; more bytes by relaxed words between fences, so
-// that requests of one queue pair take effect in order.
+// Copies the payload of a READ or WRITE. Eight aligned bytes are copied by one acquire load and one release
+// store; other lengths by relaxed accesses between two fences. Requests of one queue pair thus take effect in
+// order.
 void transfer(std::byte* to, const std::byte* from, std::uint32_t bytes) {
   if (bytes == 8 &&
       ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) & 7) == 0) {
@@ -274,7 +275,8 @@ void ShmWorker::do_post_detached(const WorkRequest& request) {
   submit(copy, true);
 }
 
-// Retries the stalled requests, in their order on each queue pair.
+// Retries the requests that wait for a receive buffer of the peer, in order of posting on each queue pair.
+// Returns whether any has completed.
 bool ShmWorker::poll_stalled() {
   refresh_time();
   for (Link& link : links_) link.stalled_lanes = 0;

@@ -200,8 +200,8 @@ TEST(ShmProcesses, AJobsNameIsUsedAgain) {
   EXPECT_THAT(left_behind(job), testing::IsEmpty());
 }
 
-// Node 1 swaps a word to "held" and dies. The others see the word, take it over, fail to SEND to node 1, and
-// end without it.
+// Node 1 swaps a word to 1 ("held") and is killed. The other nodes read the word, add to it, find that
+// SENDs to node 1 fail, and end regularly.
 coro::Task<void> hold_and_die(Node* at) {
   Node& node = *at;
   const Completion held = co_await node.worker->cas(node.remote[1], 64, 0, 1);

@@ -1,14 +1,17 @@
-// This machine's memory as a fabric, in real time: nodes are threads of one process, or processes that share
-// POSIX shared memory (one node a process, under mpirun). The issuing thread executes one-sided operations.
+// The fabric shm: nodes are threads of one process, or processes that share POSIX shared memory on one
+// machine (one node per process, under mpirun). It runs in real time. The issuing thread executes one-sided
+// operations.
 //
 // A worker that polls occupies its core. Where more workers run than there are cores, a worker yields its
-// core after 64 fruitless turns, by sched_yield; after 20,000 of them, or where other programs keep the core
-// for long after a yield, it sleeps until its doorbell rings (doorbell.h), which corresponds to a NIC's
-// completion moderation. The report counts both ("shm.yields", "shm.sleeps"; "shm.crowded").
+// core by sched_yield after 64 turns of its polling loop that find nothing. After 20,000 such turns, or where
+// other programs keep the core for long after a yield, the worker sleeps until its doorbell rings
+// (doorbell.h), which corresponds to a NIC's completion moderation. The report counts yields ("shm.yields")
+// and sleeps ("shm.sleeps"), and says whether workers share cores ("shm.crowded").
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/fabric/fabric.h"
@@ -25,6 +28,9 @@ struct ShmConfig {
   std::uint32_t ranks = 1;
   std::string job;
   bool pin_threads = false;
+  // The NUMA node of the machine on which each node's regions are placed, by node; empty: wherever the kernel
+  // puts them.
+  std::vector<std::uint32_t> numa_nodes;
   // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond.
   // Needed for histories, where the times of several workers are put in one order.
   bool exact_clock = true;
@@ -33,10 +39,11 @@ struct ShmConfig {
 [[nodiscard]] Result<std::unique_ptr<Fabric>> make_shm(const ShmConfig& config);
 
 // To be called by the supervisor of a rank whose process was killed and reaped (cluster/supervise.h): marks
-// the node lost and removes its objects in shared memory, and the job's control block if it was the last
-// rank. After the exchange no object of the job has a name, and the other processes detect the death by
-// themselves within 50 ms. They go on without the node: barriers and gathering leave it out, RC SENDs to it
-// fail, and its memory stays readable and writable, like that of a machine whose process died behind its NIC.
+// the rank's node as lost and removes the rank's shared-memory objects, and the job's control block if it was
+// the last rank. After the exchange no object of the job has a name any more, and the other processes detect
+// the death by themselves within 50 ms. The run continues without the node: barriers and gathering skip it
+// and RC SENDs to it fail. Its memory stays readable and writable, like that of a machine whose process died
+// while its NIC works.
 void mark_lost(const std::string& job, std::uint32_t rank);
 // Removes the shared memory of this user's jobs of which no process is alive; make_shm calls it in rank 0.
 // Returns the number of jobs removed.

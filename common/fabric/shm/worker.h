@@ -53,9 +53,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
 
   // To be called on the control path, before the threads start.
   void connect(std::uint32_t nodes);
-  void add_region(Region* region) {
-    regions_.push_back(region);
-  }  // adds a region of this node, in the order of ids
+  // Adds a region of this node. Regions are added in the order of their ids.
+  void add_region(Region* region) { regions_.push_back(region); }
 
  protected:
   bool poll_device() override;
@@ -71,32 +70,34 @@ class ShmWorker final : public realtime::RealtimeWorker {
   }
 
  private:
-  // The RC queue pairs to one peer, of which each lane has one bit.
+  // State of the RC queue pairs to one peer. Bit i of a mask is for the queue pair with number i
+  // (WorkRequest::lane).
   struct Link {
     std::uint64_t failed_lanes = 0;
-    // bit i: on lane i a SEND waits for a receive buffer, and later requests wait behind it
+    // queue pairs on which a SEND waits for a receive buffer of the peer; later requests wait behind the SEND
     std::uint64_t stalled_lanes = 0;
     std::uint32_t epoch = 1;
   };
-  // Bytes that have to outlive post(): a detached request, and inline payload.
+  // Copy of a waiting request of which the caller may reuse the memory after post(): the request itself if it
+  // is detached, and its inline payload.
   struct Copy {
     WorkRequest request;
     std::byte inline_data[max_inline_bytes];
   };
   struct Stalled {
     WorkRequest* request;
-    Copy* copy;      // null if the request's own memory holds everything
-    Nanos deadline;  // 0: not tried yet
+    Copy* copy;      // null if the request is neither detached nor inline
+    Nanos deadline;  // time at which the SEND fails; 0 until its first retry
     bool is_detached;
   };
   enum class Attempt : std::uint8_t { done, not_ready };
 
   void submit(WorkRequest& request, bool is_detached);
-  // Executes a valid READ or WRITE to a peer to which no request has failed or is waiting. Returns false if
-  // nothing was done, so that submit() has to execute or refuse the request.
+  // The fast path for a valid READ or WRITE to a peer on whose queue pairs no request has failed or is
+  // waiting. Returns false if it did nothing; submit() then executes or refuses the request.
   [[nodiscard]] bool perform_plain(const WorkRequest& request);
-  // Executes the request, and sets request.status when it is done. `inline_data`: where the inline payload is
-  // kept; null: in the local buffer.
+  // Executes the request and sets its status, unless it returns not_ready. `inline_data`: copy of the inline
+  // payload; null: the payload is in the local buffer.
   [[nodiscard]] Attempt perform(WorkRequest& request, const std::byte* inline_data);
   [[nodiscard]] WcStatus one_sided(WorkRequest& request, const std::byte* inline_data);
   [[nodiscard]] Attempt deliver(WorkRequest& request, const std::byte* payload, std::uint32_t payload_bytes);
@@ -111,15 +112,16 @@ class ShmWorker final : public realtime::RealtimeWorker {
   void stall(WorkRequest& request, bool is_detached);
 
   bool poll_stalled();
-  // Wakes those workers of `node` that sleep and wait for a change of these bytes.
+  // Wakes those workers of `node` that sleep and wait for a change of the given bytes of a region.
   void ring_doorbells(NodeId node, std::uint32_t region, std::uint64_t offset, std::uint64_t bytes);
   void fill(Received& message, const ReceiveSlot& slot) const;
 
   Shared* shared_;
   std::vector<Region*> regions_;
-  std::vector<Link> links_;  // by node
+  std::vector<Link> links_;  // links to peers, indexed by node
 
-  // Finished requests whose sinks have not been called yet, in order, linked by WorkRequest::next.
+  // Completed requests whose completion callbacks (sinks) have not been called yet, in order of completion,
+  // linked by WorkRequest::next.
   WorkRequest* completions_ = nullptr;
   WorkRequest** completions_end_ = &completions_;
   std::vector<Stalled> stalled_;

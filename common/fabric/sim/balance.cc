@@ -53,8 +53,9 @@ const std::vector<Scheduler::Moved>& Scheduler::balance_if_due(std::uint32_t cor
   return moved_;
 }
 
-// Whether this core balances on behalf of its group. Between sockets one core does so for its socket: the
-// first idle one, or else the first.
+// Whether this core may pull threads for its group at this level. Within a socket (level 0) every core does
+// so for itself. Between sockets one core does so for its socket: the first idle core, or core 0 of the
+// socket if none is idle.
 bool Scheduler::balances_for_group(std::uint32_t core, unsigned level) const {
   if (level == 0) return true;
   const std::uint32_t first = socket_of(core) * per_socket_;
@@ -131,8 +132,8 @@ std::optional<Scheduler::Imbalance> Scheduler::find_imbalance(std::uint32_t core
   return Imbalance{busiest.cores, load};
 }
 
-// Whether one thread should be moved although the difference in load is less than one thread
-// (fix_small_imbalance).
+// Load to move although the imbalance is smaller than the load of one thread: one thread's load if moving it
+// improves the balance, else 0 (fix_small_imbalance of Linux).
 double Scheduler::small_imbalance(const Group& busiest, const Group& local, bool is_settled) {
   const double one = busiest.load_per_thread();
   const double own = local.load_per_thread();

@@ -14,16 +14,15 @@
 namespace loch::fabric::sim {
 
 struct CalibrationRow {
-  std::string id;  // number of the published figure, such as "V145"
+  std::string id;  // number of the published figure, such as "V145", which `loch calibrate` prints
   std::string hardware;
   std::string what;                 // what was measured, such as "inbound READ, 32 B"
   std::string unit;                 // "M/s", "us", "B", "x" (a ratio), ""
-  std::optional<double> published;  // nullopt: no published value; the row only shows the trend
+  std::optional<double> published;  // nullopt: the source publishes no number to compare with
   double obtained = 0;
   std::string claim = {};  // such as "under 10", if the source gives no number
   bool holds = true;       // whether the claim holds for the obtained value
-  // Relative error: obtained
-  // published - 1.
+  // Relative error of the obtained value: obtained divided by published, minus 1.
   [[nodiscard]] std::optional<double> error() const {
     if (!published) return std::nullopt;
     return obtained / *published - 1;
@@ -31,7 +30,8 @@ struct CalibrationRow {
 };
 using CalibrationTable = std::vector<CalibrationRow>;
 
-// Adds the rows of one profile, in the order in which the cards were published (calibration_rows.cc).
+// Runs the microbenchmarks of one NIC's profile and adds a row of the table for each published figure
+// (calibration_rows.cc).
 [[nodiscard]] Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* table);
 // Runs the microbenchmarks of one profile, or of every profile ("all"). Takes seconds.
 [[nodiscard]] Result<CalibrationTable> calibrate(const std::string& hardware);

@@ -1,4 +1,5 @@
-// The microbenchmarks to which each card's profile was fitted. Ids are those of the published figures.
+// The microbenchmarks to which the profile of each NIC was fitted. Ids such as "V174" number the published
+// figures.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -12,7 +13,8 @@ namespace loch::fabric::sim {
 namespace {
 
 constexpr auto rc = Transport::rc, uc = Transport::uc, ud = Transport::ud;
-constexpr std::uint32_t batch = 16;  // work requests posted with one doorbell; guidelines 2016, 5.2.1
+// work requests posted with one doorbell (Kalia et al. 2016, section 5.2.1)
+constexpr std::uint32_t batch = 16;
 
 // ---- Shapes ------------------------------------------------------------------------------------
 Microbenchmark inbound(Verb verb, std::uint32_t bytes, Transport transport = rc) {
@@ -58,8 +60,8 @@ Microbenchmark echo(std::uint32_t bytes, std::uint32_t reply, Transport transpor
   b.window = 4;
   return b;
 }
-// READs (or WRITEs) of one size, `window` outstanding, to as many nodes as the machine has cores, with one
-// posting thread on each core.
+// READs or WRITEs of 8 bytes to as many nodes as the machine has cores, with one posting thread on each core.
+// A thread posts `window` requests and waits for all of them before it posts the next ones.
 Microbenchmark rounds(Verb verb, std::uint32_t cores, std::uint32_t window) {
   Microbenchmark b = outbound(verb, 8, rc);
   b.peers = b.workers = cores;
@@ -69,15 +71,15 @@ Microbenchmark rounds(Verb verb, std::uint32_t cores, std::uint32_t window) {
   b.duration = 600'000;
   return b;
 }
-// The same benchmark with so many outstanding requests that the fastest card is busy.
+// Returns the benchmark `b` with so many outstanding requests that even the fastest NIC is busy.
 Microbenchmark many(Microbenchmark b) {
   b.peers = b.workers = b.receivers = 14;
   b.in_flight = 1024;
   if (b.window > 8) b.window = 8;
   return b;
 }
-// The same benchmark with fewer outstanding requests, enough for older cards, so that the time to fill a long
-// queue is not measured.
+// Returns the benchmark `b` with fewer outstanding requests. They keep an older NIC busy and build no long
+// queue, whose filling would be measured too.
 Microbenchmark few(Microbenchmark b) {
   b.window = std::min(b.window, 2u);
   b.warm_up = 500'000;
@@ -107,7 +109,7 @@ class Rows {
     LOCH_ASSIGN(const double below, mops(over));
     return value(id, what, "x", published, above / below);
   }
-  // Adds a row. `published` 0: there is no published value.
+  // Adds a row to the calibration table. `published` is 0 if the source publishes no number.
   Result<> value(const char* id, const char* what, const char* unit, double published, double obtained) {
     CalibrationRow row{id, profile_.name, what, unit, {}, obtained};
     if (published > 0) row.published = published;
@@ -126,7 +128,8 @@ class Rows {
   CalibrationTable* table_;
 };
 
-// The smallest READ size, of powers of two, at which the link is the bottleneck (V174).
+// Adds the smallest READ size, of powers of two, at which the link is the bottleneck (row V174 of `loch
+// calibrate`).
 Result<> binding_read(Rows* rows, double published,
                       const std::function<Microbenchmark(Microbenchmark)>& fill) {
   std::uint32_t bytes = 16;
@@ -137,8 +140,9 @@ Result<> binding_read(Rows* rows, double published,
   return rows->value("V174", "inbound READ, least size at which the link binds", "B", published, bytes);
 }
 
-// READs with a window of N: how near the rate at the published best N comes to the best rate of all (many are
-// alike), and how work-request misses grow with N (V176, V177).
+// Adds rows V176 and V177 of `loch calibrate`. V176: the rate of READs with the published best window, and
+// with a window of 1, relative to the rate with the best window measured. V177: how work-request cache misses
+// grow with the window.
 Result<> windows_of_reads(Rows* rows, std::uint32_t published_best, std::uint32_t cores) {
   double best = 0;
   std::map<std::uint32_t, Measured> by_window;
@@ -160,7 +164,8 @@ Result<> windows_of_reads(Rows* rows, std::uint32_t published_best, std::uint32_
                      writes.work_request_misses, writes.work_request_misses == 0);
 }
 
-// Rate of one core's datagrams of 60 B with one and with several queue pairs (V171).
+// Adds row V171 of `loch calibrate`: how the rate of datagrams of 60 B that one core posts in batches grows
+// with the number of its queue pairs, and what batching costs with one queue pair.
 Result<> queue_pairs(Rows* rows, double with_four) {
   LOCH_ASSIGN(const double one, rows->mops(batched(60, 1, 1)));
   LOCH_ASSIGN(const double two, rows->mops(batched(60, 1, 2)));
@@ -177,7 +182,8 @@ Result<> queue_pairs(Rows* rows, double with_four) {
                      four / one > 1.9 && four / one < 3.3);
 }
 
-// The smallest payload, in steps of 16 B, for which a fetched WRITE is faster than an inlined one (V149).
+// Adds row V149 of `loch calibrate`: the smallest payload, in steps of 16 B, for which UD SENDs whose payload
+// the NIC fetches are faster than SENDs with inlined payload.
 Result<> inline_switch(Rows* rows, double published) {
   std::uint32_t bytes = 32;
   for (; bytes <= rows->profile().nic.max_inline_bytes; bytes += 16) {
@@ -273,7 +279,8 @@ Result<> connectx3_ethernet(Rows* rows) {
   return rows->latency("V121", "WRITE latency, 16 KB, alone", 0, alone(Verb::write, 16384));
 }
 
-// The bandwidth limit of the PCIe bus (V170), and the bus bytes of ten work requests of 65 B (V179).
+// Adds the bandwidth limit of the PCIe bus (row V170 of `loch calibrate`), and the bus bytes of ten work
+// requests of 65 B (V179).
 Result<> bus(Rows* rows) {
   const PcieProfile& pcie = rows->profile().pcie;
   const PcieHeaders headers{static_cast<std::uint32_t>(pcie.read_header_bytes),
@@ -292,7 +299,7 @@ Result<> bus(Rows* rows) {
                      bytes(doorbell_bus_bytes(10, 65, headers)));
 }
 
-// The number of cores that are needed to reach the NIC's peak send rate (V172).
+// Adds the number of cores that are needed to reach the NIC's peak send rate (row V172 of `loch calibrate`).
 Result<> cores_that_saturate(Rows* rows) {
   LOCH_ASSIGN(const double all, rows->mops(many(batched(60))));
   double cores = 0;

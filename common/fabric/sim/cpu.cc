@@ -184,7 +184,7 @@ void NodeCpu::on_switched(Event* self) {
     core.last = next;
     cpu.start_switch(core, better);
   } else {
-    cpu.reschedule(core);  // the thread that was about to run has left; choose another
+    cpu.reschedule(core);  // no thread of this core is runnable any more
   }
 }
 
@@ -237,7 +237,8 @@ void NodeCpu::tick() {
   arm_tick();
 }
 
-// Called after balancing moved threads to `core`; one of them may have been running on its former core.
+// Called after balancing has moved threads to `core`. A moved thread may have been running on its former
+// core, which then switches to another thread.
 void NodeCpu::take_moved(Core& core, const std::vector<Scheduler::Moved>& moved) {
   for (const Scheduler::Moved& move : moved) {
     if (!move.was_running) continue;

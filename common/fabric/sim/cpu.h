@@ -1,9 +1,9 @@
 // NodeCpu: the cores and threads of one simulated node.
 //
 // A thread is blocked, runnable (it waits for a core) or on_core. A thread that polls or computes is
-// simply on_core: it burns its slice, and a thread that is not on a core polls nothing. While no core
-// of the node has two runnable threads there is no scheduling event at all; as soon as one has, ticks
-// are armed, and they stop when no core has two.
+// on_core for its whole time slice; a thread that is not on a core polls nothing. While no core of the node
+// has two runnable threads there is no scheduling event at all. As soon as one core has two, scheduler ticks
+// are scheduled, until no core has two any more.
 //
 // How a simulated worker uses it:
 //   thread = cpu.add_thread({.name = "client 3", .allowed = one_core(3), .role = ThreadRole::client}, hooks);
@@ -11,12 +11,12 @@
 //   …  polls: deliver completions while thread->is_on_core(); when it is not, keep them for on_scheduled
 //   cpu.block(thread); … cpu.wake(thread)          // sleeps
 //
-// Callbacks come as follows. on_scheduled: from an event of its own, never from inside a call of
-// yours. on_descheduled: when the thread loses its core against its will (slice over, preempted,
-// paused, moved), from an event or from inside wake(), pause() or resume() of another thread; it may take
-// notes only, and call nothing here. block() and end() call no hook of their own thread.
+// The callback on_scheduled is called from an event of its own, never from inside a function of NodeCpu.
+// on_descheduled is called when the thread loses its core against its will (its slice has ended, or it was
+// preempted, paused or moved), from an event or from inside wake(), pause() or resume() of another thread;
+// it must not call functions of NodeCpu. block() and end() call no callback of the thread that they concern.
 //
-// Deterministic; one thread only. Everything is in nanoseconds of virtual time.
+// NodeCpu is deterministic and not thread-safe. All times are in nanoseconds of virtual time.
 #pragma once
 
 #include <array>
@@ -113,22 +113,22 @@ struct CpuUsage {
 
 class NodeCpu {
  public:
-  // `seed` determines only the phase of the node's ticks. The queue has to outlive the node, and the node the
-  // events that are pending when the run ends.
+  // `seed` determines only the phase of the node's ticks. `queue` has to outlive the NodeCpu. The NodeCpu has
+  // to outlive its events in the queue, some of which may be pending when the run ends.
   NodeCpu(EventQueue& queue, const CpuProfile& cpu, const SchedulerProfile& scheduler,
           const PowerProfile& power, std::uint64_t seed);
   NodeCpu(const NodeCpu&) = delete;
   NodeCpu& operator=(const NodeCpu&) = delete;
 
-  // Adds a blocked thread (a background worker is woken at once), which exists as long as the node. `allowed`
-  // has to include a core of the node.
+  // Adds a thread, which exists as long as the node. It starts blocked, but a background worker starts
+  // runnable. `allowed` has to include a core of the node.
   SimThread* add_thread(const ThreadSpec& spec, const ThreadHooks& hooks = {});
 
   // Makes a blocked thread runnable, and soon on_core. No effect on a thread that is awake or has ended.
   void wake(SimThread* thread);
   // Makes the thread blocked; it leaves its core.
   void block(SimThread* thread);
-  // Ends the thread for good: a worker that was killed.
+  // Ends the thread for good, as when a worker is killed.
   void end(SimThread* thread);
   // As SIGSTOP and SIGCONT do: a paused thread gets no core, and is runnable after resume() if it was woken
   // meanwhile.
@@ -148,7 +148,7 @@ class NodeCpu {
   [[nodiscard]] EventQueue& queue() { return queue_; }
 
  private:
-  struct Core : Event {  // as an event, it ends the switch in progress
+  struct Core : Event {  // the event fires when the core's context switch ends
     NodeCpu* cpu = nullptr;
     std::uint32_t index = 0;
     SimThread* running = nullptr;  // the thread that is on_core; null while the core is idle or switching
@@ -181,7 +181,7 @@ class NodeCpu {
   void put_on(Core& core, SimThread* thread);
   void take_off(Core& core);
   void take_moved(Core& core, const std::vector<Scheduler::Moved>& moved);
-  // Accounting (cpu_usage.cc).
+  // CPU accounting, implemented in cpu_usage.cc.
   void enter_idle(Core& core);
   Nanos leave_idle(Core& core);
   // index of the idle state for an idle period of this length; idle_states if it is too short for any
@@ -204,7 +204,7 @@ class NodeCpu {
   Tick tick_;
   Nanos tick_phase_ = 0;
   std::vector<Package> packages_;
-  CpuUsage books_;  // accounting since books_since_, without the states that have not ended yet
+  CpuUsage books_;  // usage since books_since_, except for the current period of each core, thread and socket
   Nanos books_since_ = 0;
   std::uint64_t migrations_before_ = 0;
   std::uint64_t scheduling_events_ = 0;

@@ -20,34 +20,39 @@ struct CpuProfile {
   double compare_fixed_ns = 0, compare_byte_ns = 0;
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
-  double memory_ns = 0;     // a random access to memory that nothing prefetched
-  double line_ns = 0;       // fetching a cache line that another core has changed
-  double operation_ns = 0;  // fixed part of one store operation
-  // SHA-256 of a small buffer, which a background worker computes all the time
+  double memory_ns = 0;  // a random access to memory that nothing prefetched
+  double line_ns = 0;    // fetching a cache line that another core has changed
+  // fixed CPU time of one operation of the key-value store: setting up the request, drawing the key
+  double operation_ns = 0;
+  // one SHA-256 of a small buffer; background workers compute nothing else
   double background_hash_ns = 500;
 };
 
-// A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the
-// tunables of kernel/sched/fair.c times 1 + log2(min(cores, 8)) = 4.
+// A Linux scheduler of fair slices. The defaults are kernel 3.13 at 250 Hz on 8 or more cores: the tunables
+// of kernel/sched/fair.c times 1 + log2(min(cores, 8)) = 4.
 //
-// Kernels from 6.6 on run the earliest eligible virtual deadline first. The same machinery with a base slice
-// of 3 ms (0.75 ms times 4) comes near it where it matters here: slices of one base slice whatever the number
-// of threads (so one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only
-// one that is a slice ahead (experiments/hardware/connectx6-100g.yaml).
+// Kernels from 6.6 on run the thread with the earliest eligible virtual deadline first. A base slice of 3 ms
+// (0.75 ms times 4) approximates such a kernel: slices of one base slice whatever the number of threads (so
+// one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only a thread that
+// is a slice ahead (experiments/hardware/connectx6-100g.yaml).
 struct SchedulerProfile {
   double tick_ms = 4;      // slices end on ticks only
   double latency_ms = 24;  // target period in which each runnable thread runs once
   // shortest slice; the period becomes longer if latency / threads is below it
   double minimum_granularity_ms = 3;
-  // a waking thread preempts the running one if that one leads by more than this
+  // a waking thread preempts the running thread if the latter has had this much more run time (ms)
   double wakeup_granularity_ms = 4;
-  double sleeper_credit_ms = 12;   // how far behind the others, at most, a thread that slept is placed
+  // A thread that wakes is treated as having run at least as long as the thread of its core that has run
+  // least, less this credit (ms of run time).
+  double sleeper_credit_ms = 12;
   double migration_cost_ms = 0.5;  // a thread that ran within this time has a warm cache and is not moved
-  // a busy core pulls threads if the other group's load exceeds its own by this factor
+  // A busy core pulls threads from a group of cores whose load is more than this percentage of its own
+  // group's load.
   double imbalance_percent = 125;
   // first and longest interval between the balancings of an idle core
   double balance_idle_ms = 1, balance_idle_most_ms = 4;
-  // first interval between the balancings of a busy core, which grows by the same factor
+  // First interval between the balancings of a busy core. The longest is longer by the factor
+  // balance_idle_most_ms / balance_idle_ms.
   double balance_busy_ms = 64;
   double max_pull = 32;  // most threads that one balancing examines
   // From a thread's wake-up to its first instruction on an idle core, without the exit from the idle state.
@@ -55,17 +60,18 @@ struct SchedulerProfile {
   double context_switch_us = 1.5;  // from one thread to another on a core
 };
 
-// A core's idle state. An idle period is spent in the deepest state whose residency it reaches (the
-// kernel's governor is taken to know the next timer).
+// An idle state of a core. The core spends an idle period in the deepest state whose residency is not longer
+// than the period, as if the kernel knew beforehand how long the period will be.
 struct IdleState {
-  double residency_us = 0;    // shortest idle period for which the kernel takes it
+  double residency_us = 0;    // shortest idle period for which the kernel chooses this state
   double exit_us = 0;         // until the core runs again, at the power of a busy core
   double power_fraction = 1;  // fraction of core_busy_w that the idle state draws
 };
 constexpr std::uint32_t idle_states = 4;
 
-// Watts of a node. Only two numbers of a machine are measured, idle and fully loaded; core_busy_w is
-// what the other constants leave of their difference, divided by the cores.
+// Power draw of a node in watts. A machine is measured only when idle and when fully loaded. core_busy_w is
+// the difference of these two measurements, less what the other constants explain, divided by the number of
+// cores.
 struct PowerProfile {
   double idle_w = 0;              // the whole node with no thread running and the NIC up
   double core_busy_w = 0;         // each core that polls or computes, above a core in its deepest idle state

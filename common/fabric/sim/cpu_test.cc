@@ -246,7 +246,8 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   Diary& background = node.add("hog", one_core(0), ThreadRole::background, true);
   Diary& sleeper = node.add("sleeper", one_core(0));
   node.run_to(100 * ms);
-  node.cpu.wake(sleeper.thread);  // the sleeper never ran before: a new thread waits one slice
+  // the sleeper has never run before: it is queued one slice behind, as a new thread
+  node.cpu.wake(sleeper.thread);
   node.run_to(200 * ms);
   ASSERT_TRUE(sleeper.stays.size() >= 1);
   while (!sleeper.thread->is_on_core()) node.run_to(node.queue.now() + ms);
@@ -254,14 +255,15 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   node.run_to(node.queue.now() + 100 * ms);
   const std::size_t before = sleeper.stays.size();
   const Nanos woken = node.queue.now();
-  // the background worker leads by more than 4 ms, so that the sleeper preempts it
+  // The background worker has more than 4 ms of virtual runtime more than the sleeper, which therefore
+  // preempts it.
   node.cpu.wake(sleeper.thread);
   EXPECT_EQ(background.stays.back().to, woken);
   node.run_to(woken + 10 * us);
   ASSERT_EQ(sleeper.stays.size(), before + 1);
-  EXPECT_EQ(sleeper.stays.back().from, woken + 1'500);  // one context switch
-  // The sleeper blocks briefly and wakes again: after running 9 ms it is less than 4 ms behind, and does not
-  // preempt.
+  EXPECT_EQ(sleeper.stays.back().from, woken + 1'500);  // a context switch takes 1.5 us
+  // The sleeper runs for 9 ms, blocks briefly and wakes again. Its virtual runtime is now less than 4 ms
+  // below that of the background worker, so that it does not preempt.
   node.run_to(woken + 9 * ms);
   node.cpu.block(sleeper.thread);
   node.run_to(node.queue.now() + 100 * us);

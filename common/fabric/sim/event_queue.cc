@@ -9,8 +9,8 @@ void EventQueue::refuse(Nanos at) const {
 }
 
 namespace {
-// Prefetches the remaining cache lines of an event that is due within 256 ns of virtual time, and the memory
-// that its handler will read.
+// Prefetches the second and third cache line of an event that is due within 256 ns of virtual time, and the
+// memory that its handler will read.
 void prefetch(const Event& event) {
   prefetch_line(&event, 64);
   prefetch_line(&event, 128);
@@ -21,8 +21,8 @@ void prefetch(const Event& event) {
 }
 }  // namespace
 
-// Moves the base to the start of the first slot in use, which is at a level above 0, and files its events in
-// lower levels, keeping their order.
+// Moves the wheel's base to the start of the first slot in use, which is at a level above 0, and files that
+// slot's events in lower levels, keeping their order.
 void EventQueue::open_first() {
   const auto [level, slot] = first_place();
   Event* const tail = tails_[level][slot];
@@ -44,7 +44,8 @@ void EventQueue::open_first() {
   }
 }
 
-// A slot of level 0 holds one instant; in random mode it is kept sorted by the drawn order.
+// Inserts an event into a slot of level 0, whose events all have the same time. After randomize_ties() such a
+// slot is kept sorted by the random numbers `order` of its events.
 void EventQueue::insert_by_order(Event** tail, Event* event) {
   Event* before = *tail;
   if (event->order >= before->order) {

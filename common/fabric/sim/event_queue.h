@@ -79,7 +79,7 @@ class EventQueue {
 
   [[nodiscard]] bool empty() const { return levels_in_use_ == 0; }
   [[nodiscard]] std::size_t size() const { return pushed_ - popped_; }
-  // Time of the last event that was popped, or the last limit that was reached.
+  // Time of the last event that was popped, or a later limit at which pop_until() found no event.
   [[nodiscard]] Nanos now() const { return now_; }
   // Events popped so far.
   [[nodiscard]] std::uint64_t popped() const { return popped_; }
@@ -91,7 +91,8 @@ class EventQueue {
     unsigned level, slot;
   };
 
-  // Files an event without a conditional branch on its level or slot, which the processor could not predict.
+  // Files an event in the timing wheel without a conditional branch on its level or slot, which the processor
+  // could not predict.
   void file(Event* event) {
     const auto at = static_cast<std::uint64_t>(event->at);
     const unsigned level = static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1)) / 8;
@@ -145,7 +146,7 @@ class EventQueue {
     const auto word = static_cast<unsigned>(std::countr_zero(words_[level]));
     return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[level][word]));
   }
-  // The first slot in use of the lowest level in use.
+  // The timing wheel's first slot in use, on its lowest level in use.
   [[nodiscard]] Place first_place() const {
     const auto level = static_cast<unsigned>(std::countr_zero(levels_in_use_));
     return {level, first_slot(level)};
@@ -160,12 +161,13 @@ class EventQueue {
   void open_first();
   static void insert_by_order(Event** tail, Event* event);
 
-  std::uint64_t base_ = 0;  // base of the wheel: events are filed by their difference from it; at most now_
+  // time from which an event's level and slot in the wheel are computed; at most now_
+  std::uint64_t base_ = 0;
   Nanos now_ = 0;
   std::uint64_t pushed_ = 0, popped_ = 0;
   std::uint32_t levels_in_use_ = 0;
   bool is_random_ = false;
-  std::uint32_t words_[levels] = {};  // bit i of a level: word i of the level's `occupied_` is not 0
+  std::uint32_t words_[levels] = {};  // by level: bit i is set if word i of the level's `occupied_` is not 0
   std::uint64_t occupied_[levels][words] = {};
   Event* tails_[levels][slots] = {};
   Rng ties_;

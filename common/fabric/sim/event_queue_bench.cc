@@ -1,9 +1,9 @@
-// Events a second: the wheel against heaps, with plain handlers and with coroutines.
+// Measures events per second of the timing wheel and of heaps, and of coroutines that events resume.
 //
 //   build/release/common/fabric/sim/event_queue_bench
 //
-// Each pop is followed by one push a random span (0 to 8,191 ns) ahead, with range(0) events pending:
-// the churn of a simulation of that many requests in flight.
+// Each pop is followed by one push at a random distance (0 to 8,191 ns) from now, so that the number of
+// pending events (the benchmark's argument) stays constant, as in a simulation of as many requests in flight.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

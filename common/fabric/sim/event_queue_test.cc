@@ -63,7 +63,8 @@ TEST(EventQueue, EqualTimesKeepTheOrderOfPushing) {
     ++pushed;
   };
   add();
-  // Pushes events from ever smaller distances, so that every level of the wheel is used.
+  // Pushes events for the same instant at ever smaller distances from it, so that every level of the wheel is
+  // used.
   for (Nanos left = meeting; left > 1; left /= 2) {
     queue.push(&step, meeting - left / 2);
     add();
@@ -196,7 +197,7 @@ TEST(EventQueue, TiesMayBeRandomBySeed) {
     const std::vector<int> order = tied_order(seed);
     EXPECT_EQ(order, tied_order(seed));
     std::vector<int> sorted = order;
-    // Events are still popped in the order of their times: the first 25 are those of the first instant.
+    // The first 25 events popped are still those of the earlier instant, in any order.
     std::sort(sorted.begin(), sorted.begin() + 25);
     std::sort(sorted.begin() + 25, sorted.end());
     for (int i = 0; i < 50; ++i) ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i);
@@ -204,7 +205,7 @@ TEST(EventQueue, TiesMayBeRandomBySeed) {
     ++first_counts[order.front()];
   }
   EXPECT_EQ(orders.size(), 200u);
-  EXPECT_GT(first_counts.size(), 20u);  // among the 25, any event may be first
+  EXPECT_GT(first_counts.size(), 20u);  // each of the 25 events of the first instant may be popped first
 }
 
 }  // namespace

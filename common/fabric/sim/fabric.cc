@@ -86,8 +86,9 @@ class SimFabric final : public Fabric {
 
   Result<> exchange(Nanos) override {
     for (auto& worker : sim_.workers) worker->connect_all();
-    // Number of preallocated queue pairs, at most; a connection takes one at its first request. If each
-    // worker talks to each node, nothing is allocated during the run.
+    // Upper bound of the queue pairs that are allocated before the run. A worker takes a queue pair at its
+    // first request to a node; with one for each worker and node none is allocated during the run, up to this
+    // bound.
     constexpr std::size_t most_ahead = 1 << 16;
     sim_.queue_pairs.reserve(std::min(sim_.workers.size() * sim_.nodes.size(), most_ahead));
     if (sim_.config.trace != nullptr) name_tracks(sim_);
@@ -166,10 +167,10 @@ class SimFabric final : public Fabric {
   double wall_s_ = 0;
 };
 
-// Background threads: anywhere, on the servers' cores, on cores that no worker is pinned to, or on cores
-// that no server is pinned to. Each starts at an instant of its own within one of the scheduler's periods,
-// from a core of its own: if all did at once, every core of the cluster would switch between background
-// worker and worker at the same ticks for ever.
+// Adds background threads. The setting background_pin says whether they may run anywhere, on the servers'
+// cores, on cores that no worker is pinned to, or on cores that no server is pinned to. The threads start at
+// random instants within one period of the scheduler and on random cores: if all started at once, every core
+// of the cluster would switch between a worker and a background thread at the same ticks for ever.
 void SimFabric::add_background_workers() {
   const auto period = static_cast<std::uint64_t>(sim_.config.hardware.scheduler.latency_ms * 1e6);
   Rng rng(sim_.config.seed, "hogs");

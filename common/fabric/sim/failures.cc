@@ -8,12 +8,12 @@
 namespace loch::fabric::sim {
 namespace {
 
-// One coming failure, and afterwards its end. It deletes itself. Made during set-up, or when the preceding
-// failure strikes; there are few.
+// The event at which a failure begins, or at which it ends (is_end).
 struct FailureEvent : Event {
   Simulation* sim = nullptr;
   ScheduledFault fault;
-  // failures per second, drawn at random; the next one is drawn when this one strikes. 0: it strikes once
+  // Failures of this kind per node and second, if this one was drawn at random: when it begins, the next is
+  // drawn. 0: a scheduled failure, which happens once.
   double rate = 0;
   bool is_end = false;
 };

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::size_t faults_bytes_max = 1 << 20;
 
-// Where the value of a key is stored; names, types and ranges are in fault_keys().
+// The member of SimFaults that a key of the faults file sets. Names, types and ranges of the keys are in
+// fault_keys().
 struct FaultField {
   std::string_view key;
   std::variant<double SimFaults::*, Nanos SimFaults::*, bool SimFaults::*, std::uint32_t SimFaults::*> member;

@@ -25,7 +25,7 @@ struct ScheduledFault {
     kill,        // one worker dies between two instructions; its node and memory stay
     one_way,     // messages from the node to `peer` are lost for `span`; those from `peer` arrive
     lossy,       // each message over the node's link is lost with `chance`, for `span`
-    no_buffers,  // SENDs to it find no receive buffer for `span`
+    no_buffers,  // SENDs to the node find no receive buffer for `span`
     clock_step,  // the node's clock is changed by `step` from now on
   };
   Kind kind = Kind::pause;
@@ -39,43 +39,48 @@ struct ScheduledFault {
 };
 [[nodiscard]] std::string_view name(ScheduledFault::Kind kind);
 
-// Probabilities are per message (per poll for jitter); a span is the longest that is drawn.
+// A probability applies to each message, unless its comment says otherwise. A duration named `..._span` is
+// the longest that is drawn, in ns of virtual time.
 struct SimFaults {
-  // Rule 1: the lines of a transfer are fetched or placed at different instants, in random order.
+  // Rule 1 of fabric.h: the cache lines of a transfer are fetched or placed at different instants, in random
+  // order.
   double torn_read = 0;           // probability that the responder's fetch of a READ is torn
   double torn_write = 0;          // probability that the placement of a WRITE or SEND is torn
   double torn_landing = 0;        // probability that the placement of READ data is torn
   Nanos torn_span = 2'000;        // longest span over which the pieces are spread
   std::uint32_t torn_chunks = 8;  // most pieces into which a transfer is torn
-  // Rule 2: CAS and FAA read and write memory at two instants: CPU stores and WRITEs fall between.
+  // Rule 2 of fabric.h: a CAS or FAA reads memory at one instant and writes it at a later one; CPU stores and
+  // WRITEs may take effect between them.
   bool split_atomics = false;
   Nanos split_span = 300;
-  // Rule 3: a WRITE completes before the remote CPU can see it.
+  // Rule 3 of fabric.h: probability that a WRITE completes before the remote CPU can see it.
   double late_write = 0;
   Nanos late_write_span = 5'000;
-  // Rule 4: a WRITE posted after a READ or atomic overtakes it, unless fenced.
+  // Rule 4 of fabric.h: probability that a WRITE posted after a READ or atomic overtakes it, unless fenced.
   double overtaking_write = 0;
   Nanos overtaking_span = 3'000;
-  // Rule 6: probability that a message on UC or UD is lost.
-  double uc_loss = 0, ud_loss = 0;  // a lost UC WRITE is placed in part half of the time
+  // Rule 6 of fabric.h: probability that a message on UC or UD is lost.
+  double uc_loss = 0, ud_loss = 0;  // half of the lost UC WRITEs of more than 64 bytes are placed in part
   double ud_reorder = 0;
   Nanos ud_reorder_span = 20'000;
-  double rc_loss = 0;  // one try of an RC request or its response is lost, and the NIC retries
-  double rnr = 0;      // a SEND finds no receive buffer at its first try
+  double rc_loss = 0;  // probability that an RC request or its response is lost at one try; the NIC retries
+  double rnr = 0;      // probability that a SEND finds no receive buffer at its first try
   // Clocks and timing.
-  Nanos clock_skew = 0;               // each node's clock differs by at most this in either direction
-  double clock_drift_ppm = 0;         // each node's clock drifts from true time by at most this
-  Nanos jitter = 0;                   // each poll is late by at most this
-  double stragglers = 0;              // a worker is a straggler with this probability: starved of its core,
-  Nanos lag = 0;                      // a straggler's polls are late by up to a random share of this
-  std::uint32_t first_straggler = 0;  // a node's workers before this one are never stragglers
-  // A worker loses its core in the middle of a computation (an interrupt, another thread): the computation
-  // takes longer by up to interrupted_span, and memory that it is writing stays half-written for as long.
+  Nanos clock_skew = 0;        // each node's clock differs by at most this in either direction
+  double clock_drift_ppm = 0;  // each node's clock drifts from true time by at most this
+  Nanos jitter = 0;            // each poll is late by at most this
+  double stragglers = 0;       // probability that a worker is a straggler, which is starved of its core
+  Nanos lag = 0;  // ns; longest delay of a straggler's polls; each straggler draws a delay up to this
+  std::uint32_t first_straggler = 0;  // workers whose index is lower than this are never stragglers
+  // Probability that a worker loses its core in the middle of a computation (to an interrupt or another
+  // thread). The computation then takes up to interrupted_span longer, and memory that the worker is writing
+  // stays half-written meanwhile.
   double interrupted = 0;
   Nanos interrupted_span = 5'000;
   double slow_dma = 0;  // probability that a DMA takes longer
   Nanos slow_dma_span = 10'000;
-  // Failures: scheduled ones, and drawn ones by their mean rate per node and second of virtual time.
+  // Failures at scheduled times, and mean rates of randomly drawn failures per node and second of virtual
+  // time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
   Nanos outage_span = 100'000;  // longest drawn pause, stall, cut and time until a restart

@@ -18,26 +18,29 @@
 
 namespace loch::fabric::sim {
 
-// The NIC. Times per request are gaps of its processing units if no cache misses: the reciprocal of a
-// published peak rate. A gap is the time between two requests; the latency of one is `pipeline`, once for
-// each pass through the NIC.
+// The NIC. A gap is the time between two requests that the NIC processes one after the other without a cache
+// miss: the reciprocal of a published peak rate. The latency of a request is pipeline_ns for each pass
+// through the NIC.
 struct NicProfile {
   // Requester side: gap in ns between requests of one kind, over all queue pairs.
   double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0,
          request_atomic_ns = 0;
   double request_line_ns = 0;  // added to the gap for each 64-byte line of a work request beyond the first
-  double queue_pair_ns = 0;    // gap between work requests of a single queue pair that the NIC has to fetch
+  // gap between work requests that the NIC fetches from one and the same queue pair
+  double queue_pair_ns = 0;
   // Responder side: gaps between requests of one kind, and between responses (READ data, an ACK, an atomic
   // reply).
   double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
   double response_ns = 0;
-  // added for each byte that a READ fetches, as far as the units do not overlap the fetch
+  // ns added to the gap of a READ for each byte that it fetches, on a NIC that does not overlap the fetch
+  // with the next request; 0 on others
   double respond_byte_ns = 0;
-  // Time of an additional DMA, for a payload that is fetched, or placed apart from its completion.
+  // Added to the gap for one more DMA: fetching a payload that is not inlined, or placing a RECV's payload
+  // outside its completion queue entry.
   double payload_ns = 0;
-  // largest RECV payload that travels in the completion; 0: none does
+  // largest payload of a RECV that the NIC writes into the completion queue entry; 0: it never does
   std::uint32_t inline_receive_bytes = 0;
-  double inline_receive_ns = 0;  // additional time of a RECV with inline payload
+  double inline_receive_ns = 0;  // added to the gap of a RECV whose payload is in its completion queue entry
   double pipeline_ns = 0;        // latency of one pass through the NIC
   // number of locks for atomics, chosen by address; 1: one lock for the whole NIC
   std::uint32_t atomic_buckets = 1;
@@ -58,14 +61,15 @@ struct NicProfile {
 };
 
 struct PcieProfile {
-  double gbytes_s = 0;                  // each direction, after line coding (GB = 10^9 bytes)
-  double read_ns = 0;                   // a DMA read, from its request to the first data
-  double write_ns = 0;                  // a DMA write, until a CPU can see the data
-  double mmio_ns = 0;                   // a CPU's MMIO write, until the NIC has it
-  double read_header_bytes = 26;        // header of a packet that writes data or requests a read (P_r)
-  double data_header_bytes = 22;        // header of each packet that answers a read (P_c)
-  double link_layer_bytes = 0;          // acknowledgments and credits, in bytes per packet
-  std::uint32_t packet_bytes = 128;     // data bytes of one read completion or posted write
+  double gbytes_s = 0;  // each direction, after line coding (GB = 10^9 bytes)
+  double read_ns = 0;   // a DMA read, from its request to the first data
+  double write_ns = 0;  // a DMA write, until a CPU can see the data
+  double mmio_ns = 0;   // a CPU's MMIO write, until the NIC has it
+  // header of a packet that writes data or requests a read (P_r in Kalia et al. 2016)
+  double read_header_bytes = 26;
+  double data_header_bytes = 22;     // header of each packet that answers a read (P_c in Kalia et al. 2016)
+  double link_layer_bytes = 0;       // acknowledgments and credits, in bytes per packet
+  std::uint32_t packet_bytes = 128;  // data bytes of one read completion or posted write
   std::uint32_t completion_bytes = 64;  // size of a completion queue entry
 };
 
@@ -73,7 +77,7 @@ struct LinkProfile {
   LinkFormat format = LinkFormat::infiniband;
   double gbits_s = 0;  // data rate of a node's link in each direction, after line coding
   std::uint32_t mtu_bytes = 4096;
-  // bytes whose time a packet takes in addition to its own: preamble, gap, credits
+  // bytes that each packet occupies on the link besides its headers and payload: preamble, gap, credits
   std::uint32_t framing_bytes = 0;
   double switch_ns = 0;  // latency of one switch from port to port
   double cable_ns = 0;   // latency of both cables from node to node
@@ -102,7 +106,7 @@ struct HardwareField {
   using Place = std::variant<double*, std::uint32_t*, std::uint64_t*, bool*, LinkFormat*>;
   const char* section;
   const char* key;
-  const char* unit;  // "ns", "GB/s", "1" (a count), "yes/no", "format"
+  const char* unit;  // "ns", "GB/s", "1" (a plain number), "yes/no", "format" (of packets on the link)
   Place (*place)(HardwareProfile& profile);
   double least = 0, most = 1e12;
   const char* alias = "";  // another name of `key`, which files may use as well

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::uint64_t small_page = 4096;
 constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
-// A region of at least this size is made of huge pages: with small pages each random access to a table would
-// miss the TLB. Dense tables waste less than half of their last huge page.
+// A region of at least this size is mapped with huge pages, because with small pages each random access to a
+// table would miss the TLB. A smaller region would leave more than half of a huge page unused.
 constexpr std::uint64_t huge_from = huge_page / 2;
 
 std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -95,8 +95,8 @@ Staged* StagingPool::take(const Region& source, std::uint64_t offset, std::uint3
   return staged;
 }
 
-// Small buffers are allocated in blocks, so that the pool has some left when many of one size are needed at
-// once.
+// Allocates a buffer of a size class; small buffers are allocated 64 at a time, and the others go to the
+// pool.
 Staged* StagingPool::grow(std::uint8_t size_class) {
   const std::uint64_t stride = sizeof(Staged) + (std::uint64_t{1} << size_class);
   const std::uint64_t count = size_class <= 12 ? 64 : 1;
@@ -117,7 +117,7 @@ void StagingPool::give(Staged* staged) {
   free_[staged->size_class] = staged;
 }
 
-// The stored bytes of a region are contiguous in memory, although gaps of the region are not stored.
+// One memcpy suffices, because the stored bytes of a region are contiguous in memory.
 void gather(Staged* staged, std::uint32_t begin, std::uint32_t end) {
   const auto& source = static_cast<const SimRegion&>(*staged->source);
   const std::uint64_t from = staged->kept_before(begin);
@@ -142,7 +142,7 @@ std::uint64_t kept_run(const Elision& elision, std::uint64_t offset, std::uint64
 
 void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
              std::uint32_t end) {
-  // both sides store the same bytes: one copy
+  // The source and the target region store the same bytes of the message, so that one copy suffices.
   if (staged->source->keeps_alike(staged->offset, target, target_offset)) {
     const std::uint64_t from = staged->kept_before(begin);
     const std::uint64_t to = staged->kept_before(end);

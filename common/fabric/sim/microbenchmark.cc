@@ -34,8 +34,8 @@ struct Bench {
 };
 
 bool has_receivers(const Microbenchmark& shape) { return shape.traffic.verb == Verb::send; }
-// Whether the rate is that of arrivals: for unreliable SENDs to one node, where arrivals also limit how many
-// SENDs are in flight.
+// True for SENDs from many nodes to one without echoes: the rate counts the messages that arrived, and
+// posting waits while more than `in_flight` messages are under way.
 bool counts_arrivals(const Microbenchmark& shape) {
   return has_receivers(shape) && !shape.is_outbound && !shape.is_echo;
 }
@@ -152,7 +152,8 @@ Result<> set_up(Bench* bench, const HardwareProfile& hardware) {
   return {};
 }
 
-// Called before the run, so that posting receive buffers costs no CPU time.
+// Starts the coroutines of all workers. Receive buffers are posted before the run, so that posting them costs
+// no simulated CPU time.
 void start(Bench* bench) {
   const Microbenchmark& shape = bench->shape;
   for (const auto& [worker, buffers] : bench->receiving) {

@@ -5,7 +5,8 @@
 
 namespace loch::fabric::sim {
 
-// When the counters were last reset, and the pools' allocations up to then.
+// The time of the last reset of the counters, and the number of allocations that the object pools had made by
+// then.
 struct Books {
   Nanos since = 0;
   std::uint64_t allocations = 0;

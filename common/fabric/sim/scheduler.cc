@@ -36,7 +36,8 @@ Scheduler::Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile)
   for (std::uint32_t i = 0; i < cpu.cores; ++i) {
     cores_[i].average_idle = 2 * migration_cost_;
     for (Balance& balance : cores_[i].balance) {
-      // Different first intervals, so that the cores do not balance all at the same instant.
+      // The first balancing intervals of the cores end at different times, so that the cores do not all
+      // balance at the same instant.
       balance.interval = balance_least_;
       balance.last = -static_cast<Nanos>(static_cast<double>(balance_least_) * busy_factor_ * i / cpu.cores);
     }
@@ -97,8 +98,8 @@ void Scheduler::detach(Core& core, SchedEntity* entity, Nanos now) {
   update_min_vruntime(core);
 }
 
-// The share of the period of a thread with this `weight`, if `runnable` threads have weights of `load` in
-// total.
+// Time slice of a thread: the share of its `weight` in `load`, the sum of the weights of the core's
+// `runnable` threads, of the scheduling period.
 Nanos Scheduler::slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const {
   return time_slice(latency_, min_granularity_, runnable, weight, load);
 }
@@ -181,7 +182,8 @@ std::uint32_t Scheduler::place(const SchedEntity& entity) const {
   return last;
 }
 
-// Chooses the least loaded socket by the allowed cores, and its least loaded core; among equals the parent's.
+// Chooses a new thread's core: in the socket with the lowest average load the least loaded allowed core;
+// among equals the core of the parent thread.
 std::uint32_t Scheduler::place_new(const SchedEntity& entity) const {
   std::optional<std::uint32_t> best;
   double best_average = 0;

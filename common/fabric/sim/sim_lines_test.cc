@@ -7,7 +7,7 @@
 namespace loch::fabric::sim {
 namespace {
 
-// part of six lines: of the first and the last one only some bytes
+// a message in six 64-byte lines, which fills the first and the last one only in part
 constexpr std::uint32_t begin = 4096 + 40, length = 300;
 
 struct Seen {

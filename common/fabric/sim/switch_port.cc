@@ -32,7 +32,8 @@ void hold(SimNode& sender, Picos now, Nanos span) {
 bool Stages::paused_at_switch(SimRequest* request, SimNode& sender) {
   Simulation& sim = *request->sim;
   SwitchPort& port = sender.port;
-  Nanos wait = port.paused_ns - request->paused_seen;  // both are modulo 2^32
+  // the unsigned difference is right even if paused_ns has wrapped around at 2^32 ns meanwhile
+  Nanos wait = port.paused_ns - request->paused_seen;
   if (wait == 0) {
     const Picos now = sim.now_ps();
     std::erase_if(port.waiting, [&](const SwitchPort::Waiting& each) { return each.gone <= now; });

@@ -97,8 +97,8 @@ void TraceWriter::name_track(std::uint32_t node, std::uint32_t track, std::strin
   metadata("thread_name", node, track, text);
 }
 
-// Chooses the free lane that was used most recently. If boxes come in the order of their ends, there are then
-// no more lanes than boxes that overlap at one instant.
+// Chooses the free lane that was used most recently. If the spans of a track come in the order of their ends,
+// there are then no more lanes than spans that overlap at one instant.
 std::uint32_t TraceWriter::take_lane(std::uint32_t node, std::uint32_t track, Nanos start, Nanos end) {
   Track& of = tracks_[{node, track}];
   std::size_t best = of.lane_ends.size();

@@ -55,7 +55,7 @@ Network network_of(const GidEntry& entry) {
 }
 
 bool is_private(const Gid& gid) {
-  if (!is_ipv4(gid)) return (gid[0] & 0xfe) == 0xfc;  // fc00::/7
+  if (!is_ipv4(gid)) return (gid[0] & 0xfe) == 0xfc;  // unique local addresses (fc00::/7) are private
   return gid[12] == 10 || (gid[12] == 172 && (gid[13] & 0xf0) == 16) || (gid[12] == 192 && gid[13] == 168);
 }
 

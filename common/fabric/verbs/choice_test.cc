@@ -203,5 +203,26 @@ TEST(Offer, GoesThereAndBackAndDamageIsNamed) {
   }
 }
 
+TEST(Offer, ADeviceGoesThereAndBackWithItsPlace) {
+  NodeDevice device{.node = 3,
+                    .host = "n3",
+                    .gid = "::ffff:10.0.0.3",
+                    .firmware = "20.31.1014",
+                    .driver = "mlx5_core",
+                    .numa_node = 1};
+  device.can.fabric = "verbs";
+  for (const int numa_node : {1, -1}) {
+    device.numa_node = numa_node;
+    const auto back = parse_device(to_text(device));
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(*back, device);
+  }
+  std::string damaged = to_text(device);
+  const std::string_view from = "\"numa_node\":null";
+  ASSERT_NE(damaged.find(from), std::string::npos);
+  damaged.replace(damaged.find(from), from.size(), "\"numa_node\":-7");
+  EXPECT_FALSE(parse_device(damaged));
+}
+
 }  // namespace
 }  // namespace loch::fabric::verbs

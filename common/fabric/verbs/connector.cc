@@ -1,5 +1,5 @@
-// Makes queue pairs, in bulk at the exchange and on the connector's thread during the run, and reconnects
-// broken ones.
+// Makes queue pairs (many at once at start-up, single ones on the connector's thread during the run), and
+// reconnects broken ones.
 #include "common/fabric/verbs/connector.h"
 
 #include <fcntl.h>
@@ -18,11 +18,12 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/fabric/verbs/events.h"
 
 namespace loch::fabric::verbs {
 namespace {
 
-constexpr Nanos connect_patience = 10'000'000'000, ask_interval = 500'000'000;
+constexpr Nanos connect_patience = 10'000'000'000, ask_interval = 500'000'000, port_patience = 5'000'000'000;
 constexpr int look_interval_ms = 100;
 
 // Identifies one connection attempt of a posting end. An answer that carries another number belongs to an
@@ -316,16 +317,52 @@ void Connector::heed_events() {
   ibv_async_event event{};
   while (ibv_get_async_event(shared_->device->context(), &event) == 0) {
     ++events_;
-    const ibv_qp* broken = nullptr;
-    if (event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
-        event.event_type == IBV_EVENT_QP_ACCESS_ERR) {
-      broken = event.element.qp;
-    } else if (event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_PORT_ERR) {
-      fmt::print(stderr, "{}: {}\n", shared_->capabilities.device, ibv_event_type_str(event.event_type));
-    }
+    heed_event(event);
+    const ibv_qp* broken =
+        is_of_queue_pair(event.event_type) && effect_of(event.event_type) != EventEffect::none
+            ? event.element.qp
+            : nullptr;
     ibv_ack_async_event(&event);
     if (broken != nullptr) receiving_end_broke(broken);
   }
+  look_at_port();
+}
+
+// Counts the event, and ends the run if the device does not work any more.
+void Connector::heed_event(const ibv_async_event& event) {
+  const Device& device = *shared_->device;
+  const std::string_view event_is = event_name(event.event_type);
+  EventEffect effect = effect_of(event.event_type);
+  // Another port of the device may fail as it likes.
+  if (effect == EventEffect::port_down && event.element.port_num != device.port().number)
+    effect = EventEffect::none;
+  {
+    const std::scoped_lock lock(mutex_);
+    ++named_events_[event_is];
+    if (effect >= EventEffect::symptom) ++symptoms_[event_is];
+  }
+  if (effect == EventEffect::port_down && !port_down_since_) port_down_since_ = shared_->now();
+  if (effect == EventEffect::fatal)
+    shared_->fail(fmt::format("verbs: {} has failed: it reports {} (dmesg)", device.name(), event_is));
+}
+
+// Ends the run if the port has been down for long. Requests survive a shorter time by being sent again.
+void Connector::look_at_port() {
+  if (!port_down_since_) return;
+  const Device& device = *shared_->device;
+  ibv_port_attr state{};
+  if (ibv_query_port(device.context(), device.port().number, &state) == 0 && state.state == IBV_PORT_ACTIVE) {
+    port_down_since_.reset();
+  } else if (shared_->now() - *port_down_since_ > port_patience) {
+    shared_->fail(
+        fmt::format("verbs: port {} of {} went down and has not come back within {}: cable, switch?",
+                    device.port().number, device.name(), format_duration(port_patience)));
+  }
+}
+
+void Connector::add_symptoms(PortHealth& health) const {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [event, count] : symptoms_) health.changes[std::string(event)] = {count, false};
 }
 
 // The sender of an RC queue pair sees the error in a completion. A UC sender sees none and must be told, or
@@ -471,11 +508,15 @@ std::map<std::string, double> Connector::counters() const {
   const auto number = [](const std::atomic<std::uint64_t>& count) {
     return static_cast<double>(count.load());
   };
-  return {{"verbs.connects", number(connects_)},
-          {"verbs.refusals", number(refusals_)},
-          {"verbs.mends", number(reconnects_)},
-          {"verbs.events", number(events_)},
-          {"verbs.bad_messages", number(bad_messages_)}};
+  std::map<std::string, double> all = {{"verbs.connects", number(connects_)},
+                                       {"verbs.refusals", number(refusals_)},
+                                       {"verbs.mends", number(reconnects_)},
+                                       {"verbs.events", number(events_)},
+                                       {"verbs.bad_messages", number(bad_messages_)}};
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [event, count] : named_events_)
+    all[fmt::format("verbs.events.{}", event)] = static_cast<double>(count);
+  return all;
 }
 
 }  // namespace loch::fabric::verbs

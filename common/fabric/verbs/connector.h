@@ -12,10 +12,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/fabric/health.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/endpoint.h"
 #include "common/fabric/verbs/peers.h"
@@ -75,6 +77,8 @@ class Connector {
   void await_others(std::uint64_t run, Nanos within);
 
   [[nodiscard]] std::map<std::string, double> counters() const;
+  // Adds the asynchronous events that are symptoms to what the port's counters said.
+  void add_symptoms(PortHealth& health) const;
 
  private:
   struct Asking {
@@ -102,6 +106,8 @@ class Connector {
   void ask_again();
   void heed(const Incoming& incoming);
   void heed_events();
+  void heed_event(const ibv_async_event& event);
+  void look_at_port();
   void receiving_end_broke(const ibv_qp* qp);
   void reconnect(const LinkKey& key);
   void cut_ends_of(NodeId dead);
@@ -114,10 +120,11 @@ class Connector {
   Shared* shared_;
   Peers* peers_;
   NodeRecord record_;
-  CompletionQueue passive_cq_;                      // for ends whose requests never complete here
+  CompletionQueue passive_cq_;                      // for queue pair ends of which no completion is ever read
   std::vector<std::vector<VerbsWorker*>> workers_;  // by node, then worker index; null: no such worker
-  std::map<LinkKey, Receiver> receivers_;           // set-up thread's; the connector's after start()
-  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // owned as receivers_ is
+  // used by the thread that sets up the fabric, and after start() by the connector's
+  std::map<LinkKey, Receiver> receivers_;
+  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // used by the same threads as receivers_
   std::map<LinkKey, Asking> asking_;                                // connector's thread only
   std::vector<std::atomic<std::uint64_t>> runs_ended_;  // by rank: last run whose clients have ended
   std::atomic<std::uint64_t> run_ = 0;
@@ -127,10 +134,12 @@ class Connector {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable fenced_, met_, run_ended_;
-  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;  // guarded by mutex_
-  std::vector<Incoming> incoming_;                           // guarded by mutex_
-  std::vector<std::uint32_t> fenced_by_;                     // guarded by mutex_
-  std::uint64_t run_of_others_ = 0;                          // guarded by mutex_
+  std::vector<std::pair<VerbsWorker*, SendQueue*>> wanted_;            // guarded by mutex_
+  std::vector<Incoming> incoming_;                                     // guarded by mutex_
+  std::vector<std::uint32_t> fenced_by_;                               // guarded by mutex_
+  std::uint64_t run_of_others_ = 0;                                    // guarded by mutex_
+  std::map<std::string_view, std::uint64_t> symptoms_, named_events_;  // guarded by mutex_
+  std::optional<Nanos> port_down_since_;                               // connector's thread only
   std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, reconnects_ = 0, events_ = 0, bad_messages_ = 0;
 };
 

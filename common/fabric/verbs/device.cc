@@ -40,6 +40,7 @@ Result<std::unique_ptr<Device>> Device::open(const Chosen& chosen, const VerbsCo
                 fmt::format("verbs: {}: no protection domain: {}", name, std::strerror(errno)));
   device->capabilities_.fabric = "verbs";
   device->capabilities_.device = name;
+  device->name_ = name;
   LOCH_TRY(device->take_port(chosen));
   device->port_.service_level = config.service_level;
   device->port_.flow_label = config.flow_label;
@@ -78,6 +79,7 @@ Result<> Device::query() {
   ibv_device_attr attributes{};
   if (ibv_query_device(context(), &attributes) != 0)
     return fail(ErrorCode::unsupported, fmt::format("verbs: {} does not answer", capabilities_.device));
+  firmware_ = std::string(attributes.fw_ver, strnlen(attributes.fw_ver, sizeof attributes.fw_ver));
   Capabilities& can = capabilities_;
   if (attributes.vendor_id == software_vendor) {
     can.device += " (Soft-RoCE)";

@@ -46,6 +46,9 @@ class Device {
   void set_traffic_class(std::uint8_t traffic_class) { port_.traffic_class = traffic_class; }
   [[nodiscard]] const Address& address() const { return port_.address; }
   [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }
+  // The device's name, as libibverbs and the kernel's files have it.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& firmware() const { return firmware_; }
   // READs and atomics that one queue pair of this device can have in progress as the responder.
   [[nodiscard]] std::uint32_t rd_atomic_in() const { return rd_atomic_in_; }
   [[nodiscard]] int most_completions() const { return most_completions_; }
@@ -67,6 +70,7 @@ class Device {
   Owned<ibv_context, ibv_close_device> context_;
   ProtectionDomain pd_;
   Port port_;
+  std::string name_, firmware_;
   Capabilities capabilities_;
   std::uint32_t rd_atomic_in_ = 0;
   int most_completions_ = 0;

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include "common/fabric/verbs/json_fields.h"
+#include "common/fabric/processes/json_fields.h"
 
 namespace loch::fabric::verbs {
 namespace {
 
-using namespace fields;
+using namespace processes::fields;
 
 constexpr std::uint64_t qpn_most = (1u << 24) - 1;
 constexpr std::size_t name_most = 128, regions_most = 4096, workers_most = 65536, links_most = 1 << 22;

@@ -6,16 +6,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "common/base/check.h"
+#include "common/fabric/processes/clock.h"
+#include "common/fabric/processes/laggards.h"
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
-#include "common/fabric/verbs/clock.h"
 #include "common/fabric/verbs/connector.h"
 #include "common/fabric/verbs/device.h"
-#include "common/fabric/verbs/laggards.h"
+#include "common/fabric/verbs/last_resort.h"
 #include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/peers.h"
+#include "common/fabric/verbs/port_counters.h"
 #include "common/fabric/verbs/verbs.h"
 #include "common/fabric/verbs/worker.h"
 
@@ -23,6 +26,8 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr Nanos run_look = 100'000'000;
+// ns; how long workers may go on after the run was interrupted, has failed, or has ended
+constexpr Nanos interrupted_most = 3'000'000'000, failed_most = 2'000'000'000;
 constexpr std::size_t sources_most = 4096;  // most queue pairs that may end at one worker
 
 int access_of(const RegionSpec& spec) {
@@ -46,7 +51,8 @@ class VerbsFabric final : public Fabric {
     shared_.capabilities = std::move(opened.agreed);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
     shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
-    shared_.pauses = false;  // no PAUSE between polls: polling a completion queue takes as long itself
+    // no PAUSE instruction between polls, because polling a completion queue takes as long itself
+    shared_.pauses = false;
     shared_.turns_before_yield = 1024;
     shared_.device = device_.get();
     shared_.control = config.control;
@@ -56,7 +62,12 @@ class VerbsFabric final : public Fabric {
     shared_.connector = connector_.get();
   }
   ~VerbsFabric() override;
-  [[nodiscard]] Result<> open() { return connector_->open(); }
+  [[nodiscard]] Result<> open() {
+    if (config_.place_memory) {
+      LOCH_ASSIGN(numa_nodes_, config_.place_memory(devices_));
+    }
+    return connector_->open();
+  }
 
   [[nodiscard]] const Capabilities& capabilities() const override { return shared_.capabilities; }
   [[nodiscard]] std::uint32_t nodes() const override { return config_.nodes; }
@@ -124,6 +135,10 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<std::vector<LinkRecord>> share(std::string_view what,
                                                       const std::vector<LinkRecord>& mine, Nanos within);
   void await_clients();
+  [[nodiscard]] LastResort::End end_by_force() const;
+  [[nodiscard]] CounterValues read_counters() const {
+    return read_port_counters(rdma_folder(), device_->name(), device_->port().number);
+  }
 
   VerbsConfig config_;
   std::unique_ptr<Device> device_;
@@ -136,8 +151,10 @@ class VerbsFabric final : public Fabric {
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
-  std::vector<std::uint32_t> late_;  // nodes whose clients had not ended when the run was given up
-  double huge_bytes_ = 0, plain_bytes_ = 0;
+  std::vector<std::uint32_t> late_;        // nodes whose clients had not ended when the run was given up
+  std::vector<std::uint32_t> numa_nodes_;  // of the memory of regions, by node
+  double huge_bytes_ = 0, plain_bytes_ = 0, bound_bytes_ = 0;
+  PortHealth health_;  // of the last run
 };
 
 // Destroys each object before the objects that it refers to: receiving ends before the workers' receive
@@ -157,6 +174,8 @@ Result<Region*> VerbsFabric::register_region(NodeId node, const RegionSpec& spec
   const bool is_huge = huge.has_value();
   Result<realtime::Mapping> memory = is_huge ? std::move(*huge) : realtime::zeroed_memory(spec.bytes);
   if (!memory) return realtime::refuse_region(node, spec, memory.error().code, memory.error().message);
+  if (node < numa_nodes_.size() && realtime::prefer_numa_node(*memory, numa_nodes_[node]))
+    bound_bytes_ += static_cast<double>(memory->bytes());
   MemoryRegion registered(ibv_reg_mr(device_->pd(), memory->data(), spec.bytes, access_of(spec)));
   if (registered == nullptr) {
     const int reason = errno;
@@ -312,7 +331,8 @@ Result<> VerbsFabric::exchange(Nanos within) {
   }));
   if (config_.control != nullptr && config_.control->incarnation(rank()) != 0) return rejoin(within);
   if (config_.control != nullptr) {
-    LOCH_ASSIGN(const Alignment aligned, align_clocks(*config_.control, shared_.clock_base, within));
+    LOCH_ASSIGN(const processes::Alignment aligned,
+                processes::align_clocks(*config_.control, shared_.clock_base, within));
     shared_.clock_base = aligned.base;
     clock_error_ = aligned.error;
   }
@@ -364,46 +384,78 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
 // Waits until all clients have ended. It is woken by notices of the other processes and looks at nothing in
 // between: where a worker polls on every core, each wake-up of this thread takes a core from a worker.
 void VerbsFabric::await_clients() {
-  if (config_.control == nullptr) {
-    pool_.await_own_clients();
-    return;
-  }
-  Laggards laggards(shared_.now(), config_.laggards_most);
+  const bool is_alone = config_.control == nullptr;
+  processes::Laggards laggards(shared_.now(), config_.laggards_most, config_.run_most);
   bool has_told = false;
   while (!shared_.stopping.load()) {
     const bool have_ended = pool_.await_own_clients(has_told ? 0 : run_look);
     if (have_ended && !std::exchange(has_told, true)) connector_->clients_ended(runs_);
     std::vector<std::uint32_t> running = connector_->still_running(runs_);
     if (have_ended && running.empty()) return;
-    if (laggards.is_over(shared_.now(), have_ended || running.empty())) {
+    if (laggards.is_over(shared_.now(), have_ended || (running.empty() && !is_alone))) {
       if (!have_ended) running.push_back(rank());
       late_ = std::move(running);
       return;
     }
     if (have_ended) connector_->await_others(runs_, run_look);
   }
+  // The others' clients need not wait for those of a process that is about to end.
+  if (shared_.has_failed.load() && !has_told) connector_->clients_ended(runs_);
+}
+
+// What to say when workers have not ended although they should have.
+LastResort::End VerbsFabric::end_by_force() const {
+  constexpr int status_interrupted = 130;
+  if (shared_.interrupted.load())
+    return {"verbs: interrupted; workers that wait for the device were ended with the process",
+            status_interrupted};
+  if (shared_.has_failed.load()) return {shared_.failure_text(), 1};
+  return {
+      fmt::format(
+          "verbs: workers have not ended {} after the end of the run: completions or messages are missing",
+          format_duration(silence_most(shared_.capabilities.request_lifetime))),
+      1};
 }
 
 Result<RunEnd> VerbsFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
+  if (shared_.has_failed.load()) return fail(ErrorCode::unavailable, shared_.failure_text());
   connector_->begin_run(++runs_);
   const bool shares_cores =
       config_.shares_cores.value_or(device_->is_software() || pool_.started() > realtime::usable_cores());
-  const RunEnd end = pool_.run(shares_cores, [this] { await_clients(); });
+  const CounterValues before = read_counters();
+  std::optional<LastResort> last_resort;
+  const RunEnd end = pool_.run(shares_cores, [&] {
+    await_clients();
+    last_resort.emplace(shared_.interrupted.load()  ? interrupted_most
+                        : shared_.has_failed.load() ? failed_most
+                                                    : silence_most(shared_.capabilities.request_lifetime),
+                        [this] { return end_by_force(); });
+  });
+  last_resort.reset();
+  if (shared_.has_failed.load()) return fail(ErrorCode::unavailable, shared_.failure_text());
+  health_ = compare(before, read_counters());
   if (late_.empty()) return end;
-  return fail(ErrorCode::timed_out,
-              fmt::format("verbs: the clients of node {} have not ended, long after those of the others",
-                          fmt::join(late_, ", ")));
+  return fail(
+      ErrorCode::timed_out,
+      fmt::format("verbs: the clients of node {} have not ended, long after {}", fmt::join(late_, ", "),
+                  config_.control == nullptr ? "the run's time" : "those of the others or the run's time"));
 }
 
 FabricReport VerbsFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
+  bool has_told = false;  // the process's port is reported with its first node
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     NodeReport& of = report.nodes[node];
     of.is_lost = shared_.is_lost(static_cast<NodeId>(node));
     if (!is_local(static_cast<NodeId>(node))) continue;
     of = pool_.report(static_cast<NodeId>(node), "verbs");
+    if (!std::exchange(has_told, true)) {
+      PortHealth health = health_;
+      connector_->add_symptoms(health);
+      of.counters.merge(to_counters(health));
+    }
     for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) {
       const WorkerCounters& counts = worker_at(worker).counters();
       of.counters["verbs.doorbells"] += static_cast<double>(counts.doorbells.load());
@@ -416,6 +468,8 @@ FabricReport VerbsFabric::report() const {
   report.counters = connector_->counters();
   report.counters["verbs.huge_page_bytes"] = huge_bytes_;
   report.counters["verbs.plain_bytes"] = plain_bytes_;
+  report.counters["verbs.bound_bytes"] = bound_bytes_;
+  report.counters["verbs.pinned"] = pool_.pinned();
   report.counters["verbs.crowded"] = shared_.is_crowded.load() ? 1 : 0;
   return report;
 }

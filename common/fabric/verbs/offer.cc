@@ -1,11 +1,11 @@
 // Writes and parses the JSON in which processes tell each other the devices of their hosts.
+#include "common/fabric/processes/json_fields.h"
 #include "common/fabric/verbs/choice.h"
-#include "common/fabric/verbs/json_fields.h"
 
 namespace loch::fabric::verbs {
 namespace {
 
-using namespace fields;
+using namespace processes::fields;
 
 constexpr std::size_t label_most = 256, text_most = 4096, ports_most = 1024, gids_most = 1024,
                       pkeys_most = 65536;
@@ -132,6 +132,9 @@ std::string to_text(const NodeDevice& device) {
               {"service_level", device.service_level},
               {"traffic_class", device.traffic_class},
               {"flow_label", device.flow_label},
+              {"firmware", device.firmware},
+              {"driver", device.driver},
+              {"numa_node", device.numa_node < 0 ? Json(nullptr) : Json(device.numa_node)},
               {"can", can_json(device.can)}}
       .dump();
 }
@@ -151,6 +154,10 @@ Result<NodeDevice> parse_device(std::string_view text) {
     device.service_level = static_cast<std::uint32_t>(number_in(json, "service_level", 15));
     device.traffic_class = static_cast<std::uint32_t>(number_in(json, "traffic_class", 255));
     device.flow_label = static_cast<std::uint32_t>(number_in(json, "flow_label", (1u << 20) - 1));
+    device.firmware = text_in(json, "firmware", label_most);
+    device.driver = text_in(json, "driver", label_most);
+    const Json& numa_node = member(json, "numa_node");
+    if (!numa_node.is_null()) device.numa_node = static_cast<int>(number(numa_node, "numa_node", u16_most));
     device.can = can_of(member(json, "can"));
     return device;
   });

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "common/fabric/verbs/port_counters.h"
 #include "common/fabric/verbs/ports.h"
 
 namespace loch::fabric::verbs {
@@ -42,7 +43,7 @@ Result<Chosen> choose_with_others(const VerbsConfig& config, const HostOffer& mi
 }
 
 std::string administered_class(const Chosen& chosen) {
-  std::ifstream file(fmt::format("/sys/class/infiniband/{}/tc/{}/traffic_class", chosen.device, chosen.port));
+  std::ifstream file(fmt::format("{}/{}/tc/{}/traffic_class", rdma_folder(), chosen.device, chosen.port));
   std::string line;
   std::getline(file, line);
   return line;
@@ -90,6 +91,7 @@ Result<Opened> open_together(const VerbsConfig& config) {
                                                         opened.device->capabilities().link,
                                                         opened.device->is_software()));
   const Port& port = opened.device->port();
+  const DevicePlace place = read_device_place(rdma_folder(), chosen.device);
   const NodeDevice own{.node = static_cast<NodeId>(config.control == nullptr ? 0 : config.control->rank()),
                        .host = mine.host,
                        .port = port.number,
@@ -100,6 +102,9 @@ Result<Opened> open_together(const VerbsConfig& config) {
                        .service_level = port.service_level,
                        .traffic_class = port.traffic_class,
                        .flow_label = port.flow_label,
+                       .firmware = opened.device->firmware(),
+                       .driver = place.driver,
+                       .numa_node = place.numa_node,
                        .can = opened.device->capabilities()};
   LOCH_ASSIGN(const std::vector<std::string> texts, tell_all(config, "what devices can do", to_text(own)));
   for (const std::string& text : texts) {

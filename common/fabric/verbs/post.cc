@@ -30,6 +30,24 @@ void check_transport(const WorkRequest& request) {
   LOCH_CHECK(request.verb != Verb::write || request.transport != Transport::ud, "UD has no WRITE");
 }
 
+// The remote address of a request. A region that the peer does not have gets address 0, so that the peer's
+// NIC refuses the request.
+std::uint64_t address_of(const Peer& peer, const WorkRequest& request) {
+  const auto& regions = peer.record.regions;
+  const std::uint64_t base = request.remote.id < regions.size() ? regions[request.remote.id].address : 0;
+  return base + request.remote_offset;
+}
+
+// The device's flags for the next request of the queue pair. Unsignaled requests leave the send queue only
+// when a later signaled one completes, so at least one in depth / 2 is signaled.
+unsigned flags_of(SendQueue& queue, const WorkRequest& request, bool is_detached) {
+  const bool is_signaled = (request.is_signaled && !is_detached) || ++queue.since_signaled >= queue.depth / 2;
+  if (is_signaled) queue.since_signaled = 0;
+  return (is_signaled ? unsigned{IBV_SEND_SIGNALED} : 0u) |
+         (request.is_fenced ? unsigned{IBV_SEND_FENCE} : 0u) |
+         (request.is_inline ? unsigned{IBV_SEND_INLINE} : 0u);
+}
+
 }  // namespace
 
 WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
@@ -90,37 +108,6 @@ SendQueue& VerbsWorker::queue_of(const WorkRequest& request) {
 bool VerbsWorker::can_take(const SendQueue& queue) const {
   return queue.state.load(std::memory_order_acquire) == SendQueue::State::ready && queue.has_room() &&
          outstanding_ < most_outstanding_;
-}
-
-// The queue pair of a READ or WRITE that is valid and can be staged at once, as nearly every one is. Null:
-// the request has to go through all checks.
-SendQueue* VerbsWorker::plain_queue(const WorkRequest& request) const {
-  if (request.verb > Verb::write || request.transport == Transport::ud || request.peer >= links_.size() ||
-      request.local.region == nullptr || outstanding_ >= most_outstanding_)
-    return nullptr;
-  const Region& local = *request.local.region;
-  const std::uint64_t length = request.length;
-  const bool is_reliable = request.transport == Transport::rc;
-  if (local.node() != node() || length > local.bytes() || request.local.offset > local.bytes() - length ||
-      (request.verb == Verb::read && (request.is_inline || !is_reliable)) ||
-      (request.is_inline && length > shared_->capabilities.max_inline_bytes))
-    return nullptr;
-  for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
-    if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
-    // A queue pair that is ready has a peer that is known.
-    const bool is_free = queue->state.load(std::memory_order_acquire) == SendQueue::State::ready &&
-                         queue->first_parked == nullptr && queue->has_room();
-    return is_free ? queue : nullptr;
-  }
-  return nullptr;
-}
-
-void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
-  if (SendQueue* const free = plain_queue(request); free != nullptr) [[likely]] {
-    if (request.sink != nullptr && !is_detached) ++owed_;
-    return stage(*free, request, is_detached, nullptr);
-  }
-  submit_any(request, is_detached);
 }
 
 void VerbsWorker::submit_any(WorkRequest& request, bool is_detached) {
@@ -195,10 +182,7 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
     out.wr.ud.remote_qkey = shared_->qkey.load(std::memory_order_relaxed);
     return;
   }
-  // A region that the peer does not have gets address 0, so that the peer's NIC refuses the request.
-  const auto& regions = peer.record.regions;
-  const std::uint64_t base = request.remote.id < regions.size() ? regions[request.remote.id].address : 0;
-  const std::uint64_t at = base + request.remote_offset;
+  const std::uint64_t at = address_of(peer, request);
   if (!is_atomic(request.verb)) {
     out.wr.rdma.remote_addr = at;
     out.wr.rdma.rkey = request.remote.rkey;
@@ -208,6 +192,13 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
   out.wr.atomic.rkey = request.remote.rkey;
   out.wr.atomic.compare_add = request.verb == Verb::cas ? request.compare : request.operand;
   out.wr.atomic.swap = request.operand;
+}
+
+// Keeps inline data for the request that is being staged. Returns where.
+std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t bytes) {
+  std::byte* kept = staged_inline_[staged_].data();
+  copy_from_shared(kept, data, bytes);
+  return reinterpret_cast<std::uintptr_t>(kept);
 }
 
 // Lists the request behind those that the next doorbell gives to the queue pair.
@@ -233,28 +224,20 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   SendSlot& slot = queue.slot_of(queue.posted++);
   slot.request = is_detached ? nullptr : &request;
   ++outstanding_;
-  // Unsignaled requests leave the send queue only when a later signaled one completes, so at least one in
-  // depth / 2 is signaled.
-  const bool is_signaled = (request.is_signaled && !is_detached) || ++queue.since_signaled >= queue.depth / 2;
-  if (is_signaled) queue.since_signaled = 0;
   const bool is_word = is_atomic(request.verb);
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
   out.opcode = opcodes[static_cast<std::size_t>(request.verb)][request.has_immediate ? 1 : 0];
-  out.send_flags = (is_signaled ? IBV_SEND_SIGNALED : 0u) | (request.is_fenced ? IBV_SEND_FENCE : 0u) |
-                   (request.is_inline ? IBV_SEND_INLINE : 0u);
+  out.send_flags = flags_of(queue, request, is_detached);
   out.imm_data = htobe32(request.immediate);
   out.num_sge = 1;
   if (is_word && !lands_in_place(request)) [[unlikely]] {
     slot.landing = take_landing_word(!is_detached);
     slice = {reinterpret_cast<std::uintptr_t>(&landing_[slot.landing]), 8, landing_memory_->lkey};
   } else if (request.length != 0 || is_word) {
-    const std::byte* data = inline_data != nullptr ? inline_data : request.local.data();
-    if (request.is_inline) {
-      std::byte* kept = staged_inline_[staged_].data();
-      copy_from_shared(kept, data, request.length);
-      data = kept;
-    }
-    slice = {reinterpret_cast<std::uintptr_t>(data), is_word ? 8 : request.length,
+    const std::byte* given = inline_data != nullptr ? inline_data : request.local.data();
+    const std::uintptr_t data =
+        request.is_inline ? keep_inline(given, request.length) : reinterpret_cast<std::uintptr_t>(given);
+    slice = {data, is_word ? 8 : request.length,
              static_cast<const VerbsRegion*>(request.local.region)->lkey()};
   } else {
     out.num_sge = 0;
@@ -309,6 +292,60 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   if (queue.key.transport != Transport::ud) cut(queue);  // a UD queue pair has no connection
 }
 
+// The queue pair of a READ or WRITE that is valid and can be staged at once, as nearly every one is. Null:
+// the request has to go through all checks.
+[[gnu::always_inline]] inline SendQueue* VerbsWorker::plain_queue(const WorkRequest& request) const {
+  if (request.verb > Verb::write || request.transport == Transport::ud || request.peer >= nodes_ ||
+      request.local.region == nullptr || outstanding_ >= most_outstanding_)
+    return nullptr;
+  const Region& local = *request.local.region;
+  const std::uint64_t length = request.length;
+  const bool is_reliable = request.transport == Transport::rc;
+  if (local.node() != node() || length > local.bytes() || request.local.offset > local.bytes() - length ||
+      (request.verb == Verb::read && (request.is_inline || !is_reliable)) ||
+      (request.is_inline && length > shared_->capabilities.max_inline_bytes))
+    return nullptr;
+  for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
+    if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
+    // A queue pair that is ready has a peer that is known.
+    const bool is_free = queue->state.load(std::memory_order_acquire) == SendQueue::State::ready &&
+                         queue->first_parked == nullptr && queue->has_room();
+    return is_free ? queue : nullptr;
+  }
+  return nullptr;
+}
+
+// Fills a request of the device for one that plain_queue() found a queue pair for.
+[[gnu::always_inline]] inline void VerbsWorker::stage_plain(SendQueue& queue, WorkRequest& request,
+                                                            bool is_detached) {
+  ibv_send_wr& out = staging_[staged_].request;
+  SendSlot& slot = queue.slot_of(queue.posted++);
+  slot.request = is_detached ? nullptr : &request;
+  ++outstanding_;
+  out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
+  out.opcode = opcodes[static_cast<std::size_t>(request.verb)][request.has_immediate ? 1 : 0];
+  out.imm_data = htobe32(request.immediate);
+  out.send_flags = flags_of(queue, request, is_detached);
+  out.num_sge = request.length != 0 ? 1 : 0;
+  const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
+  std::uintptr_t data = region.address() + request.local.offset;
+  if (request.is_inline) [[unlikely]]
+    data = keep_inline(reinterpret_cast<const std::byte*>(data), request.length);
+  staging_[staged_].slice = {data, request.length, region.lkey()};
+  const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
+  out.wr.rdma.remote_addr = address_of(peer, request);
+  out.wr.rdma.rkey = request.remote.rkey;
+  take_into(queue, out);
+}
+
+[[gnu::always_inline]] inline void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
+  SendQueue* const free = plain_queue(request);
+  if (free == nullptr) [[unlikely]]
+    return submit_any(request, is_detached);
+  if (request.sink != nullptr && !is_detached) ++owed_;
+  stage_plain(*free, request, is_detached);
+}
+
 void VerbsWorker::do_post(WorkRequest* chain) {
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
@@ -330,7 +367,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
   kept->copy.is_signaled = true;
   kept->copy.sink = kept;
   kept->copy.next = nullptr;
-  submit(kept->copy, false);
+  submit_any(kept->copy, false);
 }
 
 void VerbsWorker::do_post_detached(const WorkRequest& request) {

@@ -33,7 +33,7 @@ TEST(PathTo, ALidIsEnoughWithinASubnetOfInfiniband) {
   EXPECT_EQ(path.port_num, 2);
 }
 
-// Virtual functions share the LID of their port (finding B6).
+// Virtual functions share the LID of their port, so that packets need a global routing header.
 TEST(PathTo, APortThatRequiresAGlobalRoutingHeaderGetsOne) {
   for (const auto& [own, peer] : {std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
     const Address target = infiniband(9, 0, peer);

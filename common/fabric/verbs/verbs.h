@@ -7,9 +7,11 @@
 // other queue pair is connected when it is first used, and its first request waits for that.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/cluster/control.h"
@@ -38,6 +40,10 @@ struct VerbsConfig {
   bool assumes_order = false;
   Nanos meet_within = 120'000'000'000;  // time limit in ns for agreeing on a network with the other processes
   bool pin_threads = false;
+  // Called once when the devices of all processes are known and before memory is registered. Returns the NUMA
+  // node of this machine on which each node's regions are placed, by node; an empty list: wherever the kernel
+  // puts them. Its error is make_verbs's.
+  std::function<Result<std::vector<std::uint32_t>>(const std::vector<NodeDevice>&)> place_memory;
   // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond
   // (realtime/tsc_clock.h).
   bool exact_clock = true;
@@ -47,6 +53,8 @@ struct VerbsConfig {
   // When the clients of some processes have ended, the others' may go on for this many ns, or for as long as
   // the first ones took, if that is longer. Then run() fails with timed_out and names the nodes.
   Nanos laggards_most = 120'000'000'000;
+  // The longest that a run may take in ns, after which run() fails with timed_out; 0: no limit.
+  Nanos run_most = 0;
 };
 
 // Opens the device and makes the fabric. The error says what is missing and how to get it: no device, no such

@@ -2,11 +2,13 @@
 #include "common/fabric/verbs/worker.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -55,6 +57,8 @@ Result<> no_completion_queue(int entries) {
 VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared)
     : RealtimeWorker(spec, seed, shared),
       shared_(shared),
+      silence_(silence_most(shared->capabilities.request_lifetime)),
+      nodes_(static_cast<std::uint32_t>(shared->peers.size())),
       links_(shared->peers.size()),
       unreliable_(shared->peers.size()) {
   completions_.reserve(256);
@@ -128,7 +132,8 @@ Result<> VerbsWorker::open_landing() {
 
 std::uint32_t VerbsWorker::take_landing_word(bool is_heard) {
   if (!is_heard) return 0;
-  // never empty, because there are as many landing words as outstanding requests
+  // The list of free landing words is never empty here, because there are as many words as requests that can
+  // be outstanding.
   const std::uint32_t word = free_landing_.back();
   free_landing_.pop_back();
   return word;
@@ -185,9 +190,8 @@ SendQueue& VerbsWorker::queue(const LinkKey& key) {
 }
 
 bool VerbsWorker::connected(NodeId peer) const {
-  const Link& link = links_.at(peer);
-  return link.failed == 0 &&
-         link.incarnation == shared_->incarnations[peer].load(std::memory_order_relaxed) &&
+  const Link& to = link(peer);
+  return to.failed == 0 && to.incarnation == shared_->incarnations[peer].load(std::memory_order_relaxed) &&
          !shared_->is_lost(peer);
 }
 
@@ -308,8 +312,25 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
   }
 }
 
+// Retires the oldest request of its send queue if it succeeded and is no atomic; retire_any() does the rest.
+[[gnu::always_inline]] inline void VerbsWorker::retire(const ibv_wc& wc) {
+  const SendSlot& slot = *reinterpret_cast<const SendSlot*>(wc.wr_id);
+  SendQueue& queue = *slot.queue;
+  WorkRequest* const request = slot.request;
+  if (wc.status != IBV_WC_SUCCESS || slot.index != (queue.retired & (queue.depth - 1)) ||
+      queue.needs_marker || request == nullptr || request->sink == nullptr || is_atomic(request->verb))
+      [[unlikely]]
+    return retire_any(wc);
+  LOCH_CHECK(queue.retired != queue.rung, "a completion in slot {} of an empty queue", slot.index);
+  ++queue.retired;
+  --outstanding_;
+  --owed_;
+  request->status = WcStatus::success;
+  request->sink->fn(request->sink, *request);
+}
+
 // Retires the completed request and all before it in its send queue.
-void VerbsWorker::retire(const ibv_wc& wc) {
+void VerbsWorker::retire_any(const ibv_wc& wc) {
   SendSlot& slot = *reinterpret_cast<SendSlot*>(wc.wr_id);
   SendQueue& queue = *slot.queue;
   const std::uint32_t before = (slot.index - queue.retired) & (queue.depth - 1);
@@ -342,7 +363,28 @@ bool VerbsWorker::poll_sends() {
   const int count = ibv_poll_cq(send_cq_.get(), static_cast<int>(batch), completed_.data());
   if (count < 0) give_up("a send completion queue is gone");
   for (int i = 0; i < count; ++i) retire(completed_[static_cast<std::size_t>(i)]);
-  return count != 0;
+  if (count != 0) {
+    silence_.end();
+    return true;
+  }
+  if (owed_ != 0 && outstanding_ != 0 && silence_.is_over([this] { return now(); })) [[unlikely]]
+    report_silence();
+  return false;
+}
+
+// Ends the run: the requests that are outstanding can be neither completed nor taken back.
+void VerbsWorker::report_silence() {
+  if (shared_->has_failed.load(std::memory_order_relaxed)) return;
+  std::set<NodeId> peers;
+  for (const auto& queue : queues_) {
+    if (queue != nullptr && queue->outstanding() != 0) peers.insert(queue->key.peer);
+  }
+  shared_->fail(
+      fmt::format("verbs: {} gives no completion of {} requests of worker \"{}\" of node {} to node {} for "
+                  "{}: the device "
+                  "or its driver hangs (dmesg, ./loch doctor)",
+                  shared_->device->name(), outstanding_, spec().name, node(), fmt::join(peers, ", "),
+                  format_duration(silence_most(shared_->capabilities.request_lifetime))));
 }
 
 void VerbsWorker::adopt_incarnations() {
@@ -429,6 +471,7 @@ bool VerbsWorker::poll_device() {
       done->sink->fn(done->sink, *done);
     }
     completing_.clear();
+    silence_.end();
     moved = true;
   }
   // Even if no request awaits a completion, the queue is polled now and then, since an unsignaled request may

@@ -11,6 +11,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/cluster/control.h"
@@ -20,6 +23,7 @@
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/endpoint.h"
 #include "common/fabric/verbs/send_queue.h"
+#include "common/fabric/verbs/silence.h"
 #include "common/fabric/verbs/sources.h"
 
 namespace loch::fabric::verbs {
@@ -33,13 +37,17 @@ class VerbsRegion final : public Region {
       : Region(node, id, spec.name, pages.data(), spec.bytes, Elision{}),
         pages_(std::move(pages)),
         memory_(std::move(memory)),
+        address_(reinterpret_cast<std::uintptr_t>(pages_.data())),
         lkey_(memory_->lkey) {}
+  [[nodiscard]] std::uintptr_t address() const { return address_; }  // of the first byte, in this process
   [[nodiscard]] std::uint32_t lkey() const { return lkey_; }
   [[nodiscard]] std::uint32_t rkey() const { return memory_->rkey; }
 
  private:
   realtime::Mapping pages_;
-  MemoryRegion memory_;  // declared after pages_, so that it is deregistered before they are unmapped
+  // declared after pages_, so that the region is deregistered before the pages are unmapped
+  MemoryRegion memory_;
+  std::uintptr_t address_;
   std::uint32_t lkey_;
 };
 
@@ -52,6 +60,22 @@ struct Peer {
 };
 
 struct Shared : realtime::Shared {
+  // Ends the run early; the first reason counts. Any thread may call it.
+  void fail(std::string why) {
+    {
+      const std::scoped_lock lock(failure_mutex);
+      if (failure.empty()) failure = std::move(why);
+    }
+    has_failed.store(true);
+    stopping.store(true);
+  }
+  [[nodiscard]] std::string failure_text() const {
+    const std::scoped_lock lock(failure_mutex);
+    return failure;
+  }
+  std::atomic<bool> has_failed = false;
+  mutable std::mutex failure_mutex;
+  std::string failure;  // guarded by failure_mutex
   Device* device = nullptr;
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
@@ -115,7 +139,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
-  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
+  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return link(peer).epoch; }
 
   const WorkerCounters& counters() const { return counters_; }
 
@@ -145,6 +169,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     bool is_reconnecting = false;
     std::uint32_t incarnation = 0;  // incarnation of the peer that these queue pairs are for
   };
+  [[nodiscard]] const Link& link(NodeId peer) const {
+    LOCH_CHECK(peer < nodes_);
+    return links_[peer];
+  }
   struct ReceiveSlot {
     LocalSlice buffer;
     std::uint32_t length = 0;
@@ -172,6 +200,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void submit(WorkRequest& request, bool is_detached);
   void submit_any(WorkRequest& request, bool is_detached);
   [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
+  void stage_plain(SendQueue& queue, WorkRequest& request, bool is_detached);
+  [[nodiscard]] std::uintptr_t keep_inline(const std::byte* data, std::uint32_t bytes);
   [[nodiscard]] WcStatus check_local(const WorkRequest& request) const;
   [[nodiscard]] bool has_datagram_worker(const WorkRequest& request) const;
   [[nodiscard]] SendQueue& queue_of(const WorkRequest& request);
@@ -194,7 +224,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void mark_failed(SendQueue& queue);
   // Defined in worker.cc.
   bool poll_sends();
+  [[gnu::noinline]] void report_silence();
   void retire(const ibv_wc& wc);
+  void retire_any(const ibv_wc& wc);
   void retire_silent(SendQueue& queue, std::uint32_t count);
   void take_old_word(const SendSlot& slot, WorkRequest& request);
   [[nodiscard]] std::uint32_t take_landing_word(bool is_heard);
@@ -209,6 +241,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void drain(SendQueue& queue);
 
   Shared* shared_;
+  Silence silence_;
+  std::uint32_t nodes_;
   WorkerDomain domain_;  // declared before what belongs to it
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];            // index: rc, uc
@@ -250,8 +284,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t staged_receives_ = 0;
   std::array<ibv_wc, batch> completed_{};
 
-  std::vector<WorkRequest*> completions_, completing_;  // completed without the device; swapped each poll
-  std::vector<SendQueue*> waiting_queues_;              // queue pairs with requests that wait
+  // requests completed without the device; the two lists are swapped at each poll
+  std::vector<WorkRequest*> completions_, completing_;
+  std::vector<SendQueue*> waiting_queues_;  // queue pairs with requests that wait
   std::vector<std::unique_ptr<Parked>> parked_pool_;
   std::vector<Parked*> free_parked_;
   Receives receives_[3];

@@ -291,7 +291,8 @@ class _Finder:
     def _negate(self, start: int, end: int) -> None:
         text = self._source(start, end)
         stripped = text.strip()
-        # for == and != the edit of the operator already has the same effect
+        # a comparison by == or != needs no negation: the edit that exchanges the two operators has the same
+        # effect
         if not stripped or _EQUALITY.match(stripped):
             return
         start += len(text[: len(text) - len(text.lstrip())].encode())

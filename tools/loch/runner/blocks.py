@@ -86,7 +86,8 @@ class Report:
     first."""
 
     blocks: tuple[Block, ...]
-    detail: int = field(default=0)  # index of the first block that a reader of report.html has to open
+    # index of the first block that report.html hides until its reader opens the report
+    detail: int = field(default=0)
 
 
 def table(

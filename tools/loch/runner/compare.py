@@ -361,7 +361,7 @@ def as_json(found: Comparison, tolerance: float) -> str:
     """The comparison as JSON (docs/formats.md)."""
     series = []
     for each in found.series:
-        record = {**asdict(each), "test": asdict(each.test)}
+        record: dict[str, Any] = asdict(each)
         for point, made in zip(each.points, record["points"]):
             made["ratio"] = point.ratio
         series.append(record)

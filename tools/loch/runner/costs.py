@@ -29,7 +29,7 @@ class Costs:
             try:
                 stored = read_point(path)
             except BadInput:
-                continue  # a damaged stored point has no time to learn from
+                continue  # a damaged stored point does not tell how long it took
             if stored is not None:
                 self._note(stored.hash, str(stored.runner.system), stored.runner.elapsed_s)
 

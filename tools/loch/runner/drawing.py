@@ -90,7 +90,8 @@ class Series:
     is_drawn: bool
     hardened_of: str  # name of the series of which this one is the hardened variant
     points: list[Point]
-    # the text on where its values come from: for all points under (), and for the axis values of each panel
+    # the text that says where the series' values come from: under () for all points, otherwise by the panel's
+    # axis values
     origins: dict[Place, str]
 
     def point(self, at: dict[str, Any]) -> Point | None:
@@ -116,12 +117,12 @@ class Drawing:
 
     figure: Figure
     title: str
-    caption: str  # the caption: meaning of the marks, and number of repeats
+    caption: str  # says what the marks mean, and the number of repeats
     axes: dict[str, list[Any]]
-    zips: list[list[str]]  # groups of axes that advance together
+    zips: list[list[str]]  # groups of axes whose values advance together instead of being combined
     series: list[Series]
     published: list[Published]  # published numbers to draw; empty if the figure does not show them
-    called: str  # word for the numbers of comparison, such as "published"
+    called: str  # word for the numbers with which results are compared, such as "published"
 
     def named(self, name: str) -> Series:
         """The series of the given name, which must exist."""
@@ -154,7 +155,7 @@ def _series(results: Results, system: System) -> Series:
     places: list[Place] = [(), *(((axis, value),) for value in (results.experiment.axes[axis] if axis else ()))]
     return Series(
         name=system.name,
-        label=system.label,
+        label=report.label(results, system),
         protocol=str(system.params["protocol"]),
         is_measured=system.is_measured,
         is_drawn=system.is_drawn,

@@ -200,7 +200,7 @@ def either(name: str, one: type[Kind]) -> type[Kind]:
 
 def anything(name: str, schema: dict[str, Any]) -> type[Kind]:
     """A type that accepts every value, with a JSON Schema for editors; schema.py checks such values."""
-    return kind(name, lambda value: value, schema)  # accepts None as well
+    return kind(name, lambda value: value, schema)  # accepts any value, None too
 
 
 def _word(value: Any) -> Any:

@@ -65,7 +65,7 @@ class Launch:
         return self.node_count if self.launcher == "srun" else sum(host.slots for host in self.hosts)
 
     def is_for(self, point: Point) -> bool:
-        return point.params["fabric"] == "verbs" or (point.params["fabric"] == "shm" and bool(self.hosts))
+        return point.params["fabric"] in ("verbs", "ofi") or (point.params["fabric"] == "shm" and bool(self.hosts))
 
     def command(self, point: Point, command: list[str], environment: Mapping[str, str]) -> list[str]:
         """The command line that runs `command` in as many ranks as `point` has nodes."""
@@ -125,7 +125,7 @@ class Launch:
         are_all_here = all(_is_here(host.name) for host in used)
         interface = self.interface or ("lo" if are_all_here else None)
         if interface:
-            parameters |= {"btl_tcp_if_include": interface, "oob_tcp_if_include": interface}
+            parameters["oob_tcp_if_include"] = interface
         if not are_all_here and "OMPI_MCA_plm_rsh_agent" not in environment:
             parameters["plm_rsh_agent"] = _SSH
         for name, value in parameters.items():
@@ -139,7 +139,7 @@ class Launch:
             f"--nodes={machines}",
             f"--ntasks={ranks}",
             f"--ntasks-per-node={ranks // machines}",
-            "--mpi=pmix",
+            "--mpi=none",
             "--no-kill",
             "--kill-on-bad-exit=0",
             "--cpu-bind=none",
@@ -148,8 +148,6 @@ class Launch:
         ]
         if self.hosts:
             argv.append("--nodelist=" + ",".join(host.name for host in self.hosts[:machines]))
-        if self.interface:  # srun has no option for MPI parameters, so ranks read the interface from their environment
-            argv += ["env", f"OMPI_MCA_btl_tcp_if_include={self.interface}"]
         return argv
 
 

@@ -64,11 +64,11 @@ def parser() -> Parser:
         metavar="KEY=VALUE",
         help="change one key: a bench option (value_size=4K), or a path (systems.CD.clients=6)",
     )
-    run.add_argument("--fabric", metavar="F", help="sim, shm or verbs, for every system")
+    run.add_argument("--fabric", metavar="F", help="sim, shm, verbs or ofi, for every system")
     run.add_argument(
         "--hostfile",
         metavar="H",
-        help="run shm and verbs points under mpirun (in a Slurm job: srun) on these hosts, "
+        help="run shm, verbs and ofi points under mpirun (in a Slurm job: srun) on these hosts, "
         "one at a time; a hostfile of Open MPI or a list of names",
     )
     run.add_argument(

@@ -16,7 +16,7 @@ from loch.places import BINARY, SOURCE
 from .errors import BadInput
 from .units import format_duration, format_size, parse_duration, parse_size
 
-FABRICS = ("sim", "shm", "verbs")
+FABRICS = ("sim", "shm", "verbs", "ofi")
 
 
 NUMBER_MAX = 2.0**63  # bound of loch-bench's 64-bit integers

@@ -114,7 +114,7 @@ def _conditions(item: Item, text: str, axes: dict[str, list[Any]]) -> tuple[expr
             what = named.path if named is not None else cut(text)
             raise item.error(f"{what} is no axis of this experiment{did_you_mean(what, axes)}", text)
         right = each.right
-        # text such as `uniform`, as in the list of values of an axis
+        # the right side of a condition may be text such as `uniform`, as may an axis value
         if isinstance(right, expression.Name) and right.path not in axes:
             right = right.path
         try:

@@ -131,7 +131,7 @@ def _located(document: Item, system: System, point: grid.Point, refusal: str) ->
         return own.error(refusal + (f" ({point.title()})" if point.axes else ""))
     owner, own_key = _owner(document, system, key)
     child = owner.entries.get(own_key) if owner.entries else None
-    # of an axis or of `tune`, only the refused value is named
+    # if an axis or `tune` lists several values of the option, the error names only the refused one
     for each in child.items or [] if child is not None else []:
         if value_of(each, key) == point.params[key]:
             return each.error(rest)

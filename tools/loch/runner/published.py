@@ -38,7 +38,7 @@ class Cell:
     value: float | None
     kind: str = "E"  # a letter of KINDS, such as E for an exact number
     calibration: bool = False  # whether the simulator was calibrated on it, so that it is no prediction
-    explained: str = ""  # section docs/fidelity.md#anchor that explains a miss
+    explained: str = ""  # section docs/fidelity.md#anchor that explains why the result misses this value
     obtained: Any = None  # for a single number: expression tree over results
     axis: str = ""
     where: tuple[tuple[str, Any], ...] = ()
@@ -58,8 +58,9 @@ class PublishedItem:
     citation: str
     setup: str
     cells: tuple[Cell, ...]
-    called: str = "published"  # word for its numbers in figures and reports
-    explained: str = ""  # section docs/fidelity.md#anchor for those of its misses that name no other section
+    called: str = "published"  # word for the item's numbers in figures and reports
+    # section docs/fidelity.md#anchor for missed numbers that name no section of their own
+    explained: str = ""
 
     def value(self, field: str, series: str, at: Any) -> float | None:
         """The published value, or None if it is withheld or not published."""

@@ -44,6 +44,14 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
     return f"measured ({system.params['fabric'] if transport == 'verbs' else transport}{where})"
 
 
+def label(results: Results, system: System) -> str:
+    """A system's label, with the words that a result asks for where its transport is not the published one: "HERD over
+    RC"."""
+    rows = (row for row in results.rows if row.ok and row.point.system == system.name)
+    departure = next((said for row in rows if (said := row.result.known.departure)), "")
+    return system.label if not departure or departure in system.label else f"{system.label} {departure}"
+
+
 def hardware(results: Results, system: System, place: tuple[tuple[str, Any], ...] = ()) -> str:
     """The hardware profile of a simulated system, or all profiles if the hardware is an axis."""
     among = [value for key, value in place if key == "hardware"] or results.experiment.axes.get("hardware")
@@ -101,7 +109,7 @@ def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]
                 value = results.median(system.name, axes, field)
                 grouped.setdefault(key, {})[axes.get(axis)] = number(value) + (" (x)" if failed else "")
             for key, cells in grouped.items():
-                title = " ".join([system.label, *(f"{n}={show(n, v)}" for n, v in key)])
+                title = " ".join([label(results, system), *(f"{n}={show(n, v)}" for n, v in key)])
                 rows.append([title, *(cells.get(at, "") for at in every.get(axis, [None]))])
         out.append(([field, *([show(axis, at) for at in every[axis]] if axis else ["median"])], rows))
     return out
@@ -212,7 +220,7 @@ def _systems(results: Results) -> blocks.Table:
             rest["power"] = power.text(watts)
         rows.append(
             [
-                system.label,
+                label(results, system),
                 str(system.params["protocol"]),
                 origin(results, system),
                 data,

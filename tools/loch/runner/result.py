@@ -218,6 +218,7 @@ class _Fields(Known):
     events: Optional[Events] = None
     probed_keys: Optional[Number] = None
     caveats: Optional[Texts] = None
+    departure: Text = Text("")
 
 
 @dataclass(frozen=True)

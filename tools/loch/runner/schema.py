@@ -224,7 +224,7 @@ def _possible(item: Item, given: dict[str, Any], params: dict[str, Any]) -> None
     if "duration" in params and "operations" in params:
         raise item.error("give duration or operations, not both", "duration")
     if params.get("processes") and params["fabric"] == "sim":
-        raise item.error("a simulation is one process; processes goes with fabric shm or verbs", "processes")
+        raise item.error("a simulation is one process; processes goes with fabric shm, verbs or ofi", "processes")
     if params["fabric"] == "sim" and "hardware" in item.mapping():
         check_hardware(item, str(params["hardware"]))
 

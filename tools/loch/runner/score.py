@@ -13,7 +13,7 @@ from . import claims, markup, outputs, published, report, targets
 from .errors import BadInput
 from .stored_json import read_json
 
-# relative error above which a number counts as missed and needs an explanation, as does a claim that does not hold
+# relative error above which a published number counts as missed and needs an explanation
 MISS = 0.25
 CALIBRATION = "calibration.json"  # name of the file in a folder of results with the output of `loch calibrate --json`
 

@@ -51,7 +51,8 @@ class Lease:
         except FileNotFoundError:
             return False
         except OSError:
-            text = self._text  # the file server may be hanging or restarting
+            # unreadable does not mean that the runner is dead: the file server may be hanging or restarting
+            text = self._text
         if text != self._text:
             self._text, self._seen = text, now
         return now - self._seen <= LEASE_DEAD_S

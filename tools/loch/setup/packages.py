@@ -16,9 +16,9 @@ from loch.setup.outcome import SetUpError, say
 
 TO_BUILD = """
   ccache clang-19 lld-19 libclang-rt-19-dev libstdc++-12-dev libc6-dev cmake ninja-build pkg-config
-  libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libisal-dev libssl-dev
-  libgtest-dev libgmock-dev libbenchmark-dev libopenmpi-dev openmpi-bin openssh-client
-  libibverbs-dev ibverbs-providers
+  libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libisal-dev libssl-dev libgtest-dev libgmock-dev
+  libbenchmark-dev libpmix-dev openmpi-bin openssh-client libhwloc-dev libibverbs-dev ibverbs-providers
+  libfabric-dev
   libmemcached-dev libhiredis-dev redis-tools libevent-2.1-7
   python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich""".split()
 PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "black", "flake8", "mypy", "git"]

@@ -124,7 +124,8 @@ def _install(asked: Asked) -> None:
         packages.ensure("budget-tests", packages.BUDGET_TESTS)
     packages.bring_memcached()
     packages.bring_ipmi_sim()
-    if not (asked.quick or os.environ.get("CI")):  # these long tests are not run where CI is set
+    # the tests of Dask and Slurm take long, so they do not run where CI is set
+    if not (asked.quick or os.environ.get("CI")):
         packages.ensure("engine-tests", [*packages.DASK, *packages.SLURM_TESTS])
         packages.bring_slurm()
 

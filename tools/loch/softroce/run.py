@@ -205,7 +205,8 @@ class Run:
                 ends.append((key, machine))
             elif not self._take(name, machine):
                 self.selector.unregister(key.fileobj)
-        for key, machine in ends:  # the ends come last, after the output that the machines wrote before
+        # machines that have ended are handled last, after the output that they wrote before
+        for key, machine in ends:
             self.selector.unregister(key.fileobj)
             os.close(key.fd)
             self._ended(machine)

@@ -57,7 +57,7 @@ coro::Task<Client::Lock> Client::take(Slot slot, fabric::OpStats* stats) {
     const fabric::Completion taken =
         co_await worker_.cas(*slot.region, slot.offset, lock.free, lock.free + 1, stats);
     if (!taken.ok()) {
-      // If this request failed, the lock may be held for ever; the value is unchanged.
+      // The failed CAS may have taken the lock, which is then never released; the value is unchanged.
       lock.result = failed(kv::Effect::none);
       co_return lock;
     }

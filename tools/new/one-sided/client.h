@@ -34,7 +34,8 @@ class Client final : public kv::Client {
   [[nodiscard]] coro::Task<Lock> take(Slot slot, fabric::OpStats* stats);
   [[nodiscard]] Slot find(kv::Key key) const;
   [[nodiscard]] kv::OpResult found(std::uint32_t retries);
-  // A part of this client's buffer, which has a slot for READs, followed by a slot for WRITEs.
+  // The part of this client's buffer that begins `within` bytes from its start; a slot for READs comes first,
+  // then one for WRITEs.
   [[nodiscard]] fabric::LocalSlice buffer(std::uint64_t within) const { return {buffer_, at_ + within}; }
   [[nodiscard]] std::uint64_t word(std::uint64_t within) const;
 

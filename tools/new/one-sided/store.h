@@ -24,7 +24,7 @@ struct Settings {
   bool has_lock = true;        // false: the known-bad variant without locks
 
   [[nodiscard]] std::uint64_t slot_bytes() const { return value_at + (config.value_size + 7) / 8 * 8; }
-  // For simulations of much data: memory keeps only the beginning of each value.
+  // Lets a simulation of much data keep only the beginning of each value in memory.
   [[nodiscard]] fabric::Elision elision() const {
     const std::uint64_t kept = value_at + (config.kept_value_bytes + 7) / 8 * 8;
     if (kept >= slot_bytes()) return {};

@@ -33,7 +33,7 @@ class Store final : public kv::Store {
  private:
   Settings settings_;
   rpc::WriteChannel channel_;
-  // For each node, indexed by server worker.
+  // The shards of each node of this process, indexed by server worker.
   std::map<fabric::NodeId, std::vector<std::unique_ptr<Shard>>> shards_;
 };
 

@@ -132,8 +132,8 @@ void set_destination(ibv_qp_ex* qp, ibv_ah* handle, std::uint32_t qpn, std::uint
   to.to_qkey = qkey;
 }
 
-// ibv_wr_complete: posts the built requests. If one is refused, "the entire posting will be aborted"
-// (ibv_wr_post(3)): unlike ibv_post_send, also those before it.
+// ibv_wr_complete: posts the built requests. If one of them is refused, none is posted, not even those before
+// it ("the entire posting will be aborted", ibv_wr_post(3)); ibv_post_send would post those before it.
 int complete_build(ibv_qp_ex* qp) {
   QueuePair& of = pair_of(qp);
   const int reason = post_all(of, of.building);

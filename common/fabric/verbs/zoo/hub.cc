@@ -82,6 +82,7 @@ void Hub::configure() {
   read_ = text;
   settings = std::move(*parsed);
   for (auto& count : calls_) count = 0;
+  well_ = delivered_ = 0;
   if (const auto ok = wire.open(settings.net); !ok) refuse(ok.error());
   devices.clear();
   for (const DeviceModel& model : settings.devices) {
@@ -94,6 +95,19 @@ void Hub::configure() {
     std::snprintf(device->dev_name, sizeof device->dev_name, "uverbs%u", device->number);
     devices.push_back(std::move(device));
   }
+  if (const auto ok = open_counters(); !ok) refuse(ok.error());
+}
+
+// Each process of a network has a folder of its own. The program reads the files where LOCH_RDMA_SYSFS says.
+std::expected<void, std::string> Hub::open_counters() {
+  if (settings.counters.empty()) return {};
+  const std::string folder =
+      wire.is_open() ? settings.counters + "/" + std::to_string(wire.self()) : settings.counters;
+  for (const auto& device : devices) {
+    if (auto ok = device->counters.open(folder, device->model, settings.counter_start); !ok) return ok;
+  }
+  setenv("LOCH_RDMA_SYSFS", folder.c_str(), 0);
+  return {};
 }
 
 void Hub::opened() {
@@ -126,6 +140,29 @@ int Hub::fault(Call call) {
     if (failure.call == call && failure.n == n) return failure.reason;
   }
   return 0;
+}
+
+void Hub::went_well(const QueuePair& qp) {
+  if (settings.raises.empty()) return;
+  const std::uint64_t n = well_.fetch_add(1, std::memory_order_relaxed) + 1;
+  for (const Raise& one : settings.raises) {
+    if (one.n != n) continue;
+    ibv_async_event event{};
+    event.event_type = one.type;
+    if (one.type == IBV_EVENT_PORT_ERR || one.type == IBV_EVENT_PORT_ACTIVE) {
+      event.element.port_num = 1;
+      qp.nic->is_down = one.type == IBV_EVENT_PORT_ERR;
+    } else if (one.type == IBV_EVENT_CQ_ERR) {
+      event.element.cq = qp.qp_base.send_cq;
+    } else if (one.type != IBV_EVENT_DEVICE_FATAL) {
+      event.element.qp = const_cast<ibv_qp*>(&qp.qp_base);
+    }
+    raise(*qp.nic, event);
+  }
+}
+
+bool Hub::swallows() {
+  return settings.swallow != 0 && delivered_.fetch_add(1, std::memory_order_relaxed) + 1 >= settings.swallow;
 }
 
 std::uint64_t Hub::random() {

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <atomic>
+#include <expected>
 #include <memory>
 #include <mutex>
 #include <queue>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -36,10 +38,14 @@ class Hub {
   // Counts a call of the function. Returns the injected error (an errno; for `completion`, an ibv_wc_status)
   // if this call is to fail, else 0.
   [[nodiscard]] int fault(Call call);
+  // Counts a request that went well, and raises the events that are due after it.
+  void went_well(const QueuePair& qp);
+  // Counts a completion that is to be delivered. Returns whether it is swallowed.
+  [[nodiscard]] bool swallows();
   [[nodiscard]] std::uint64_t random();
   [[nodiscard]] bool happens(double probability);
 
-  // The list of open devices, for events that concern all of them.
+  // Add an open device to, and remove it from, the list that is used for events that concern all devices.
   void add(Nic* nic);
   void remove(Nic* nic);
 
@@ -57,6 +63,7 @@ class Hub {
     bool operator>(const Look& other) const { return when > other.when; }
   };
 
+  [[nodiscard]] std::expected<void, std::string> open_counters();
   void body();
   void start_thread();
   [[nodiscard]] Nanos look();  // returns the time of the next due queue pair
@@ -64,7 +71,7 @@ class Hub {
   void raise_everywhere(ibv_event_type type);
   void heed(const Wire::Message& message);
 
-  std::atomic<std::uint64_t> draws_ = 0;
+  std::atomic<std::uint64_t> draws_ = 0, well_ = 0, delivered_ = 0;
   std::array<std::atomic<std::uint64_t>, calls_count> calls_{};
   std::mutex control_mutex_;
   std::string read_;

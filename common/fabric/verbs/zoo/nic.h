@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "common/fabric/verbs/zoo/counters.h"
 #include "common/fabric/verbs/zoo/model.h"
 #include "common/fabric/verbs/zoo/slots.h"
 
@@ -32,6 +33,7 @@ inline constexpr std::uint32_t grh_bytes = 40;
 struct Device : ibv_device {
   DeviceModel model;
   std::uint16_t number = 0;  // index in the machine's list of devices
+  Counters counters;
 };
 
 // An open device. The program gets a pointer to `verbs.context`.
@@ -43,6 +45,7 @@ struct Nic {
   std::vector<ibv_async_event> events;  // asynchronous events that the program has not fetched yet
   std::vector<ibv_gid_entry> gids;      // by GID index
   std::uint16_t lid = 0;
+  std::atomic<bool> is_down = false;  // the port is not active, as an event said
   [[nodiscard]] const DeviceModel& model() const { return device->model; }
 };
 [[nodiscard]] Nic& nic_of(ibv_context* context);
@@ -61,7 +64,7 @@ struct QueuePair;
 
 struct Completion {
   ibv_wc wc{};
-  QueuePair* sender = nullptr;  // null: a receive completed
+  QueuePair* sender = nullptr;  // the queue pair whose request completed; null: a receive completed
   std::uint32_t retires = 0;    // when polled, requests below this number leave the send queue
 };
 
@@ -126,6 +129,7 @@ struct SendRequest {
   Domain* path_domain = nullptr;
   std::uint32_t to_qpn = 0, to_qkey = 0;
   Nanos due = 0;
+  bool is_resent = false;  // a first transmission was taken to be lost
 };
 
 struct QueuePair : ibv_qp_ex {

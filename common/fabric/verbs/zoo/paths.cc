@@ -138,6 +138,7 @@ QueuePair* queue_pair_of(const ibv_async_event& event) {
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
+    case IBV_EVENT_PATH_MIG_ERR:
       return reinterpret_cast<QueuePair*>(event.element.qp);
     default:
       return nullptr;

@@ -85,6 +85,7 @@ int add(QueuePair& qp, SendRequest& request) {
   if (const int reason = check(qp, request); reason != 0) return reason;
   if (const int reason = hub().fault(Call::request); reason != 0) return reason;
   const std::uint64_t delay = hub().settings.delay_ns;
+  request.is_resent = false;
   request.due = delay == 0 ? 0 : now() + static_cast<Nanos>(hub().random() % delay);
   // A queue pair executes in order: no request is due before the one posted before it.
   if (delay != 0 && qp.posted != qp.acked)

@@ -14,7 +14,8 @@ constexpr std::uint32_t not_ready_us[32] = {655360, 10,    20,    30,     40,   
                                             160,    240,   320,   480,    640,    960,    1280,   1920,
                                             2560,   3840,  5120,  7680,   10240,  15360,  20480,  30720,
                                             40960,  61440, 81920, 122880, 163840, 245760, 327680, 491520};
-constexpr int for_ever = 7;  // the rnr_retry value that means no limit on retries
+constexpr Nanos resend_delay = 100'000;  // from a lost transmission to the next, in ns
+constexpr int for_ever = 7;              // the rnr_retry value that means no limit on retries
 
 ibv_wc_opcode completed(ibv_wr_opcode opcode) {
   switch (opcode) {
@@ -45,6 +46,7 @@ void complete(QueuePair& qp, ibv_wc_status status) {
   qp.sent = std::max(qp.sent, qp.acked);
   qp.answer_by = 0;
   if (status == IBV_WC_SUCCESS && (request.flags & IBV_SEND_SIGNALED) == 0 && !qp.signals_all) return;
+  if (hub().swallows()) return;
   Completion completion;
   completion.wc.wr_id = request.id;
   completion.wc.status = status;
@@ -70,6 +72,7 @@ void complete_well(QueuePair& qp) {
   qp.ready_tries_left = qp.attributes.rnr_retry;
   const int planned = hub().fault(Call::completion);
   if (planned != 0) return complete_with_error(qp, static_cast<ibv_wc_status>(planned));
+  hub().went_well(qp);
   complete(qp, IBV_WC_SUCCESS);
 }
 
@@ -88,7 +91,10 @@ void go_back(QueuePair& qp, Nanos wait) {
 
 Nanos timeout_of(const QueuePair& qp) { return Nanos{4'096} << qp.attributes.timeout; }
 
+void count(const QueuePair& qp, Counters::Kind kind) { qp.nic->device->counters.add(kind); }
+
 void try_again(QueuePair& qp) {
+  count(qp, Counters::Kind::timed_out);
   // Timeout 0: no limit, tried again every second.
   if (qp.attributes.timeout == 0) return go_back(qp, Nanos{1'000'000'000});
   if (qp.tries_left-- <= 0) return complete_with_error(qp, IBV_WC_RETRY_EXC_ERR);
@@ -155,8 +161,8 @@ std::uint32_t reads_under_way(QueuePair& qp) {
   return count;
 }
 
-// Whether a request must wait for replies to earlier requests: it is fenced, or max_rd_atomic READs and
-// atomics are outstanding.
+// Whether a request must wait for replies to earlier requests: it has the flag IBV_SEND_FENCE, or
+// max_rd_atomic READs and atomics are outstanding.
 bool has_to_wait(QueuePair& qp, const SendRequest& request) {
   const std::uint32_t reads = reads_under_way(qp);
   if ((request.flags & IBV_SEND_FENCE) != 0 && reads != 0) return true;
@@ -198,6 +204,7 @@ void take(QueuePair& qp, const Reply& reply, std::span<const std::byte> back) {
     case Answer::none:
       return try_again(qp);
     case Answer::not_ready:
+      count(qp, Counters::Kind::not_ready);
       if (qp.attributes.rnr_retry != for_ever && qp.ready_tries_left-- <= 0)
         return complete_with_error(qp, IBV_WC_RNR_RETRY_EXC_ERR);
       return go_back(qp, Nanos{1'000} * not_ready_us[reply.not_ready_timer % 32]);
@@ -223,10 +230,16 @@ void advance(QueuePair& qp) {
     const ibv_qp_state state = qp.at.load(std::memory_order_acquire);
     if (state == IBV_QPS_ERR) return flush(qp);
     if (state != IBV_QPS_RTS || qp.sent == qp.posted) return;
-    const SendRequest& next = qp.ring[qp.sent % qp.ring.size()];
+    SendRequest& next = qp.ring[qp.sent % qp.ring.size()];
     const Nanos earliest = std::max(next.due, qp.wait_until);
     if (earliest != 0 && earliest > now()) return hub().look_later(qp.qp_base.qp_num, earliest);
     if (has_to_wait(qp, next)) return;
+    if (qp.is_reliable() && !next.is_resent && hub().happens(hub().settings.retransmit)) {
+      next.is_resent = true;
+      count(qp, Counters::Kind::resent);
+      qp.wait_until = now() + resend_delay;
+      return hub().look_later(qp.qp_base.qp_num, qp.wait_until);
+    }
     const ibv_wc_status status = check(qp, next, data);
     if (status != IBV_WC_SUCCESS) {
       if (qp.sent != qp.acked) return;  // earlier requests complete first

@@ -53,6 +53,29 @@ int find_reason(const Reason (&among)[size], std::string_view name) {
   return -1;
 }
 
+struct EventName {
+  std::string_view name;
+  ibv_event_type type;
+};
+constexpr EventName event_names[] = {
+    {"PORT_ERR", IBV_EVENT_PORT_ERR},         {"PORT_ACTIVE", IBV_EVENT_PORT_ACTIVE},
+    {"DEVICE_FATAL", IBV_EVENT_DEVICE_FATAL}, {"QP_FATAL", IBV_EVENT_QP_FATAL},
+    {"PATH_MIG_ERR", IBV_EVENT_PATH_MIG_ERR}, {"CQ_ERR", IBV_EVENT_CQ_ERR}};
+
+// Parses an event to raise: EVENT:N.
+std::expected<Raise, std::string> parse_raise(std::string_view text) {
+  Raise raise;
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view rest = text.substr(std::min(colon + 1, text.size()));
+  const auto named = std::ranges::find(event_names, text.substr(0, colon), &EventName::name);
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), raise.n);
+  if (named == std::end(event_names) || error != std::errc{} || end != rest.data() + rest.size() ||
+      raise.n == 0)
+    return Wrong("raise=" + std::string(text) + ": expected EVENT:N, with N from 1 (docs/zoo.md)");
+  raise.type = named->type;
+  return raise;
+}
+
 // Parses a failure to inject: FUNCTION:N, FUNCTION:N:ERRNO (also of a request) or completion:N:STATUS.
 std::expected<Failure, std::string> parse_failure(std::string_view text) {
   const auto wrong = [&] {
@@ -133,12 +156,21 @@ std::expected<void, std::string> apply(Settings& settings, std::string_view key,
     return {};
   };
   if (key == "delay_us") return set(1e6, settings.delay_ns, 1000);
+  if (key == "retransmit") return set(1, settings.retransmit);
+  if (key == "counter_start") return set(std::numeric_limits<std::uint32_t>::max(), settings.counter_start);
   if (key == "drop") return set(1, settings.drop);
   if (key == "seed") return set(1e15, settings.seed);
   if (key == "events") return set(1e6, settings.events_per_second);
   if (key == "first_qpn") return set(1 << 23, settings.first_qpn);
-  if (key == "net" || key == "calls") {
-    (key == "net" ? settings.net : settings.calls) = text;
+  if (key == "net" || key == "calls" || key == "counters") {
+    (key == "net" ? settings.net : key == "calls" ? settings.calls : settings.counters) = text;
+    return {};
+  }
+  if (key == "swallow") return set(1e15, settings.swallow);
+  if (key == "raise") {
+    const auto raise = parse_raise(text);
+    if (!raise) return Wrong(raise.error());
+    settings.raises.push_back(*raise);
     return {};
   }
   if (key == "fail") {

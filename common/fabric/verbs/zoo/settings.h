@@ -57,17 +57,29 @@ struct Failure {
   int reason = 0;       // an errno; for a completion, an ibv_wc_status
 };
 
+// An asynchronous event to raise.
+struct Raise {
+  ibv_event_type type = IBV_EVENT_PORT_ERR;
+  std::uint64_t n = 1;  // after how many requests that went well
+};
+
 struct Settings {
   std::string machine;               // the machine's name
   std::vector<DeviceModel> devices;  // the machine's devices, as changed by the keys
   std::uint64_t delay_ns = 0;        // longest delay from post to execution, in ns; drawn for each request
-  double drop = 0;                   // probability that a UC or UD message is lost
+  // probability that a reliable request is executed late, as if its first transmission had been lost
+  double retransmit = 0;
+  double drop = 0;  // probability that a UC or UD message is lost
   std::uint64_t seed = 1;
   std::uint32_t events_per_second = 0;  // harmless asynchronous events to raise
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
-  std::string net;    // file that the processes of one network share; "": no other processes
-  std::string calls;  // file for the numbers of calls, written at exit; "": none
+  std::vector<Raise> raises;
+  std::uint64_t swallow = 0;        // from that completion on, none is delivered; 0: all are
+  std::string net;                  // file that the processes of one network share; "": no other processes
+  std::string counters;             // folder for files of error counters, as the kernel's; "": none
+  std::uint32_t counter_start = 0;  // the value with which the transport's counters begin
+  std::string calls;                // file for the numbers of calls, written at exit; "": none
 };
 
 // Parses the value of LOCH_ZOO. The error says in one line what is wrong and what was expected.

@@ -55,7 +55,7 @@ int check_capabilities(const DeviceModel& model, const ibv_qp_init_attr& asked) 
 
 void fill_port(const Nic& nic, ibv_port_attr& port) {
   const DeviceModel& model = nic.model();
-  port.state = model.state;
+  port.state = nic.is_down ? IBV_PORT_DOWN : model.state;
   port.max_mtu = IBV_MTU_4096;
   port.active_mtu = mtu_of(model.mtu_bytes);
   port.gid_tbl_len = static_cast<int>(nic.gids.size());

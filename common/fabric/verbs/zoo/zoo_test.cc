@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -390,6 +392,35 @@ TEST(ZooTest, LateRequestsKeepTheirOrder) {
     if (ibv_poll_cq(nic.cq, 1, &nic.last) == 1) order.push_back(nic.last.wr_id);
   }
   EXPECT_THAT(order, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+std::string line_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+TEST(ZooTest, ResentRequestsAreCountedInFilesAsTheKernels) {
+  const std::string folder = testing::TempDir() + "zoo-counters-" + std::to_string(getpid());
+  const std::string port = folder + "/zoo_mlx5_0/ports/1";
+  {
+    Open nic("mlx5-ib,retransmit=1,counter_start=4294967295,counters=" + folder);
+    const auto [one, other] = nic.connect(IBV_QPT_RC);
+    EXPECT_EQ(line_of(port + "/hw_counters/packet_seq_err"), "4294967295");
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(nic.post(one, IBV_WR_RDMA_WRITE, nic.at(1024), nic.mr->rkey), 0);
+    EXPECT_THAT(nic.ended(3), ElementsAre(IBV_WC_SUCCESS, IBV_WC_SUCCESS, IBV_WC_SUCCESS));
+    EXPECT_EQ(line_of(port + "/hw_counters/packet_seq_err"), "2");  // 32 bits wide
+    ibv_qp_attr error{};
+    error.qp_state = IBV_QPS_ERR;
+    ASSERT_EQ(ibv_modify_qp(other, &error, IBV_QP_STATE), 0);
+    ASSERT_EQ(nic.post(one, IBV_WR_RDMA_READ, nic.at(0), nic.mr->rkey), 0);
+    EXPECT_THAT(nic.ended(1), ElementsAre(IBV_WC_RETRY_EXC_ERR));
+    EXPECT_EQ(line_of(port + "/hw_counters/local_ack_timeout_err"), "2");  // first transmission, two retries
+    EXPECT_EQ(line_of(port + "/counters/symbol_error"), "0");
+    EXPECT_EQ(line_of(folder + "/zoo_mlx5_0/device/numa_node"), "0");
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(ZooTest, ExtendedPostingAndDomains) {

@@ -1,9 +1,9 @@
 // Tests of how long a run waits for clients that have not ended when others have.
-#include "common/fabric/verbs/laggards.h"
+#include "common/fabric/processes/laggards.h"
 
 #include <gtest/gtest.h>
 
-namespace loch::fabric::verbs {
+namespace loch::fabric::processes {
 namespace {
 
 TEST(Laggards, NobodyIsLateBeforeSomebodyHasEnded) {
@@ -25,5 +25,12 @@ TEST(Laggards, AfterAShortRunTheRestHasTheLeast) {
   EXPECT_TRUE(run.is_over(1052, false));
 }
 
+// Where no client ever ends, none is later than the others.
+TEST(Laggards, ARunThatIsLimitedEndsThoughNobodyHas) {
+  Laggards run(1000, 50, 700);
+  EXPECT_FALSE(run.is_over(1700, false));
+  EXPECT_TRUE(run.is_over(1701, false));
+}
+
 }  // namespace
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::processes

@@ -1,6 +1,6 @@
 // Aligns the clocks of the processes of a run by questions over the control plane, and bounds the error that
 // remains.
-#include "common/fabric/verbs/clock.h"
+#include "common/fabric/processes/clock.h"
 
 #include <fmt/format.h>
 #include <time.h>
@@ -12,15 +12,17 @@
 #include <mutex>
 #include <optional>
 
-#include "common/fabric/realtime/worker_pool.h"
-
-namespace loch::fabric::verbs {
+namespace loch::fabric::processes {
 namespace {
 
 constexpr int questions = 20;
 constexpr std::size_t boot_most = 64;
 
-Nanos monotonic() { return realtime::read_clock(CLOCK_MONOTONIC); }
+Nanos monotonic() {
+  timespec at{};
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+}
 
 std::string boot_of_this_machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -95,7 +97,7 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   const auto align = [&]() -> Result<Alignment> {
     LOCH_ASSIGN(const std::vector<std::string> texts, control.all_gather("clocks", to_text(own), within));
     std::uint32_t first = 0;
-    // Stops at this process's own text at the latest, which is not empty.
+    // The loop ends at this process's own text at the latest, which is not empty.
     while (texts[first].empty()) ++first;
     LOCH_ASSIGN(const ClockRecord common, parse_clock(texts[first]));
     Alignment best{common.base, 0};
@@ -120,4 +122,4 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   return aligned;
 }
 
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::processes

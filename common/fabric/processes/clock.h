@@ -11,7 +11,7 @@
 #include "common/base/units.h"
 #include "common/cluster/control.h"
 
-namespace loch::fabric::verbs {
+namespace loch::fabric::processes {
 
 // A process's clock as sent to the other processes: the boot id of its machine, and the reading of
 // CLOCK_MONOTONIC in ns at which the process's own time was zero.
@@ -32,4 +32,4 @@ struct Alignment {
 // `base` is this process's CLOCK_MONOTONIC at its own time zero; `within` is the time limit in ns.
 [[nodiscard]] Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos within);
 
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::processes

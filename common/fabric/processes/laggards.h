@@ -6,23 +6,26 @@
 
 #include "common/base/units.h"
 
-namespace loch::fabric::verbs {
+namespace loch::fabric::processes {
 
 // After the first clients of the cluster have ended, the rest may go on for `least` ns, or for as long as the
 // first ones took, if that is longer. All clients have the same amount of work.
 class Laggards {
  public:
-  Laggards(Nanos began, Nanos least) : began_(began), least_(least) {}
+  // `run_most`: the longest that the whole run may take in ns; 0: no limit.
+  Laggards(Nanos began, Nanos least, Nanos run_most = 0)
+      : began_(began), least_(least), run_most_(run_most) {}
   // `has_part_ended`: the clients of this process, or of all other processes, have ended. Returns whether the
   // wait is over.
   [[nodiscard]] bool is_over(Nanos now, bool has_part_ended) {
     if (has_part_ended && !first_end_) first_end_ = now;
+    if (run_most_ != 0 && now - began_ > run_most_) return true;
     return first_end_ && now - *first_end_ > std::max(least_, *first_end_ - began_);
   }
 
  private:
-  Nanos began_, least_;
+  Nanos began_, least_, run_most_;
   std::optional<Nanos> first_end_;
 };
 
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::processes

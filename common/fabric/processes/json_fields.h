@@ -10,7 +10,7 @@
 
 #include "common/base/result.h"
 
-namespace loch::fabric::verbs::fields {
+namespace loch::fabric::processes::fields {
 
 using Json = nlohmann::json;
 
@@ -71,4 +71,4 @@ Result<T> guarded(std::string_view text, const char* what, Parse parse) {
   }
 }
 
-}  // namespace loch::fabric::verbs::fields
+}  // namespace loch::fabric::processes::fields

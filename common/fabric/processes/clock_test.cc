@@ -1,9 +1,9 @@
 // Tests the clock records that processes exchange to align their clocks.
-#include "common/fabric/verbs/clock.h"
+#include "common/fabric/processes/clock.h"
 
 #include <gtest/gtest.h>
 
-namespace loch::fabric::verbs {
+namespace loch::fabric::processes {
 namespace {
 
 TEST(Clock, RecordsGoThereAndBack) {
@@ -21,4 +21,4 @@ TEST(Clock, DamagedRecordsAreRefused) {
 }
 
 }  // namespace
-}  // namespace loch::fabric::verbs
+}  // namespace loch::fabric::processes

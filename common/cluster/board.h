@@ -1,0 +1,45 @@
+// What the launcher processes of a launch leave for each other to fetch: numbered items by lane, sender and
+// receiver. No process listens and none calls another, so that no call waits for a rank that is dead.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/result.h"
+
+namespace loch::cluster {
+
+// The name of an item. Every item of a launch has another one.
+struct Slot {
+  char lane = 'm';  // 'k': keys, 'm': messages, 'u': urgent messages
+  std::uint32_t from = 0, to = 0;
+  std::uint64_t number = 0;  // counts the items of a lane from one sender to one receiver
+  auto operator<=>(const Slot&) const = default;
+};
+
+inline constexpr std::size_t item_bytes_max = std::size_t{1} << 20;
+
+class Board {
+ public:
+  virtual ~Board() = default;
+  // Leaves an item of at most item_bytes_max bytes.
+  virtual void post(const Slot& slot, std::string bytes) = 0;
+  // Asks for an item, which take() returns once it is there.
+  virtual void expect(const Slot& slot) = 0;
+  [[nodiscard]] virtual std::optional<std::pair<Slot, std::string>> take() = 0;
+  // Whether every item that was posted in the slot's lane to its receiver can be fetched without this
+  // process.
+  [[nodiscard]] virtual bool is_settled(const Slot& slot) = 0;
+  // The reason why the board can no longer be used; empty while it can.
+  [[nodiscard]] virtual std::string failure() = 0;
+  // Discards what was left for a lost rank.
+  virtual void forget(std::uint32_t rank) = 0;
+  // Leaves the launch, in which no rank was lost if `is_whole`. The board cannot be used afterwards.
+  virtual void close(bool is_whole) = 0;
+};
+
+}  // namespace loch::cluster

@@ -1,0 +1,71 @@
+// The wire between the launcher processes of the ranks over a board, and the agreement on the secret of the
+// launch. A lane from one rank to another is a stream of bytes, cut into items: what is sent while an item is
+// on its way goes into the next one, so that the board holds few items. Urgent messages have a lane of their
+// own.
+//
+//   | length of the message u64 | message | length u64 | message | …
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/units.h"
+#include "common/cluster/board.h"
+#include "common/cluster/message.h"
+#include "common/cluster/switchboard.h"
+
+namespace loch::cluster {
+
+class BoardWire final : public Wire {
+ public:
+  BoardWire(std::unique_ptr<Board> board, std::uint32_t rank, std::uint32_t ranks);
+
+  // Agrees on the secret of the launch with all ranks: rank 0 draws it, and sends it to each other rank
+  // encrypted with a key that the two agree on (key_agreement.h). The error names the ranks that have not
+  // come within `within`.
+  [[nodiscard]] Result<Secret> share_secret(Nanos within);
+
+  // Adds a message to its lane; push() posts it.
+  void send(std::uint32_t to, std::string bytes, bool is_urgent) override;
+  std::optional<std::pair<std::uint32_t, std::string>> receive() override;
+  void give_up(std::uint32_t rank) override;
+
+  // Posts what was sent, as far as former items have left; to be called again soon. Returns whether nothing
+  // is left to be posted or settled.
+  bool push();
+  // Waits until every message can be fetched without this process, but at most for `within`.
+  void flush(Nanos within);
+  [[nodiscard]] std::string failure() { return board_->failure(); }
+  void close(bool is_whole) { board_->close(is_whole); }
+
+ private:
+  struct Lane {
+    std::uint64_t posted = 0, taken = 0;  // numbers of the next items
+    std::string out;                      // bytes that were sent; those before `out_at` were posted
+    std::size_t out_at = 0;
+    std::string in;                // bytes that arrived and were not passed on
+    std::size_t skipped_left = 0;  // bytes that are still to come of a message that is too large
+  };
+  struct Peer {
+    Lane messages, urgent;
+    bool is_given_up = false;
+  };
+  bool push_lane(std::uint32_t to, char name, Lane& lane);
+  void unpack(std::uint32_t from, Lane& lane, const std::string& item);
+  Result<std::vector<std::string>> collect_keys(Nanos within);
+  Result<std::string> await_key(Nanos within);
+  void begin();
+  [[nodiscard]] Lane& lane_of(Peer& peer, char lane) { return lane == 'u' ? peer.urgent : peer.messages; }
+
+  std::unique_ptr<Board> board_;
+  std::uint32_t rank_, ranks_;
+  std::vector<Peer> peers_;
+  std::deque<std::pair<std::uint32_t, std::string>> arrived_;
+};
+
+}  // namespace loch::cluster

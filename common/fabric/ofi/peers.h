@@ -1,0 +1,54 @@
+// What the processes of a run tell each other before it: each node's regions, with their keys, and the
+// addresses of its workers' endpoints. The format is JSON; the parser checks every field.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/fabric/fabric.h"
+
+namespace loch::fabric::ofi {
+
+struct RegionRecord {
+  enum Rights : std::uint32_t { can_read = 1, can_write = 2, can_atomic = 4 };
+  std::string name;
+  std::uint64_t address = 0;  // what the provider counts from: an address of the target's memory, or 0
+  std::uint64_t bytes = 0;
+  std::uint64_t key = 0;   // the provider's
+  std::uint32_t rkey = 0;  // the contract's, which a requester has to know
+  std::uint32_t rights = 0;
+  bool operator==(const RegionRecord&) const = default;
+};
+
+struct WorkerRecord {
+  std::uint16_t index = 0;
+  std::string address;  // of the endpoint, in the provider's own format; arbitrary bytes
+  bool operator==(const WorkerRecord&) const = default;
+};
+
+struct NodeRecord {
+  NodeId node = 0;
+  std::string host;
+  std::string provider;
+  std::vector<RegionRecord> regions;  // by region id
+  std::vector<WorkerRecord> workers;
+  bool operator==(const NodeRecord&) const = default;
+};
+
+[[nodiscard]] std::string to_text(const NodeRecord& node);
+[[nodiscard]] Result<NodeRecord> parse_node(std::string_view text, std::uint32_t nodes);
+
+// A peer as a requester uses it; fixed by the exchange.
+struct Peer {
+  NodeRecord record;
+  // by worker index; FI_ADDR_UNSPEC where no worker has the index
+  std::vector<std::uint64_t> workers;
+  // The endpoint at which one-sided requests to the node arrive: that of its first worker. FI_ADDR_UNSPEC:
+  // the node has none, or was lost before the exchange.
+  std::uint64_t responder = ~std::uint64_t{0};
+};
+
+}  // namespace loch::fabric::ofi

@@ -1,0 +1,236 @@
+// The data path of ofi: one worker is one thread with one endpoint and one completion queue.
+//
+// Where a provider has no progress of its own, requests to a node move only while some thread of its process
+// calls the provider. A worker does so in every turn of its polling. For workers that do not poll (asleep,
+// computing, ended, or not started), the fabric's progress thread (progress.h) does it: poll_for_idle(). Both
+// hold `gate_` meanwhile; while a worker polls, nobody else takes the gate.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/cluster/control.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/ofi/lane.h"
+#include "common/fabric/ofi/message.h"
+#include "common/fabric/ofi/peers.h"
+#include "common/fabric/ofi/provider.h"
+#include "common/fabric/ofi/ring.h"
+#include "common/fabric/realtime/mapping.h"
+#include "common/fabric/realtime/worker.h"
+
+namespace loch::fabric::ofi {
+
+class OfiRegion final : public Region {
+ public:
+  OfiRegion(NodeId node, std::uint32_t id, const RegionSpec& spec, std::uint32_t rkey,
+            realtime::Mapping pages)
+      : Region(node, id, spec.name, pages.data(), spec.bytes, Elision{}),
+        spec_(spec),
+        rkey_(rkey),
+        pages_(std::move(pages)) {}
+  // To be called before the region is used, when the node's endpoints are open.
+  [[nodiscard]] Result<> enlist(Provider& provider, fid_ep* endpoint);
+  // Ends the access of peers.
+  void delist() { memory_.reset(); }
+  [[nodiscard]] RegionRecord record(const Provider& provider) const;
+  // The provider's handle, which requests with a local buffer here carry.
+  [[nodiscard]] void* description() const { return description_; }
+
+ private:
+  RegionSpec spec_;
+  std::uint32_t rkey_;
+  void* description_ = nullptr;
+  realtime::Mapping pages_;
+  Handle<fid_mr> memory_;  // declared after pages_, so that it is closed before they are unmapped
+};
+
+// State shared by the workers of this process; constant during the run.
+struct Shared : realtime::Shared {
+  Provider* provider = nullptr;
+  cluster::Control* control = nullptr;
+  std::vector<Peer> peers;  // by node
+  KeptOrder kept;
+  bool waits_for_writes = true;
+  [[nodiscard]] bool is_lost(NodeId node) const {
+    return control != nullptr && (control->is_lost(node) || control->incarnation(node) != 0);
+  }
+};
+
+// A lock that is free nearly always, held for some microseconds.
+class Gate {
+ public:
+  [[nodiscard]] bool try_lock() { return !is_shut_.exchange(true, std::memory_order_acquire); }
+  void lock();
+  void unlock() { is_shut_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> is_shut_ = false;
+};
+
+// One worker's counts of operations. Any thread may read them.
+struct WorkerCounters {
+  std::atomic<std::uint64_t> posted = 0;   // operations given to the provider
+  std::atomic<std::uint64_t> again = 0;    // operations that the provider put off (FI_EAGAIN)
+  std::atomic<std::uint64_t> errors = 0;   // operations that ended in an error
+  std::atomic<std::uint64_t> waits = 0;    // requests that waited for a WRITE, READ or atomic before them
+  std::atomic<std::uint64_t> dropped = 0;  // messages on UC or UD that found no RECV
+  std::atomic<std::uint64_t> assists = 0;  // turns of the progress thread that moved something
+};
+
+class OfiWorker final : public realtime::RealtimeWorker {
+ public:
+  OfiWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared);
+  ~OfiWorker() override;
+
+  // Opens the endpoint and posts its receive buffers. Control path, before the threads start.
+  [[nodiscard]] Result<> open();
+  [[nodiscard]] fid_ep* endpoint() const { return endpoint_.get(); }
+  [[nodiscard]] Result<WorkerRecord> record() const;
+
+  void do_post(WorkRequest* chain) override;
+  void do_post_detached(const WorkRequest& request) override;
+  void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
+  [[nodiscard]] bool connected(NodeId peer) const override;
+  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
+
+  // Called by the progress thread. Drives the provider for this worker if the worker has not polled since the
+  // last call; returns whether anything moved.
+  [[nodiscard]] bool poll_for_idle();
+
+  [[nodiscard]] const WorkerCounters& counters() const { return counters_; }
+
+ protected:
+  bool poll_device() override;
+  [[nodiscard]] bool device_is_busy() const override { return owed_ != 0; }
+  [[nodiscard]] bool owes_completions() const override { return owed_ != 0; }
+  bool poll_arrivals(Transport transport, ReceiveWait*& waiters) override;
+  [[nodiscard]] bool try_reconnect(NodeId peer) override;
+
+ private:
+  static constexpr std::uint32_t batch = 32;
+  static constexpr std::uint32_t slots_per_block = 32, buffers_per_block = 32;
+  static constexpr std::uint32_t receive_buffers = 96;
+
+  struct Link {
+    std::vector<std::unique_ptr<Lane>> lanes;
+    std::uint32_t failed = 0;  // RC lanes that have failed
+    std::uint32_t epoch = 1;
+  };
+  template <typename T, std::size_t N>
+  struct Block {
+    std::array<T, N> items;
+    Handle<fid_mr> memory;
+  };
+  // An operation of the provider that ended, or a request that its receiver answered.
+  struct Ended {
+    Context* context = nullptr;
+    bool is_answer = false;
+    WcStatus status = WcStatus::success;
+  };
+  struct PostedReceive {
+    LocalSlice buffer;
+    std::uint32_t length = 0;
+    std::uint64_t user = 0;
+  };
+  // A message of several pieces that has some of them.
+  struct Partial {
+    NodeId from = 0;
+    std::uint16_t from_worker = 0;
+    Transport transport = Transport::rc;
+    PostedReceive into;
+  };
+  struct Receives {
+    Ring<PostedReceive> posted;
+    Ring<Received> arrived;
+    std::atomic<std::uint32_t> ready = 0;  // size of `arrived`, readable without the gate
+  };
+  // What became of a piece: it was the message's last, its message goes on (or was lost before), no RECV is
+  // there, or the RECV is too short.
+  enum class Delivery : std::uint8_t { done, more_pieces, no_buffer, too_long };
+
+  // Requests; defined in post.cc. All are called with the gate held.
+  void submit(WorkRequest& request, bool is_detached);
+  [[nodiscard]] Slot* take_slot();
+  void free_slot(Slot* slot);
+  [[nodiscard]] Lane& lane_of(const WorkRequest& request);
+  [[nodiscard]] WcStatus check_request(const WorkRequest& request) const;
+  [[nodiscard]] WcStatus check_remote(const WorkRequest& request) const;
+  [[nodiscard]] bool may_start(const Lane& lane, const Slot& slot);
+  // Gives the requests of the lane that wait to the provider, as many as may start.
+  void pump(Lane& lane);
+  [[nodiscard]] bool start(Slot& slot);  // false: to be tried again
+  [[nodiscard]] long start_one_sided(Slot& slot);
+  [[nodiscard]] bool start_message(Slot& slot);
+  [[nodiscard]] bool announce(Slot& slot);
+  void await_answer(Slot& slot);
+  [[nodiscard]] bool note_start(Slot& slot, long code);
+  void fill_header(MessageBuffer& buffer, const Slot& slot) const;
+  void end(Slot& slot, WcStatus status);
+  void fail_lane(Lane& lane);
+  void list(Lane& lane);
+  // Takes the requests that have ended off the lane and hands over their completions, in order.
+  void retire(Lane& lane);
+
+  // Completions and messages; defined in worker.cc. All are called with the gate held.
+  bool drain();
+  [[nodiscard]] bool drain_error();
+  void take_ended();
+  void finish_request(Slot& slot, WcStatus status);
+  void finish_message(Slot& slot, WcStatus status);
+  void visit_lanes();
+  void give_up_on_silent_peers();
+  void receive(MessageBuffer* buffer);
+  void receive_answer(const MessageHeader& header);
+  // Returns whether the buffer is free again.
+  [[nodiscard]] bool receive_message(MessageBuffer* buffer);
+  void conclude(const MessageHeader& header, Delivery delivery);
+  [[nodiscard]] Delivery deliver(const MessageBuffer& message);
+  void complete_message(const MessageHeader& header, const PostedReceive& into);
+  [[nodiscard]] Partial* partial_of(const MessageHeader& header);
+  void answer(const MessageHeader& asked, WcStatus status);
+  [[nodiscard]] bool retry_answers();
+  [[nodiscard]] bool retry_stalled();
+  void post_buffer(MessageBuffer* buffer);
+  void post_put_off();
+  [[nodiscard]] MessageBuffer* take_buffer();
+  template <typename T, std::size_t N>
+  [[nodiscard]] Block<T, N>& add_block(std::vector<std::unique_ptr<Block<T, N>>>& blocks);
+
+  Shared* shared_;
+  Gate gate_;
+  // Declared before the endpoint, which uses the memory until it is closed.
+  std::vector<std::unique_ptr<Block<Slot, slots_per_block>>> slot_blocks_;
+  std::vector<std::unique_ptr<Block<MessageBuffer, buffers_per_block>>> buffer_blocks_;
+  Handle<fid_cq> completions_queue_;
+  Handle<fid_ep> endpoint_;
+  std::vector<Link> links_;
+  Lane nowhere_;  // for requests to nodes that do not exist
+
+  std::vector<Slot*> free_slots_;
+  std::vector<MessageBuffer*> free_buffers_;
+  std::vector<Ended> ended_, ending_;
+  std::vector<Lane*> listed_, visiting_;
+  std::vector<WorkRequest*> completions_, completing_;
+  std::vector<MessageBuffer*> waiting_answers_;
+  Ring<MessageBuffer*> stalled_;  // messages on RC that wait for a RECV, in the order of arrival
+  std::vector<MessageBuffer*> unposted_buffers_;
+  std::vector<Partial> partial_;
+  Receives receives_[3];
+  std::array<fi_cq_msg_entry, batch> entries_{};
+  std::uint32_t limit_ = 0;      // most operations that the provider takes at once
+  std::uint32_t in_flight_ = 0;  // operations that the provider has
+  std::uint32_t unanswered_ = 0;
+  std::uint64_t owed_ = 0;  // requests whose completion sink is still to be called
+  std::uint32_t turns_since_look_ = 0;
+  std::atomic<std::uint64_t> polls_ = 0;
+  std::uint64_t polls_seen_ = 0;  // by the progress thread
+  WorkerCounters counters_;
+};
+
+}  // namespace loch::fabric::ofi
