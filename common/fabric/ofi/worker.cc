@@ -19,7 +19,7 @@ constexpr std::uint32_t grh_bytes = 40;  // unused bytes at the start of a UD re
 constexpr Nanos receiver_patience = 1'000'000'000;
 constexpr std::size_t stalled_most = 4096;
 constexpr std::uint32_t turns_per_look = 4096;
-constexpr std::size_t address_most = 512;
+constexpr std::size_t packed_address_most = 512;
 
 WcStatus status_of(std::uint8_t sent) {
   return sent <= static_cast<std::uint8_t>(WcStatus::local_error) ? static_cast<WcStatus>(sent)
@@ -103,10 +103,10 @@ Result<> OfiWorker::open() {
 }
 
 Result<WorkerRecord> OfiWorker::record() const {
-  WorkerRecord record{index(), std::string(address_most, '\0')};
+  WorkerRecord record{index(), std::string(packed_address_most, '\0')};
   std::size_t length = record.address.size();
   const int code = fi_getname(&endpoint_->fid, record.address.data(), &length);
-  if (code != 0 || length > address_most)
+  if (code != 0 || length > packed_address_most)
     return fail(ErrorCode::internal, fmt::format("ofi: an endpoint has no address: {}", reason(code)));
   record.address.resize(length);
   return record;
