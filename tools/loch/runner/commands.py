@@ -12,7 +12,6 @@ from pathlib import Path
 from loch.written import why_not, write_atomically
 
 from . import (
-    compare,
     costs,
     document,
     engines,
@@ -165,6 +164,8 @@ def score_command(args: argparse.Namespace) -> int:
 
 def compare_command(args: argparse.Namespace) -> int:
     """Runs `loch compare A B`: tests whether two result folders differ; exit status 1 if B is worse."""
+    from . import compare  # imported here because NumPy, which only this command needs, loads slowly
+
     _check_output("--json", args.json)
     found = compare.of_folders(Path(args.a), Path(args.b), args.metric or ["throughput_ops_s"], args.tolerance)
     if args.json:
