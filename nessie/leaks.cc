@@ -20,7 +20,8 @@ using Where = std::pair<std::uint32_t, std::uint32_t>;  // an entry's node and i
 using Orphans = std::map<Where, EntryId>;
 
 struct Named {
-  bool is_known = true;  // false: a part of the index could not be read, so that no conclusion is possible
+  // false: a part of the index could not be read, so that an entry missing in `entries` may be linked
+  bool is_known = true;
   bool is_whole = true;  // false: some entry could not be read
   std::set<Where> entries;
   std::set<std::uint32_t> silent;  // nodes that did not answer; no further entry of theirs is tried
@@ -64,8 +65,8 @@ coro::Task<Named> find_named(Access access) {
   co_return named;
 }
 
-// Examines an entry that no index word names: it may have leaked if it is neither free nor stamped.
-// Returns false if it cannot be read.
+// Examines an entry that no index word names, and records it as possibly leaked if it is neither free nor
+// stamped for reuse. Returns false if the entry cannot be read.
 coro::Task<bool> look_at_entry(Lane* lane, std::uint32_t node, std::uint32_t index, Orphans* orphans) {
   const EntryLayout& entry = lane->settings.entry;
   const fabric::LocalSlice landing{lane->node.words, lane->word_at(lane_pair)};

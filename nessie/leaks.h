@@ -1,7 +1,7 @@
-// The leak scan (H15 in docs/protocols/nessie.md). A DTE that no index word and no pending entry names, and
-// that is neither free nor stamped, may have been lost by a client that died between unlinking and stamping
-// it. But it may also be in use by a slow client; so its owner is told of the suspicion and finds out
-// (doubts.h).
+// The leak scan (H15 in docs/protocols/nessie.md). A data table entry that no index word and no pending entry
+// names, and that is neither free nor stamped for reuse, may have leaked: its client may have died between
+// unlinking and stamping it. A slow client may also still use the entry, so the scan does not free it but
+// asks its owner to examine it (doubts.h).
 #pragma once
 
 #include "nessie/lane.h"
@@ -12,7 +12,7 @@ struct LeakScan {
   bool is_whole = true;  // false: a part of the index or some entries could not be read
   std::uint64_t found = 0;
 };
-// Reads the whole index and every entry that it does not name, and reports possibly leaked entries to
+// Reads the whole index and every entry that no index word names, and reports possibly leaked entries to
 // their owners.
 [[nodiscard]] coro::Task<LeakScan> stamp_leaks(Access access);
 

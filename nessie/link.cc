@@ -15,8 +15,8 @@ coro::Task<void> store_entry(Access access, Writing* w) {
   const Rules& rules = access.settings().rules;
   const InHand& hand = access.lane.in_hand;
   fabric::Worker& worker = access.worker();
-  // If an earlier attempt has written the value and the entry was never linked, the copy costs no CPU
-  // time again.
+  // The CPU time of the copy is charged once for each entry: an attempt that takes over an unlinked entry of
+  // an earlier attempt finds key and value in it.
   if (!w->is_written) co_await worker.compute(worker.costs().copy(w->key.size + w->value.size));
   w->is_written = true;
   const EntryId id = hand.fresh ? *hand.fresh : hand.linked;
@@ -26,19 +26,20 @@ coro::Task<void> store_entry(Access access, Writing* w) {
   write_entry(access.lane, id, meta, prev, w->key, w->value);
 }
 
-// Handles a link whose CAS has an unknown outcome: nobody can say now whether the slot holds `own` or
-// `expected`.
+// Ends an attempt whose linking CAS has an unknown outcome: the slot may hold `own`, or still `expected`.
 coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expected) {
   const EntryId linked = access.lane.in_hand.linked;
   if (w->is_fast(access.settings().rules)) {
-    // Either entry may be the linked one, so that the owners of both entries are asked to find out.
+    // Either the new or the replaced entry may be linked, so the owners of both are asked to examine them
+    // (doubts.h).
     LOCH_PROBE("nessie.update-unknown");
     co_await suspect(access, linked);
     const EntryId replaced = access.settings().format.entry(expected);
     co_await suspect(access, replaced);
     co_return Attempt::ambiguous;
   }
-  // The background will roll the link back. The entry was never committed, so the PUT has no effect.
+  // The worker's background work will roll the CAS back (unfinished.h). The entry was never committed, so the
+  // PUT has no effect.
   LOCH_PROBE("nessie.link-unknown");
   if (access.lane.has(Flaw::link_unknown_is_free)) {
     access.own().table.release(linked);

@@ -6,14 +6,16 @@
 
 namespace loch::nessie {
 
-// Provides a pending entry with key and value in Lane::in_hand.fresh (a valid one for an update by a
-// single CAS). Ends in ok or no_entry.
+// Allocates an entry, unless an earlier attempt left an unlinked one in Lane::in_hand.fresh, and writes key
+// and value to it. The entry is pending, or already valid if a single CAS is to update the key. Ends in ok or
+// no_entry.
 [[nodiscard]] coro::Task<Attempt> prepare_entry(Access access, Writing* w);
 
-// CAS of the chosen slot from the word seen to the entry's word. If ok, `own`, `replaced`, `seen` and the
-// staged entries of the Writing are set. conflict: another operation changed the slot first, and the entry
-// stays in hand. link_error: the outcome of the CAS is unknown, and the background rolls it back
-// (unfinished.h). ambiguous: the outcome will never be known (H17 in docs/protocols/nessie.md).
+// Links the prepared entry: a CAS of the chosen slot from the word last read there to the entry's word. ok:
+// `own`, `replaced`, `seen` and `staged` of the Writing are set. conflict: another operation changed the slot
+// first, and the entry remains allocated for the next attempt. link_error: the outcome of the CAS is unknown,
+// and the worker's background work will roll it back (unfinished.h). ambiguous: the outcome will never be
+// known (H17 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<Attempt> link(Access access, Writing* w);
 
 }  // namespace loch::nessie

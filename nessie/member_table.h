@@ -28,10 +28,10 @@ struct Survey {
 };
 [[nodiscard]] coro::Task<Survey> survey_members(Lane* lane);
 
-// Writes the member table to every node that is up: first the entries, then the version by which the
-// node's workers notice the change. A lost node that can be written to is up and takes part from then on,
-// so that it must also get the final table, or it would never learn where the shares lie. Returns false
-// if a node that is up, or was not lost, could not be told.
+// Writes the member table to every node: first the members, then the version by which the node's workers
+// notice the change. A lost node that accepts the write is up from then on (Survey::is_up) and must get every
+// later table too, or it would never learn where the shares of the index lie. Returns false if the write
+// failed on a node that is up or was not lost.
 [[nodiscard]] coro::Task<bool> tell_members(Lane* lane, std::vector<fabric::NodeId> lost, Survey* survey);
 
 }  // namespace loch::nessie

@@ -112,10 +112,10 @@ coro::Task<Attempt> swing(Access access, Move* move) {
     leave_move(lane, *move, Unfinished::Step::take_back);
     co_return Attempt::link_error;
   }
-  // The tag in the source slot names the copy, by which scrub distinguishes this MIGRATE from a DELETE (H12
-  // in docs/protocols/nessie.md). It stays until the copy is committed, so that after an error its presence
-  // proves the CAS (A1 in docs/protocols/nessie.md). Without tags the word is the same that every DELETE
-  // would write.
+  // The tag in the source slot names the copy; by it scrub distinguishes this MIGRATE from a DELETE (H12 in
+  // docs/protocols/nessie.md). The tag stays until the copy is committed: if the CAS ends in an error,
+  // finding the tag in the slot proves that the CAS took place (A1 in docs/protocols/nessie.md). Without
+  // tags, MIGRATE writes the same word as a DELETE would.
   const bool is_tagging = settings.rules.migrate_tags;
   move->left = is_tagging ? format.tagged(move->copy_word) : format.emptied(move->source_word);
   const Swap emptied = co_await take_back(access, move->source, move->source_word, move->left,

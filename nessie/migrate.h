@@ -18,15 +18,15 @@ struct Migrated {
 // in link_error, with the remaining work left to the background (unfinished.h).
 [[nodiscard]] coro::Task<Migrated> migrate(Access access, cuckoo::Place source, Word word);
 
-// Execute a MIGRATE by itself, for tests and measurements: of the key in slot `source`, or of `key`,
-// wherever it is (not_found if it is absent).
+// Execute a MIGRATE that is not part of a PUT, for tests and measurements: of the key in slot `source`, or of
+// `key` in whichever slot it is (not_found if it is absent).
 [[nodiscard]] coro::Task<Attempt> migrate_from(Access access, cuckoo::Place source);
 [[nodiscard]] coro::Task<Attempt> migrate_key(Access access, kv::Key key);
 
-// The state of one move.
+// The state of one MIGRATE.
 struct Move {
   EntryId copy;
-  cuckoo::KeyHash hash;  // hashes of the moved key; every candidate is computed
+  cuckoo::KeyHash hash;  // hashes of the moved key, computed for all its candidate slots
   cuckoo::Place source, target;
   Word source_word = 0, target_word = 0, copy_word = 0;
   Word left = 0;  // the word that the MIGRATE leaves in the source slot

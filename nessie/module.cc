@@ -21,12 +21,12 @@ class NessieModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is checked for linearizability too, although it has holes: what the checker finds
-    // are those holes.
+    // The published variant is checked for linearizability too, although its holes violate it: the checker is
+    // expected to find them.
     return kv::Consistency::linearizable;
   }
-  // The published PUT takes the first slot that is EMPTY or the key's, and removes the key's other entries
-  // afterwards: it does not know beforehand whether the key is there.
+  // Only the hardened variant has INSERT. The published PUT writes to the first slot that is EMPTY or holds
+  // the key, and does not know then whether a later candidate slot holds the key.
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
     kv::DataSupport all;
     if (options.choice("nessie.variant") == "hardened")
@@ -100,7 +100,8 @@ class NessieModule final : public kv::Module {
     std::vector<kv::Hole> out;
     for (const kv::Fix& open : all) {
       const auto seed = hole_seeds().find(open.hole);
-      if (seed == hole_seeds().end()) continue;  // this hole is found only by an exploration or a mutant
+      // no seed of the fuzzer finds this hole; `loch explore` or a mutant shows it
+      if (seed == hole_seeds().end()) continue;
       kv::Hole hole{open.hole, open.what, {{"nessie.variant", "published"}}, seed->second};
       for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";

@@ -1,5 +1,6 @@
 // The operations of a client (Nessie, 2017, 4.2): attempts until one ends the operation, with back-off
-// between them. A lane runs one operation at a time. Lane, `stats`, key and value must outlive the operation.
+// between them. A lane (the buffers and connections of one outstanding operation, lane.h) runs one operation
+// at a time. The lane, `stats`, the key and the value must outlive the operation.
 #pragma once
 
 #include "nessie/lane.h"

@@ -21,7 +21,8 @@ coro::Task<Attempt> make_room(Access access, Writing* w) {
   co_return Attempt::ok;
 }
 
-// READs slots again after the operation's own CAS, as the rules say, to detect concurrent changes.
+// READs the slots that the variant's rules name again after the operation's own CAS, to detect concurrent
+// changes.
 coro::Task<Attempt> verify(Access access, Writing* w) {
   if (access.lane.has(Flaw::tombstone_unverified) && w->kind == EntryKind::tombstone) co_return Attempt::ok;
   const std::uint32_t functions = access.settings().functions();
@@ -43,8 +44,9 @@ coro::Task<Attempt> write_once(Access access, Writing* w) {
   w->start_over();
   const Attempt chosen = co_await choose(access, w);
   if (chosen != Attempt::ok) co_return chosen;
-  // An INSERT ends here if the scan found the key. If it did not, the INSERT goes on like a PUT of a new key:
-  // before it commits, it reads all other slots again, and none may have changed since the scan.
+  // An INSERT ends here if the scan found the key. Otherwise it continues like a PUT of a new key: before it
+  // commits the entry, it reads all other candidate slots again, and rolls back if one has changed since the
+  // scan.
   if (w->only_if_absent && w->is_update) co_return Attempt::exists;
   if (w->kind == EntryKind::tombstone && rules.delete_checks_first && !w->is_update) {
     co_return co_await confirm_absent(access, &w->hash, w->seen);

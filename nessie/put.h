@@ -1,7 +1,8 @@
-// PUT (Nessie, 2017, 4.2.2), INSERT, which is a PUT that ends where the key is found, and DELETE by
-// tombstone, which is a PUT of nothing that ends by emptying its slot (4.2.4): choose a slot (choose.h),
-// write a pending entry, swap it in (link.h), make sure that nobody interfered (verify.h), then commit or
-// take it back (finish.h). Each step takes the Writing, which says what is known so far.
+// PUT (Nessie, 2017, 4.2.2), INSERT (a PUT that changes nothing if the key is present) and DELETE by
+// tombstone (a PUT of an entry without a value, whose slot is emptied at the end; 4.2.4). Steps: choose a
+// slot (choose.h), write a pending entry and link it by a CAS of the slot (link.h), check that no other
+// operation interfered (verify.h), then commit the entry or roll the CAS back (finish.h). A Writing carries
+// the operation's state from step to step.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@ struct Writing {
   kv::Key key;
   kv::ValueView value;
   EntryKind kind = EntryKind::put;
-  bool only_if_absent = false;  // INSERT: a committed entry of the key ends it
+  bool only_if_absent = false;  // INSERT: write nothing if the key has a committed entry
   cuckoo::KeyHash hash;
   bool is_written = false;  // the entry in Lane::in_hand contains key and value already
   // The members from here on belong to the current attempt; `seen` has the word last read from each
@@ -24,7 +25,7 @@ struct Writing {
   SeenWords seen{};
   std::uint32_t rank = no_rank;    // rank of the chosen slot among the key's candidates
   bool is_update = false;          // the chosen slot holds the key already
-  bool all_were_read = false;      // a MIGRATE was executed after all slots had been read
+  bool all_were_read = false;      // a MIGRATE freed the chosen slot after all slots were read
   Word own = 0;                    // index word of the entry that this operation linked
   Word replaced = 0;               // word of the slot before the operation's CAS
   bool removed_any = false;        // a committed entry of the key was replaced or removed
@@ -55,8 +56,8 @@ struct Writing {
   }
 };
 
-// One attempt of the operation. An entry that was allocated and not linked stays in hand for the next
-// attempt.
+// Makes one attempt of the operation. An entry that was allocated but not linked stays in Lane::in_hand for
+// the next attempt.
 [[nodiscard]] coro::Task<Attempt> write_once(Access access, Writing* w);
 
 }  // namespace loch::nessie

@@ -39,7 +39,8 @@ coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer) {
   }
   if (lane->own.peers[peer].epoch != lane->worker.epoch(peer) && !look_up_regions(*lane, peer))
     co_return false;
-  // Take over any declaration of loss that was made meanwhile; the next operation notices a later one.
+  // While the connection was down, a loss may have been declared, which the member table shows. The next
+  // operation will notice a declaration that follows later.
   look_at_members(*lane);
   co_return true;
 }

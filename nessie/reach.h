@@ -1,6 +1,6 @@
-// How a lane reaches the tables of other nodes: connections, the keys of their regions, and what this node's
-// copy of the member table (members.h) says about the places of the index's shares and about lost memory (A4
-// in docs/protocols/nessie.md).
+// How a lane reaches the tables of other nodes: by connections, by the keys of their regions, and by this
+// node's copy of the member table (members.h), which tells where the shares of the index lie and which memory
+// was lost (A4 in docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/lane.h"
@@ -15,7 +15,7 @@ namespace loch::nessie {
 // Takes over this node's copy of the member table if it has changed since this worker last read it.
 void look_at_members(Lane& lane);
 
-// Whether the memory of the entry was declared lost, so that its word has no owner.
+// Whether the memory of the entry was declared lost, so that the entry no longer exists.
 [[nodiscard]] inline bool is_lost(const Lane& lane, const EntryId& id) {
   return is_older(id.incarnation, lane.own.peers[id.node].incarnation);
 }

@@ -63,7 +63,7 @@ TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
     cluster.fabric().fail_next(cluster.worker(2), takes_effect);
     EXPECT_EQ(cluster.finish(2).result.status, OpStatus::error);
     cluster.fabric().advance(2'000'000'000);
-    // Node 0 uses up its other entries until it reuses the entry.
+    // Node 0 executes PUTs of three other keys until it has reused the removed entry.
     bool is_used_again = false;
     for (std::uint64_t i = 0; i < 3'000 && !is_used_again; ++i) {
       const std::uint64_t other = 5'000 + i % 3;
@@ -208,7 +208,8 @@ TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
     ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);  // places the entry on node 2
     lose_memory(cluster, 2);
     cluster.begin_get(0, key);
-    // The key's word is on node 1, because a slot on node 2 would give an error for another reason.
+    // The key's slot is on node 1, so that only its entry is lost: if the slot were on node 2, reading the
+    // slot would be an error already.
     const Outcome got = cluster.finish(0);
     if (*mutant == 0)
       EXPECT_EQ(got.result.status, OpStatus::error);
@@ -279,7 +280,8 @@ TEST(LostMemory, TheShareOfANodeThatStaysAwayIsAdopted) {
   const Outcome declared = cluster.declare_lost(1, {2});
   EXPECT_TRUE(declared.is_complete);
   EXPECT_EQ(declared.scrubbed.at("shares_laid_out"), 1u);
-  // Worker 1, which declared the loss, and worker 3, which was told of it, must agree on every key.
+  // Worker 1, which declared the loss, and worker 3, which learned of it from its node's member table, must
+  // agree on every key.
   for (const std::uint64_t key : keys) {
     const Outcome by_one = cluster.get(1, key);
     const Outcome by_other = cluster.get(3, key);
@@ -383,13 +385,14 @@ TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   expect_service(cluster, {7, 8, 9, 10}, {0, 1, 3});
 }
 
-// A declaration that could not reach every node is repeated. Values that the returned node stores in
-// between must not be lost.
+// A declaration that could not reach every node is repeated. The second declaration must not remove values
+// that were stored on the returned node after the first.
 TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
   lose_memory(cluster, 2);
-  // All nodes are told and the share is initialised; then node 3 cannot be read.
+  // All nodes have the final member table and node 2's share of the index is initialised; then node 3 is cut
+  // off, so that the declaration cannot read its share.
   cluster.begin_declare(1, {2});
   while (cluster.store().counters().at("members_told") < 8) ASSERT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(3, true);
@@ -413,9 +416,9 @@ std::uint32_t incarnation_told(TestCluster& cluster, fabric::NodeId to, std::uin
       .incarnation;
 }
 
-// A declaration is interrupted while members are told. The returned node knows its new incarnation
-// already and may have stored values under it, so that repeating the declaration must not change the
-// incarnation.
+// A declaration is interrupted when only some nodes have the new member table. The returned node already
+// knows its new incarnation and may have stored values under it, so that repeating the declaration must not
+// change the incarnation.
 TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
@@ -431,8 +434,9 @@ TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   for (const fabric::NodeId node : {0, 1, 2, 3}) EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
 }
 
-// A lost node that returns while members are told takes part from then on. A declaration that cannot tell
-// that node the final places of the shares is incomplete.
+// A lost node that returns while a declaration writes the new member table to the nodes gets it too. If the
+// declaration cannot write the final table, with the places of the index's shares, to that node, the
+// declaration is incomplete.
 TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
@@ -443,7 +447,8 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   cluster.fabric().cut_off(2, false);
   while (cluster.store().counters().at("members_told") < 5) ASSERT_TRUE(cluster.step(1));
   EXPECT_EQ(incarnation_told(cluster, 2, 2), 1u);
-  // The share has been initialised, and node 0 knows its place; now node 2 is cut off again.
+  // Node 2's share of the index has been initialised, and node 0's member table tells where it lies; now node
+  // 2 is cut off again.
   cluster.fabric().cut_off(2, true);
   EXPECT_FALSE(cluster.finish(1).is_complete);
   cluster.fabric().cut_off(2, false);
@@ -533,9 +538,9 @@ std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t on
   }
 }
 
-// A worker's MIGRATE has a copy that no word names yet. Two entries are in doubt: the decision about the copy
-// must wait until the MIGRATE has ended, while an entry that a dead client removed without a stamp is found
-// to be free.
+// A worker's MIGRATE has written a copy that no index word names yet, and the worker is to examine two
+// entries (doubts.h): the copy, which must wait until the MIGRATE has ended, and an entry that a dead client
+// removed but did not stamp, which is found to be free.
 TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
   const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);
@@ -660,7 +665,8 @@ TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
     EXPECT_EQ(cluster.finish(5).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(1, of_dead).value, 1u);
     if (*mutant != 0) {
-      // With the mutant the living worker's PUT returned ok although scrub rolled it back.
+      // The mutant's scrub also rolls back the PUT of the living worker on the dead worker's node, although
+      // that PUT returned ok.
       EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 2u);
       EXPECT_EQ(cluster.get(1, of_living).value, 1u);
       continue;

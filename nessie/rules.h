@@ -1,7 +1,7 @@
-// The rules that distinguish the variants of Nessie's index protocol: one field for each decision on
-// which the published text is silent or wrong, or that was fixed. The operations consult them; `./loch
-// explore` runs a few operations with given rules through every interleaving. This file includes nothing
-// but the standard library.
+// The rules that distinguish the variants of Nessie's index protocol: one field for each decision that the
+// published texts leave open or get wrong. The operations read these fields; `./loch explore` runs a few
+// operations with given rules through every interleaving. This file includes nothing but the standard
+// library.
 //
 // H1 … H17 are the holes listed in docs/protocols.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015" is
 // technical report CS-2015-09.
@@ -25,7 +25,7 @@ enum class Verify : std::uint8_t {
   none,  // no slot (known-bad variant)
   // all candidate slots but the last, from back to front, the PUT's own included (2017 and 2015 texts)
   reverse_pass,
-  every_other,  // all candidate slots except the PUT's own, each after the CAS
+  every_other,  // all candidate slots except the one that the PUT's CAS changed
 };
 
 // How an entry is committed, that is, becomes visible to GETs.
@@ -119,10 +119,10 @@ struct Rules {
 
   // ---- failing requests
 
-  // mutant: finding `desired` in the slot counts as proof of the CAS, whoever else may write that word
+  // mutant: `desired` in the slot proves a CAS that ended in an error, even if others may write that word
   bool desired_proves = false;
   bool settles_later = true;  // a CAS of unknown outcome is resolved later, when its node is back
-  // mutant: an entry whose memory is lost counts as an entry of another key
+  // mutant: an entry whose memory was lost is treated as an entry of another key
   bool misses_lost_memory = false;
   bool checks_time = true;  // an operation older than the expiry period gives up
 
@@ -169,8 +169,8 @@ struct Rules {
 // The fixes of the 2017 text that can be switched on separately, to measure what each hole alone costs
 // and to attribute a finding to a hole.
 struct Fixes {
-  // fixes holes H1, H4, H5 and half of H7: all slots are read first, and entries of other operations are left
-  // alone
+  // fixes holes H1, H4, H5 and part of H7: a PUT reads all slots first, changes no entry of other operations,
+  // and reads all other slots again after its CAS
   bool h1 = false;
   bool h2 = false;       // fixes hole H2: EMPTY words are unique
   bool h7 = false;       // fixes hole H7: a PUT starts over after its MIGRATE

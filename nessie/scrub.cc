@@ -59,7 +59,8 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
     committed.is_valid = true;
     const bool is_written = co_await write_remote_word(access, id, entry.meta_at(), committed.pack());
     if (!is_written) co_return "unreachable";
-    co_return "copies_committed";  // the copied entry has no owner now; the leak scan frees it
+    // the entry that was copied is unlinked now but not stamped; the leak scan finds it
+    co_return "copies_committed";
   }
   const Swap swap = co_await swap_index(access, finding.place, finding.word,
                                         settings.format.emptied(finding.word), Proof::expected_ours);
@@ -97,9 +98,10 @@ coro::Task<std::string> repair(Access access, Finding finding) {
   co_return is_tombstone ? "deletes_taken_back" : "puts_taken_back";
 }
 
-// Frees a slot that a dead client's MIGRATE has emptied and reserved, while its copy is in no slot
-// because the target's share was declared lost. The EMPTY word is new to the slot, since the copy's
-// generation is never linked again. Returns the kind of repair; empty if the slot is not reserved.
+// Frees a slot that a dead client's MIGRATE has emptied and reserved, while the MIGRATE's copy is in no slot
+// because the target's share of the index was declared lost. The slot never held the new EMPTY word before,
+// because it names the copy's generation, which is never linked again. Returns the kind of repair; empty if
+// the slot is not reserved.
 coro::Task<std::string> free_reserved(Access access, Finding tag) {
   const Reserve reserve = co_await is_reserved(access, tag.word);
   if (ended_by(reserve)) co_return "unreachable";

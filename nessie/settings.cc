@@ -34,7 +34,8 @@ Result<> apply_chosen_fixes(const kv::Options& options, Layout layout, Rules& ru
   return {};
 }
 
-// Chooses the rules of the variant, with its ablations and its mutant.
+// Chooses the rules of the configured variant, and changes them by the options that switch single rules and
+// by the mutant, if one is named.
 Result<Rules> choose_rules(const kv::Options& options, Layout layout, std::string_view mutant) {
   const bool is_hardened = options.choice("nessie.variant") == "hardened";
   if (layout == Layout::y2015 && is_hardened) {
@@ -103,9 +104,9 @@ struct TableSizes {
   std::uint64_t entries_per_node = 0;
 };
 
-// Number of DTEs that fit into nessie.spare-memory. On a real machine the rate of PUTs is limited by
-// memory bandwidth, so that the entries replaced in an expiry period take a number of bytes rather than a
-// share of the keys.
+// Number of DTEs that fit into nessie.spare-memory, as spares for entries that were replaced and are not yet
+// expired. On a real machine memory bandwidth limits the rate of PUTs, so that the need for spares is a
+// number of bytes rather than a share of the keys.
 double spare_by_memory(const kv::DeployConfig& config, const kv::Options& options) {
   auto bytes = static_cast<double>(options.integer("nessie.spare-memory"));
   if (config.memory_bytes != 0) bytes = std::min(bytes, static_cast<double>(config.memory_bytes) / 8);
@@ -155,8 +156,8 @@ Result<std::uint64_t> check_memory(const Settings& settings) {
   return config.memory_bytes - need;
 }
 
-// Number of additional DTEs with which a node has enough for all that its own PUTs replace before the
-// first of them expires (a PUT allocates its DTE on the client's node), limited to half of the node's
+// Number of DTEs to add to a node, so that those replaced by the node's own PUTs within one expiry period
+// need not be reused earlier (a PUT allocates its DTE on the client's node). Limited to half of the node's
 // free memory.
 std::uint32_t more_for_load(const Settings& s, const kv::Options& options, std::uint64_t bytes_left) {
   const auto limit = static_cast<std::uint64_t>(options.integer("nessie.spare-limit"));

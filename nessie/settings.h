@@ -53,8 +53,8 @@ struct Settings {
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
-  // Number of lanes of a node: one for each window slot, and for each worker one for its background work
-  // and one for repairs, which run alongside both.
+  // Number of lanes of a node: each client worker has one for each of its window slots, one for its
+  // background work and one for repairs. All of them may be in use at once.
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
   [[nodiscard]] std::uint32_t background_lane(std::uint32_t worker) const {
     return config.client_workers * config.window + worker;

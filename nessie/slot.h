@@ -27,13 +27,12 @@ struct SlotSeen {
                                                 cuckoo::KeyHash* hash);
 
 // Whether an EMPTY slot is reserved (H12 in docs/protocols/nessie.md): a slot that a MIGRATE emptied stays
-// reserved until its copy is committed, because scrub decides by the slot's tag. `expired` and `failed` mean
-// that this could not be learned and the attempt ends.
+// reserved until its copy is committed, because scrub decides by the slot's tag whether a dead client's copy
+// is to be committed. `expired` and `failed` mean that this could not be learned and the attempt ends.
 enum class Reserve : std::uint8_t { free, reserved, expired, failed };
 [[nodiscard]] coro::Task<Reserve> is_reserved(Access access, Word word);
 
-// How the attempt ends if the question could not be answered (`expired` or `failed`); none if it was
-// answered.
+// The result with which the attempt ends if the argument is `expired` or `failed`; none for any other value.
 [[nodiscard]] constexpr std::optional<Attempt> ended_by(Holder holder) {
   if (holder == Holder::expired) return Attempt::expired;
   return holder == Holder::failed ? std::optional(Attempt::link_error) : std::nullopt;

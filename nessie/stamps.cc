@@ -43,8 +43,8 @@ coro::Task<bool> stamp(Access access, Unlinked unlinked) {
 }
 
 coro::Task<void> mark(Access access, Unlinked unlinked) {
-  // If more stamps are queued, the background work is too slow and operations write their stamps
-  // themselves, except for nodes that are out of reach.
+  // Number of queued stamps from which on the background work is considered too slow: operations then write
+  // their stamps themselves, except to nodes that are out of reach.
   constexpr std::size_t most_waiting = 256;
   WorkerState& own = access.own();
   const bool is_here = unlinked.id.node == access.node().node;

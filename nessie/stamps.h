@@ -1,7 +1,8 @@
 // Stamps entries that have left the index, so that their owner reuses them after the expiry period (Nessie,
-// 2017, 4.2.5 and 4.3.1). One aligned word tells which incarnation of the entry is free, and after what time.
-// With a flag beside a timestamp, the owner could see the flag before the time; a stamp without incarnation
-// that is executed late, or twice, could free a reused entry (A2, H15 in docs/protocols/nessie.md).
+// 2017, 4.2.5 and 4.3.1). A stamp is one aligned word, which names the generation and incarnation of the
+// entry that is free and the time from which it may be reused. Were a flag and a time two words, the owner
+// could see the flag before the time; without the generation, a stamp that is executed late or twice could
+// free a reused entry (A2, H15 in docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/lane.h"

@@ -27,7 +27,7 @@ constexpr std::string_view data_region = "nessie.data";        // data table ent
 constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: one DTE per lane
 constexpr std::string_view words_region = "nessie.words";      // landing words: lane_words per lane
 
-// 8-byte words of each lane: landing places of single words, and a range for scans of the index.
+// Number of 8-byte words of each lane: landing places of single words, and a range for scans of the index.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,
@@ -55,7 +55,7 @@ struct IndexShare {
   bool is_void = false;        // the share lies on no node for now
 };
 
-// A DTE that left the index, or is suspected to have, and whose stamp is not written yet.
+// A DTE that left the index, or may have left it, and whose stamp is not written yet.
 struct Unlinked {
   EntryId id;
   Nanos deadline = 0;  // deadline of the stamp, by the clock of the unlinking node
@@ -67,7 +67,7 @@ struct Unlinked {
 // worker's background tries to complete or undo it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
-    take_back,    // roll back: CAS from `own` to `back`; if `own` is gone, the last CAS had taken place
+    take_back,    // roll back: CAS from `own` to `back`, unless the slot no longer holds `own`
     decide_move,  // a MIGRATE's copy is linked; whether its source slot was emptied is unknown
     finish_move,  // a MIGRATE's source slot is emptied; its copy is to be committed
   };
@@ -102,7 +102,7 @@ struct WorkerState {
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
-  std::vector<Peer> peers;             // by node; each worker has its own, renewed after a reconnection
+  std::vector<Peer> peers;             // nodes, by number; looked up again after a reconnection
   std::vector<IndexShare> shares;      // index shares, by the node that contributes them
   Word members_seen = 0;               // version of the member table from which peers and shares were filled
   bool has_losses = false;             // any node was ever declared lost
@@ -141,8 +141,9 @@ class NessieStore final : public kv::Store {
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
   [[nodiscard]] coro::Task<kv::Repair> declare_lost(fabric::Worker& worker,
                                                     std::vector<fabric::NodeId> lost) override;
-  // Resets what this process stores about the node's workers after the node lost its memory. The node's
-  // clients return errors until the node is declared lost: its member table then has its new incarnation.
+  // Resets what this process stores about the node's workers after the node lost its memory. Operations of
+  // the node's clients end in errors until the node is declared lost, which gives it a member table with its
+  // new incarnation.
   [[nodiscard]] Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
   [[nodiscard]] std::map<std::string, double> counters() const override;

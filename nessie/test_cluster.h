@@ -189,12 +189,13 @@ class TestCluster {
   void begin_declare(std::uint32_t w, std::vector<fabric::NodeId> lost) {
     begin(w, 0, run_declare(this, w, std::move(lost)));
   }
-  // Starts the worker's background work as at the end of its run, to be stepped request by request.
+  // Starts the background work that a worker does at the end of its run; the test then executes it request by
+  // request.
   void begin_flush(std::uint32_t w) {
     done_ = true;
     fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));
   }
-  // Runs the worker's background work as at the end of its run, which writes queued stamps.
+  // Executes all background work that a worker does at the end of its run, such as writing queued stamps.
   void flush(std::uint32_t w) {
     done_ = true;
     fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));

@@ -13,9 +13,9 @@
 namespace loch::nessie {
 namespace {
 
-// Rolls an operation back: CAS from its own word to the word that the slot held before. If its own word
-// is gone, then its last CAS had taken place, or its link never did (so that nobody saw the entry), or it
-// was rolled back already.
+// Rolls an operation back: CAS from the operation's own word to the word that the slot held before. If the
+// slot no longer holds the own word, then the operation's last CAS took place, or the own word was never
+// linked (so that no client saw the entry), or an earlier try rolled the operation back.
 coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
   if (access.own().shares[left.place.node].is_void) co_return false;
   const Swap swap = co_await swap_index(access, left.place, left.own, left.back, Proof::none);
@@ -27,9 +27,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // If the operation's last CAS took place, the entries that it replaced have left the index. It may instead
-  // be that an earlier try rolled the operation back and another operation has changed the slot since. The
-  // owners of the replaced entries find out which.
+  // Either the operation's last CAS took place, and the entries that it replaced have left the index; or an
+  // earlier try rolled the operation back, and another operation has changed the slot since. The owners of
+  // the replaced entries are asked to find out whether these are still linked.
   for (std::uint32_t i = 0; i < left.staged_count; ++i) {
     const EntryId staged = left.staged[i];
     co_await suspect(access, staged);
@@ -39,7 +39,8 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // The entry was committed or, if an earlier try rolled it back, is not linked at all; its owner finds out.
+  // Either the entry was committed, or an earlier try rolled it back and no word names it. This worker, its
+  // owner, examines it later (doubts.h).
   LOCH_PROBE("nessie.settled-had-committed");
   const EntryId now = access.own().table.current(left.entry.index);
   if (now == left.entry) {
@@ -59,7 +60,8 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   if (now == left.entry) {
     set_meta(access.lane, left.entry,
              {.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank});
-    access.own().table.doubt(left.entry.index);  // the share of the target slot may have been lost
+    // examined later: if the target slot's share was lost, no word names the copy
+    access.own().table.doubt(left.entry.index);
   }
   ++access.own().counters.migrations;
   const EntryId old = access.settings().format.entry(left.source_word);
@@ -130,7 +132,7 @@ coro::Task<void> settle_unfinished(Lane* lane) {
       own.unfinished.push_back(left);
       continue;
     }
-    // The work stays in the list while it is in progress, so that its entry counts as in use.
+    // The work stays in the list while it is in progress, so that settle_doubts() leaves its entry alone.
     const bool is_settled = co_await settle_one({.lane = *lane, .started = worker.now()}, left);
     own.unfinished.pop_front();
     if (is_settled) {

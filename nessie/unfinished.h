@@ -11,13 +11,13 @@ namespace loch::nessie {
 
 struct Move;
 
-// Counts and returns a description of unfinished work, which the caller completes and queues
-// (WorkerState::unfinished). `own`, which names `entry`, is or was in the slot; `back` is the word that
-// the slot held before.
+// Counts a piece of unfinished work and returns its description; the caller fills in the other fields and
+// appends it to WorkerState::unfinished. `own`, the word that names `entry`, is or was in the slot; `back` is
+// the word that the slot held before.
 [[nodiscard]] Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, Word own,
                                Word back, const EntryId& entry);
 // Queues an unfinished MIGRATE for the background to complete or roll back. Does nothing if the rules never
-// resolve unknown outcomes, or if nobody could tell which operation emptied the source slot.
+// resolve unknown outcomes, or if the source slot's word cannot show which operation emptied the slot.
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step);
 
 // Tries once to complete or undo each piece of unfinished work whose time has come; after a failed try the

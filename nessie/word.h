@@ -12,11 +12,12 @@
 //
 // DTI is the node whose data table holds the entry. INC is the incarnation of that node's memory (modulo 16):
 // it is incremented when the node is declared lost, and a word with an older one names nothing. GEN counts
-// the reuses of that DTE and starts at 1, so that no word ever returns (H16 in docs/protocols/nessie.md); a
-// table in its initial state holds GEN 0. Wider filters take bits from GEN. An EMPTY word of the hardened
-// variant keeps DTI, index and GEN of the slot's last occupant; if its `pending` bit is set, a MIGRATE
-// emptied the slot, and DTI, index and GEN name the copy (tag, H12). The watermark is in the last byte by
-// address and is set in every stored word: a client zeroes its landing buffer and polls for it.
+// the reuses of that DTE and starts at 1, so that uses of a DTE have different words until GEN wraps around
+// (H16 in docs/protocols/nessie.md); a table in its initial state holds GEN 0. Wider filters take bits from
+// GEN. An EMPTY word of the hardened variant keeps DTI, index and GEN of the slot's last occupant; if its
+// `pending` bit is set, a MIGRATE emptied the slot, and DTI, index and GEN name the copy (the word is then
+// called a tag, H12). The watermark is in the last byte by address and is set in every stored word: a client
+// zeroes its landing buffer and polls for it.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ using Word = std::uint64_t;
 // tail).
 constexpr Word watermark_bit = Word{1} << 63;
 
-// The identity of a DTE in one of its uses.
+// One use of a DTE: the node and index of the DTE, and the generation and incarnation of this use.
 struct EntryId {
   std::uint32_t node = 0;
   std::uint32_t index = 0;
@@ -41,8 +42,8 @@ struct EntryId {
   friend bool operator==(const EntryId&, const EntryId&) = default;
 };
 
-// Number of incarnations of a node's memory that a word distinguishes; half of them count as older than a
-// given one.
+// Number of incarnations of a node's memory that a word distinguishes. They wrap around, so that the seven
+// before an incarnation are considered older, all others not.
 constexpr std::uint32_t incarnations = 16;
 [[nodiscard]] constexpr bool is_older(std::uint32_t incarnation, std::uint32_t than) {
   const std::uint32_t behind = (than - incarnation) % incarnations;

@@ -199,8 +199,8 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
   EXPECT_GT(run.counter("back_pressure"), 0);
 }
 
-// The additional entries for a long load lie behind the others: they change no other entry's address and
-// overlap none.
+// The additional entries that a node gets for a long load lie behind the entries that it has in any case:
+// they change the address of none of these and overlap none.
 TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   kv::DeployConfig config = small_deploy(2, 1, 3, 2);
   StoreCluster short_run(make_fabric("sim", {.nodes = 2}), module(), {.config = config});
@@ -222,9 +222,9 @@ TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   }
 }
 
-// Counts index words that return to a slot: a client that READs the same word twice relies on the slot
-// being unchanged between. With the mutant word-not-unique, whose words lack the count of stores, keys
-// that are moved away and back bring their words back.
+// Counts index words that a slot holds a second time, after other words. None may: a client that READs the
+// same word twice concludes that the slot did not change in between. With the mutant word-not-unique, whose
+// index words lack the number of the store, a key that is moved away and back has its old word again.
 struct SeenWords {
   std::map<std::pair<const coupled::Row*, std::uint64_t>, std::vector<std::uint64_t>> history;
   std::uint64_t returned = 0;
@@ -276,8 +276,8 @@ TEST(OnSim, NoWordComesBackToASlot) {
   }
 }
 
-// Clients measure the expiry period by clocks whose rates differ from the server worker's, so that an entry
-// must not be reused before the period plus a thousandth.
+// Clients measure the expiry period by clocks whose rates may differ from that of the server worker's clock,
+// so that an entry must not be reused before 1.001 expiry periods have passed.
 coro::Task<void> replace_once(Lane* lane, Nanos* replaced_by) {
   for (std::uint32_t i = 0; i < 2; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);
@@ -304,7 +304,7 @@ TEST(OnSim, AReplacedEntryRestsForTheDriftOfClocksToo) {
   }
 }
 
-// The number of the first key of the load that node 0 stores.
+// The smallest key number whose first candidate slot is on node 0.
 std::uint64_t key_of_node_0(StoreCluster& run) {
   std::vector<std::byte> key(key_size);
   for (std::uint64_t number = 0;; ++number) {
@@ -314,9 +314,9 @@ std::uint64_t key_of_node_0(StoreCluster& run) {
   }
 }
 
-// A client's cache finds an entry by its index word. A row that is initialised again must therefore store
-// no word of its former incarnations; otherwise a client could be answered with a cached value of a
-// former incarnation.
+// A client's cache finds an entry by its index word. A row (the table of one server worker) that is
+// initialised again must therefore store no word of its former incarnations; otherwise a client could be
+// answered with a cached value of a former incarnation.
 enum class Phase : std::uint8_t { first_incarnation, over, second_incarnation };
 struct Incarnations {
   Phase phase = Phase::first_incarnation;
@@ -328,8 +328,10 @@ coro::Task<void> await(fabric::Worker* worker, const Incarnations* incarnations,
 }
 
 coro::Task<void> live_twice(Lane* lane, Incarnations* incarnations) {
-  // Each new entry takes two stores of index words in the first incarnation and one in the second, whose
-  // count begins with one store for each slot.
+  // An index word contains the number of the store that wrote it, and the mutant counts stores from zero
+  // again. A round of the first incarnation makes two stores (PUT and DELETE); the second incarnation makes
+  // one for each slot at its beginning, then one a round. With the mutant, its last PUT thus stores the
+  // number that the PUT of value `slots` stored in the first.
   for (std::uint64_t i = 0; i <= incarnations->slots + 2; ++i) {
     const Lane::Outcome put = co_await lane->put(incarnations->key, i);
     EXPECT_EQ(put.result.status, OpStatus::ok);
@@ -386,7 +388,7 @@ coro::Task<void> get_once(Lane* lane, Rebirth* rebirth) {
   rebirth->got = got;
 }
 
-// The place of the key's entry before any failure.
+// Offset in node 0's data region of the preloaded key's entry.
 std::uint64_t place_of_entry(StoreCluster& run, std::uint64_t number) {
   std::vector<std::byte> key(key_size), other(key_size);
   PatternData::write_key(number, key.data(), key_size);
@@ -414,7 +416,8 @@ void write_half(StoreCluster& run, std::uint64_t number, std::uint64_t at) {
   fabric::store_word_release(data.at(at + layout.tail_at()), coupled::watermark);
 }
 
-// Returns the result of a GET whose node loses its memory at time `crash_at` and is back 20 us later.
+// Runs a GET from node 1 while node 0, which stores the key, loses its memory at time `crash_at` and is back
+// 20 us later. Returns the GET's result.
 Lane::Outcome get_across(Nanos crash_at, std::string_view mutant) {
   FabricOptions options{.nodes = 2};
   options.faults.schedule.push_back({.kind = fabric::sim::ScheduledFault::Kind::crash,

@@ -79,8 +79,8 @@ struct Reader::Tables {
                                            kv::Key key) const {
     return reader.look_up(reader.where(place), {word, read_at}, key);
   }
-  // Each index row has one server worker as its only writer, so that no entry is ever pending and no index
-  // word returns to a slot.
+  // Only one server worker writes to an index row (its table), and it links complete entries: a GET never
+  // finds a pending entry, and no index word returns to a slot.
   [[nodiscard]] static bool goes_on_past_pending() { return true; }
   [[nodiscard]] bool confirms_misses() const { return reader.settings_.verifies_misses; }
   [[nodiscard]] static bool is_over_age() { return false; }
@@ -269,8 +269,9 @@ kv::ValueView Reader::landed_value() const {
   return {node_.landing->at(landing_ + entry.value_at()), entry.value_size(), table_.kept_value()};
 }
 
-// The word by which the cache knows an entry. Index words of different rows may be equal, so that the row's
-// number replaces the upper bits of the word: the filter, and bits that are the same in all occupied words.
+// The word by which the cache knows an entry. Index words of different rows (tables of server workers) may be
+// equal, so that the row's number replaces the upper bits of the word: the filter, and bits that are the same
+// in all occupied words.
 std::uint64_t Reader::cache_word(const Where& where, std::uint64_t word) const {
   constexpr std::uint32_t row_at = IndexWord::entry_bits + IndexWord::stamp_bits;
   return (word & ((std::uint64_t{1} << row_at) - 1)) | (std::uint64_t{where.row} + 1) << row_at;

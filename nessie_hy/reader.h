@@ -27,13 +27,14 @@ class Reader {
     std::uint64_t word = 0;
     Nanos read_at = 0;  // now() before the word was read
   };
-  // The location of one row of the index: node, server worker, and number of the row.
+  // One row of the index (the table of one server worker): its node, the worker's number on that node, and
+  // the row's number among all rows of all nodes.
   struct Where {
     fabric::NodeId node = 0;
     std::uint32_t server = 0;
     std::uint32_t row = 0;
   };
-  struct Tables;   // access to these tables for the GET passes of common/onesided/get.h
+  struct Tables;   // the tables, as the GET of common/onesided/get.h reads them
   struct Reading;  // a READ of a word or an entry, for common/onesided/transfer.h
 
   [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place);
