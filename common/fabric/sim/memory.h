@@ -1,5 +1,5 @@
-// Registered memory of simulated nodes: zeroed lazily, watched by pollers, and copied only where bytes are
-// stored (a region may store a part of its bytes).
+// Registered memory of simulated nodes. Its pages are allocated when first written, workers can watch it for
+// changes, and messages copy only the bytes that both regions store (Elision in region.h).
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace loch::fabric::sim {
 
 struct SimWatch;
 
-// A region of a simulated node. The system provides its pages when they are first written.
+// A region of a simulated node. The operating system allocates its pages when they are first written.
 class alignas(64) SimRegion : public Region {
  public:
   [[nodiscard]] static Result<std::unique_ptr<SimRegion>> map(NodeId node, std::uint32_t id,
@@ -25,8 +25,8 @@ class alignas(64) SimRegion : public Region {
   ~SimRegion() override;
 
   [[nodiscard]] const RegionSpec& spec() const { return spec_; }
-  // The address of the region's stored byte number `before`, counted from 0 (Region::kept_before counts
-  // them).
+  // Address of the stored byte that has `before` stored bytes in front of it in the region
+  // (Region::kept_before).
   [[nodiscard]] std::byte* kept_at(std::uint64_t before) const { return mapping_ + before; }
   // Zeroes the memory, as a restart of the node does.
   void clear();
@@ -49,7 +49,7 @@ class alignas(64) SimRegion : public Region {
   void hold_until(Nanos at) { held_until_ = at; }
   [[nodiscard]] Nanos held_until() const { return held_until_; }
 
-  // Access rights of peers; copied from the spec, so that they are next to the other members that a request
+  // Access rights of peers, copied from the RegionSpec to lie next to the other members that each request
   // reads.
   struct Rights {
     bool read = false, write = false, atomic = false;
@@ -66,17 +66,17 @@ class alignas(64) SimRegion : public Region {
   std::uint64_t mapped_;
 };
 
-// The stored bytes of a message in transit, and the region that they were read from.
+// A message in transit: those of its bytes that its source region stores (Elision), and that region.
 struct Staged {
   Staged* next_free = nullptr;
   const Region* source = nullptr;
   std::uint64_t offset = 0;  // logical offset in the source region
   // how many bytes of the source region are stored before the first byte of the message
   std::uint64_t first = 0;
-  std::uint64_t kept = 0;    // number of stored bytes of the message
+  std::uint64_t kept = 0;    // number of the message's bytes that the source region stores
   std::uint32_t length = 0;  // logical length of the message
   std::uint8_t size_class = 0;
-  // Number of stored bytes of the source before the message's byte `at`.
+  // Number of bytes that the source region stores before byte `at` of the message.
   [[nodiscard]] std::uint64_t kept_before(std::uint32_t at) const {
     return at == 0 ? first : at == length ? first + kept : source->kept_before(offset + at);
   }
@@ -104,11 +104,11 @@ class StagingPool {
   std::vector<void*> blocks_;
 };
 
-// Prefetches the stored bytes of [offset, offset + length) of the region, or their first lines. Any offset
-// and length are allowed.
+// Prefetches the stored bytes of [offset, offset + length) in the region, or the first 512 of them. The range
+// may exceed the region.
 inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::uint64_t length) {
   if (offset >= region.bytes()) return;
-  constexpr std::uint64_t most = 512;  // beyond this the hardware prefetcher continues
+  constexpr std::uint64_t most = 512;  // bytes; the hardware prefetcher fetches what follows
   const std::uint64_t end = offset + std::min(length, region.bytes() - offset);
   const std::uint64_t before = region.kept_before(offset);
   const std::uint64_t kept = std::min(region.kept_before(end) - before, most);
@@ -119,8 +119,8 @@ inline void prefetch_kept(const SimRegion& region, std::uint64_t offset, std::ui
 
 // Copies the part [begin, end) of the message (logical offsets in the message) from its source region.
 void gather(Staged* staged, std::uint32_t begin, std::uint32_t end);
-// Copies the part [begin, end) of the message to its destination, where the message's first byte is at
-// target_offset. Bytes that either side does not store are left out.
+// Copies the part [begin, end) of the message to the target region, where the message's first byte is at
+// target_offset. Bytes that the source or the target region does not store are left out.
 void scatter(Staged* staged, const Region& target, std::uint64_t target_offset, std::uint32_t begin,
              std::uint32_t end);
 

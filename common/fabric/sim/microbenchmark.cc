@@ -34,8 +34,8 @@ struct Bench {
 };
 
 bool has_receivers(const Microbenchmark& shape) { return shape.traffic.verb == Verb::send; }
-// Whether the measured rate counts messages that arrived: for unreliable SENDs to one node, where the
-// arrivals also limit how many SENDs are in flight.
+// True for SENDs from many nodes to one without echoes: the rate counts the messages that arrived, and
+// posting waits while more than `in_flight` messages are under way.
 bool counts_arrivals(const Microbenchmark& shape) {
   return has_receivers(shape) && !shape.is_outbound && !shape.is_echo;
 }

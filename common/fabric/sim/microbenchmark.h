@@ -20,14 +20,14 @@ struct Microbenchmark {
   std::uint32_t workers = 4;    // posting workers per node
   std::uint32_t receivers = 4;  // SENDs: receiving workers per node
   std::uint32_t window = 16;    // outstanding requests (or echoes) of a worker
-  // Inbound SENDs: how many may be in flight at once. The model does not include the credits by which a
-  // lossless link limits them.
+  // Inbound SENDs without echoes: about how many messages may be in flight at once. This replaces the
+  // link-level credits of a lossless link, which the model does not include.
   std::uint32_t in_flight = 256;
   Nanos warm_up = 100'000, duration = 300'000;
 };
 
 struct Measured {
-  double mops = 0;       // million work requests (echoes) per second
+  double mops = 0;       // million work requests (or echoes) per second
   double mean_us = 0;    // mean latency of a request (or an echo)
   double gbits_s = 0;    // payload rate
   double link_busy = 0;  // share of time for which the measured node's link was busy, in its busier direction

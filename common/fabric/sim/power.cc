@@ -9,7 +9,7 @@ PowerDraw power_draw(const PowerProfile& profile, const CpuUsage& cpu, const Nic
   const double span_ns = static_cast<double>(cpu.span);
   const double span_s = span_ns * 1e-9;
   draw.idle_w = profile.idle_w;
-  // In idle periods that are too short for any idle state, a core spins.
+  // In idle periods that are too short for any idle state, a core spins and draws the power of a busy core.
   draw.busy_w = profile.core_busy_w * static_cast<double>(cpu.busy_ns + cpu.idle_shallow_ns) / span_ns;
   for (std::size_t i = 0; i < idle_states; ++i) {
     draw.sleeping_w +=

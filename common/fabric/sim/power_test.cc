@@ -105,7 +105,8 @@ TEST(Power, GrowsWithPollingCores) {
   }
 }
 
-// Sleeping saves power, but waking often saves less: deep idle states and package sleep are never reached.
+// Threads that sleep save power, but less if they wake often: deep idle states and package sleep are then
+// never reached.
 TEST(Power, FrequentWakingKeepsTheMachineHalfAwake) {
   const Machine machine;
   const double rare = watts(machine, 0, 1 * us, 100 * ms, 0);

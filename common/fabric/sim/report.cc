@@ -53,7 +53,8 @@ NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nan
   c["link_rx_busy"] = share(node.ingress.busy, span);
   // share of time for which the switch paused the link because its buffer was full
   c["link_held"] = share(node.port.paused, span);
-  // The same counters as those of background load in real time (common/fabric/background/background.h).
+  // Counters of the background CPU workers, with the names that runs in real time use
+  // (common/fabric/background/background.h).
   const auto background = static_cast<std::size_t>(ThreadRole::background);
   c["hog_hashes"] = usage.background_hashes;
   c["hog_cpu_s"] = static_cast<double>(usage.role_ns[background]) / 1e9;

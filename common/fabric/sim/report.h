@@ -5,8 +5,8 @@
 
 namespace loch::fabric::sim {
 
-// The start of the counted span (the last reset of the counters), and the number of the pools' allocations
-// before it.
+// The time of the last reset of the counters, and the number of allocations that the object pools had made by
+// then.
 struct Books {
   Nanos since = 0;
   std::uint64_t allocations = 0;

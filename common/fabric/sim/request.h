@@ -19,9 +19,8 @@ struct QueuePair;
 
 constexpr std::uint32_t most_pieces = 8;  // most pieces into which a message is torn
 
-// One request. One event carries it through the stages. The poster's WorkRequest can be read while it is
-// alive, that is, until the completion has been polled. Three cache lines: the event, the members that every
-// stage reads, the others.
+// A work request in transit; one event carries it through all stages. `wr` is valid until its completion has
+// been polled. Layout in three cache lines: the event, the members that every stage reads, the others.
 struct alignas(64) SimRequest : Event {
   Simulation* sim = nullptr;
   QueuePair* qp = nullptr;
@@ -35,17 +34,18 @@ struct alignas(64) SimRequest : Event {
   std::uint32_t request_wire = 0, response_wire = 0;
   Verb verb = Verb::read;
   WcStatus status = WcStatus::success;
-  std::uint8_t pieces = 1, piece = 0;  // number of pieces of a torn fetch or placement, and the current one
-  bool is_cancelled = false;           // the request was flushed while in transit; its next event ends it
-  // a copy that carries the message of a UC or UD request, or a WRITE's bytes that become visible late
+  // number of pieces in which a torn message is read or written, and index of the next one
+  std::uint8_t pieces = 1, piece = 0;
+  bool is_cancelled = false;  // the request was flushed while in transit: its pending event only releases it
+  // a copy of a UC or UD request that carries its message, or of a WRITE whose bytes become visible late
   bool is_carrier = false;
-  bool is_executed = false;  // was executed already: a retry only gets its response again
+  bool is_executed = false;  // the responder has executed the request: a retry only repeats the response
   bool has_mmio = false;     // the work request was written by MMIO, so that it is not fetched
 
   SimRequest* next_free = nullptr;
-  SimRequest* next_in_qp = nullptr;  // the next request in posted order, until it is retired
-  // the next request in the list of those that are stalled in the send queue, or of those whose completions
-  // wait to be polled
+  SimRequest* next_in_qp = nullptr;  // the next request in the posted order of the queue pair
+  // the next request in its list: of requests that are stalled in the send queue, or of completions that wait
+  // to be polled
   SimRequest* next_waiting = nullptr;
   Nanos piece_gap = 0;
   Nanos late_by = 0;  // time from a WRITE's acknowledgement until its bytes are visible
@@ -54,10 +54,10 @@ struct alignas(64) SimRequest : Event {
   std::uint32_t paused_seen = 0;  // value of SwitchPort::paused_ns when the link took the request
   std::uint8_t tries = 0, rnr_tries = 0;
   bool owns_wr = false;     // wr is the simulation's own copy
-  bool is_done = false;     // has ended, and waits for earlier requests of the queue pair
-  bool is_delayed = false;  // has been reordered once
-  bool is_counted = false;  // is counted among the READs and atomics in transit
-  bool has_lock = false;    // a split atomic that has read and not written yet
+  bool is_done = false;     // the request has ended; it is retired after all earlier ones of its queue pair
+  bool is_delayed = false;  // a UD message that was delayed to reorder it, which happens at most once
+  bool is_counted = false;  // the request is included in QueuePair::outstanding_reads
+  bool has_lock = false;    // a split atomic between its read and its write, which holds the NIC's lock
 };
 static_assert(sizeof(SimRequest) == 192);
 
@@ -76,7 +76,7 @@ struct alignas(64) QueuePair {
   SimNode* home = nullptr;  // the node of the worker that owns the queue pair
   SimRequest* oldest = nullptr;
   SimRequest* newest = nullptr;
-  Nanos submitted_at = 0;  // time of the last posted request; keeps requests in order
+  Nanos submitted_at = 0;  // when the NIC sees the last posted request; later ones are seen after it
   std::uint32_t next_sequence = 0;
   std::uint32_t used_slots = 0;          // used entries of the send queue
   std::uint32_t unretired = 0;           // unsignaled requests that have ended but are not retired
@@ -89,20 +89,22 @@ struct alignas(64) QueuePair {
   bool is_fenced = false;  // the owner was fenced: none of its requests takes effect any more
 
   SimRequest* blocker = nullptr;  // the request that is being retried; later ones wait behind it
-  Nanos departed_at = 0;          // time of the last departure to the link; keeps requests in order
-  Nanos executed_at = 0;          // time of the last execution at the responder; keeps requests in order
-  // entries in the context caches of the two NICs; UD: SimWorker::datagram_context
+  Nanos departed_at = 0;          // time of the last departure to the link; later requests depart after it
+  Nanos executed_at = 0;  // time of the last execution at the responder; later requests are executed after it
+  // this queue pair's entries in the context caches of the requester's and the responder's NIC; the entry of
+  // a receiver of UD messages is SimWorker::datagram_context
   CachedContext requester, responder;
-  // until when the processing unit is busy that handles the work requests fetched for this queue pair
+  // when the NIC's processing unit for this queue pair is free for the next work request that it fetches
   Picos unit_until = 0;
   SimRequest* stalled_first = nullptr;
-  // READs and atomics in transit, which the send queue counts separately
+  // number of READs and atomics in transit, which the NIC limits (max_rd_atomic)
   std::uint32_t outstanding_reads = 0;
 
   SimRequest* stalled_last = nullptr;
   SimNode* target = nullptr;  // UD: the destination of the latest request
   Nanos blocked_until = 0;
-  // time of the last READ or atomic at the responder, which keep their order; WRITEs may have overtaken them
+  // when the responder executes the last READ or atomic: these keep their order among themselves, but WRITEs
+  // may overtake them
   Nanos read_at = 0;
   QueuePair* next_free = nullptr;
 };

@@ -30,12 +30,13 @@ void prefetch_contexts(const SimRequest& r, const Timing& timing) {
 }
 // Whether the request's completion makes an entry in the completion queue.
 bool makes_entry(const SimRequest& r) { return r.wr->is_signaled && !r.owns_wr; }
-// The cached context of the request's queue pair. A worker's first datagram queue also receives.
+// The cached context of the request's queue pair. A worker's first datagram queue uses one context for
+// sending and receiving.
 CachedContext* context_of(const SimRequest& r) {
   const bool receives = r.qp->transport == Transport::ud && r.qp->lane == 0;
   return receives ? r.qp->owner->datagram_context() : &r.qp->requester;
 }
-// Prefetches the data of a READ and the memory where they will be placed.
+// Prefetches the staged data of a READ and the memory into which they will be copied.
 void prefetch_landing(const SimRequest& r) {
   const auto& region = static_cast<const SimRegion&>(*r.wr->local.region);
   const std::uint64_t offset = r.wr->local.offset;
@@ -177,7 +178,7 @@ bool Stages::is_behind_blocker(SimRequest* r, void (*stage)(Event*)) {
   Simulation& sim = *r->sim;
   const auto behind = static_cast<Nanos>(r->sequence - qp->blocker->sequence);
   if (behind > (Nanos{1} << 31)) return false;  // the request was posted before the one that is being retried
-  if (!r->from->is_up) return true;             // no retry, because the posting node is down
+  if (!r->from->is_up) return true;  // the posting node is down, so that no retry will end the wait
   r->fire = stage;
   sim.queue.push(r, std::max(qp->blocked_until, sim.now()) + behind);
   return true;
@@ -228,7 +229,8 @@ void Stages::depart(Event* event) {
     return unreachable(r, &Stages::depart);
   }
   SimRequest* message = r;
-  // UC and UD: the message travels on by itself, and the request has ended once it left
+  // On UC and UD, a copy of the request carries the message; the request itself ends when the message has
+  // left the node.
   if (qp->transport != Transport::rc) {
     message = sim.requests.take();
     *message = *r;
@@ -302,7 +304,8 @@ void Stages::answered(Event* event) {
       way.visit(node.pcie_write, data_landing(timing, r->wr->length));
     }
   }
-  if (makes_entry(*r)) {  // the completion follows the data on the bus, and waits as long as they do
+  // the completion entry crosses PCIe right after the data, so that it has no queueing delay of its own
+  if (makes_entry(*r)) {
     node.pcie_write.serve(now, timing.completion_entry);
     way.delay += timing.completion_entry;
   }
@@ -344,7 +347,8 @@ void Stages::land(Event* event) {
 
 // Ends the request. It is retired when all earlier requests of its queue pair have ended.
 void Stages::complete(SimRequest* r) {
-  // No coroutine waits for the completion, and other requests of the queue pair may not exist any more.
+  // A request of a fenced worker is only released: no coroutine waits for its completion, and other requests
+  // of its queue pair may not exist any more.
   if (r->qp->is_fenced) return release(r);
   r->is_done = true;
   retire(*r->sim, r->qp);
@@ -356,7 +360,9 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
     if (!r->is_done && !is_flushed) return;
     qp->oldest = r->next_in_qp;
     if (qp->oldest == nullptr) qp->newest = nullptr;
-    if (is_flushed && !r->is_done) {  // the request is in transit, and its own next event ends it
+    // the request has not ended; if it is in transit, its pending event releases it, and a new request is
+    // completed as flushed
+    if (is_flushed && !r->is_done) {
       const bool is_stalled = qp->stalled_first == r;
       if (is_stalled) {
         qp->stalled_first = r->next_waiting;

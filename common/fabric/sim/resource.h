@@ -33,8 +33,8 @@ struct Server {
   Picos turn(Picos now, Picos span) { return serve(now, span) - span - now; }
 };
 
-// A context in a NIC's least-recently-used cache. The cache numbers the contexts, and keeps their order in an
-// array of its own, which stays in this machine's cache where the contexts' owners would not.
+// A context in a NIC's least-recently-used cache. It holds only a number: the links of the LRU list are in an
+// array, which fits into the host's CPU cache, unlike the objects that own contexts.
 struct CachedContext {
   std::uint32_t number = 0;  // number in the NIC's cache; 0: not seen by the cache yet
 };
@@ -60,8 +60,8 @@ class ContextCache {
   }
 
  private:
-  // Index of the circular list's fixed entry: its `older` is the most recently used context, its `newer` the
-  // least recently used one.
+  // Index of the circular list's head, which is no context: its `older` is the most recently used context,
+  // its `newer` the least recently used one.
   static constexpr std::uint32_t ends = 0;
   // An entry of the circular list of contexts; an entry whose context is not in the NIC's cache refers to
   // itself.
@@ -94,7 +94,7 @@ class ContextCache {
   std::vector<Link> links_;
 };
 
-// A cache of page translations: 8-way sets, of which the oldest entry is replaced first.
+// An 8-way set-associative cache of page translations; a full set replaces its oldest entry.
 class KeyCache {
  public:
   explicit KeyCache(std::uint32_t entries = 0) {
@@ -107,7 +107,8 @@ class KeyCache {
   void prefetch(std::uint64_t key) const {
     if (!sets_.empty()) __builtin_prefetch(&sets_[set_of(key)]);
   }
-  // Inserts the key (not 0); returns whether it was in the cache. With 0 entries it always is.
+  // Inserts the key (not 0); returns whether it was in the cache already, which is always true of a cache
+  // with 0 entries.
   bool touch(std::uint64_t key) {
     std::uint64_t& recent = recent_[place(key)];
     if (recent == key || sets_.empty()) return true;
@@ -135,7 +136,7 @@ class KeyCache {
   static std::size_t place(std::uint64_t key) { return (key ^ key >> 48) % 16; }
   std::vector<Set> sets_;
   std::vector<std::uint8_t> turn_;
-  // recently found keys, indexed by their low bits: pages that a worker uses all the time
+  // recently found keys, by a hash of the key: they belong to pages that a worker uses all the time
   std::uint64_t recent_[16] = {};
 };
 

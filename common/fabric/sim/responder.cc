@@ -13,7 +13,7 @@ constexpr std::uint32_t grh_bytes = 40;
 bool takes_receive(const SimRequest& r) {
   return r.verb == Verb::send || (r.verb == Verb::write && r.wr->has_immediate);
 }
-// Whether the payload is so small that it travels in its completion (inline receive).
+// Whether the payload is so small that the NIC writes it into the completion queue entry (inline receive).
 bool is_in_completion(const SimRequest& r) {
   return r.verb == Verb::send && r.wr->length > 0 &&
          r.wr->length <= r.sim->config.hardware.nic.inline_receive_bytes;
@@ -22,7 +22,7 @@ Receives receives_of(const SimRequest& r) {
   if (!takes_receive(r)) return Receives::nothing;
   return is_in_completion(r) ? Receives::in_completion : Receives::placed;
 }
-// The NIC's lock that the atomic takes.
+// The lock of the responder's NIC that the atomic takes.
 Server& lock_of(const SimRequest& r, SimNode& node) {
   return node.atomic_locks[atomic_lock(r.wr->remote_offset, node.atomic_locks.size())];
 }
@@ -137,20 +137,21 @@ Picos pass_responder(SimRequest* r, Passage* way) {
   } else {
     way->visit(node.pcie_write, memory_write(timing, length));
     if (receives !=
-        // the completion follows the payload on the bus, and waits as long as the payload
+        // the completion entry crosses PCIe right after the payload, so that it has no queueing delay of its
+        // own
         Receives::nothing) {
       node.pcie_write.serve(now, timing.completion_entry);
       way->delay += timing.completion_entry;
     }
   }
-  // the NIC fetches the RECV ahead of its use
+  // The NIC fetches RECV requests in advance, which takes bus time but adds no latency to this message.
   if (receives != Receives::nothing) node.pcie_read.serve(now, timing.recv_fetch);
   return done;
 }
 
-// Draws which weak behaviours of faults.h strike a request that would be executed at `at`: it is torn,
-// becomes visible late, or is overtaken. Returns when it is executed; `last` becomes the time of its last
-// piece.
+// Draws which faults of faults.h strike a request that would be executed at `at`: it is torn, becomes visible
+// late, or is overtaken. Returns when it is executed; `last` becomes the time after which later requests of
+// its queue pair are executed.
 Nanos weaken(SimRequest* r, Nanos at, Nanos* last) {
   Simulation& sim = *r->sim;
   const SimFaults& faults = sim.config.faults;
@@ -211,8 +212,8 @@ WcStatus Stages::validate(SimRequest* r) {
   return WcStatus::success;
 }
 
-// Takes a receive buffer for a SEND (or an immediate), and informs the receiver when the message is in
-// memory. Returns false if there is no buffer; the request was then retried or dropped.
+// Takes a receive buffer for a SEND or a WRITE with immediate, and informs the receiver when the message is
+// in memory. Returns false if no buffer was taken; the request has then been retried, refused or dropped.
 bool Stages::take_receive(SimRequest* r) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
@@ -360,11 +361,11 @@ void Stages::execute(Event* event) {
   if (!node.is_up || (qp->transport != Transport::ud && node.incarnation != qp->target_incarnation)) {
     return unreachable(r, &Stages::depart);
   }
-  // The end of a split atomic that holds the lock is not held back, except by what stops the whole NIC and so
-  // also the atomics that wait for the lock.
+  // The write of a split atomic is not delayed by a retry of an earlier request, because the atomic holds the
+  // region's lock only for a fixed time.
   if (is_rc && r->piece == 0 && !r->has_lock && held_back(r, &Stages::execute)) return;
   if (qp->blocker == r) qp->blocker = nullptr;
-  // the retry of an executed request only gets its response
+  // a request that was already executed or refused is only answered
   if (r->is_executed || r->status != WcStatus::success) return respond(r);
   // Requests after a refused one are not executed; the requester flushes them.
   if (is_rc && qp->is_broken) {

@@ -1,12 +1,11 @@
-// The scheduler of one node: which thread each core runs next. A model of Linux' completely fair
-// scheduler (kernel 3.13, kernel/sched/fair.c): virtual run time, slices that end on ticks, wake-up
-// placement and preemption, idle and periodic balancing between cores and sockets. It decides and
-// keeps the books of the run queues; NodeCpu (cpu.h) owns time, events and callbacks.
+// The scheduler of one node decides which thread each core runs next, and owns the run queues; NodeCpu
+// (cpu.h) owns time, events and callbacks. It models Linux' completely fair scheduler (kernel 3.13,
+// kernel/sched/fair.c): virtual run time, slices that end on ticks, wake-up placement and preemption, idle
+// and periodic balancing between cores and sockets.
 //
-// Left out: buddies (a wake-up hint of one tick), load averages over time (a
-// core's load is the weight of what it runs now; only where the averages' slow convergence decides, at
-// exact equality, is it modelled: settling_ticks), groups and autogroups (the harness puts servers and
-// background workers into one group, see docs), real-time classes.
+// Not modelled: buddies (a hint at wake-up that is valid for one tick); load averages over time (a core's
+// load is the weight of its runnable threads, except where settling_ticks models how slowly an average
+// converges); groups and autogroups (servers and background workers are in one group); real-time classes.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ struct SchedEntity {
   // when the thread was last seen running; its cache is warm for a while after it
   Nanos last_ran = INT64_MIN / 2;
   std::uint32_t weight = 1024;  // 1024: nice 0
-  // the core on which it runs, waits, or ran last; of a new thread: where it was started
+  // the core on which the thread runs, waits, or ran last; for a new thread, the core on which it was created
   std::uint32_t core = 0;
   CoreSet allowed = all_cores;
   bool is_queued = false;  // is runnable; a running thread counts as queued
@@ -40,8 +39,8 @@ struct SchedEntity {
 class Scheduler {
  public:
   enum class Idleness : std::uint8_t { newly_idle, idle, busy };
-  // A thread that balancing took from another core. If it was running there, that core has to choose again
-  // (active balancing).
+  // A thread that balancing moved from core `from` to another. If it was running on `from`, that core has to
+  // choose its next thread (active balancing).
   struct Moved {
     SchedEntity* entity = nullptr;
     std::uint32_t from = 0;
@@ -51,9 +50,9 @@ class Scheduler {
   Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile);
 
   // ---- Life on a queue ----
-  // The core on which a waking thread goes: its last one if idle, else an idle one that shares the
-  // cache, else its last one; a new thread goes to the least loaded socket and core (of equals to the
-  // one where it was started).
+  // The core to which a waking thread goes: its last core if that is idle, else an idle core that shares its
+  // cache, else its last core. A new thread goes to the least loaded core of the least loaded socket, on a
+  // tie to the core on which it was created.
   [[nodiscard]] std::uint32_t place(const SchedEntity& entity) const;
   // Queues a blocked thread on `core` at `now`.
   void enqueue(SchedEntity* entity, std::uint32_t core, Nanos now);
@@ -64,14 +63,16 @@ class Scheduler {
   [[nodiscard]] bool preempts(const SchedEntity& waking, Nanos now);
   // Whether the running thread has used up its slice. Called at ticks.
   [[nodiscard]] bool slice_over(std::uint32_t core, Nanos now);
-  // Puts the running thread back into the queue and chooses the next one; null if there is none.
+  // Puts the core's running thread back into its run queue and chooses the thread to run next; null if none
+  // is runnable.
   SchedEntity* pick(std::uint32_t core, Nanos now);
 
   // ---- Balancing ----
   // Pulls threads to `core`. Returns those that moved; they are queued on `core` now.
   const std::vector<Moved>& balance_newly_idle(std::uint32_t core, Nanos now);
   const std::vector<Moved>& balance_if_due(std::uint32_t core, Nanos now);
-  // Records when the core became idle, to estimate how long it stays idle, which decides whether it balances.
+  // Records when the core became idle. From its average idle time the core decides whether to balance when it
+  // becomes idle.
   void went_idle(std::uint32_t core, Nanos now) { cores_[core].idle_since = now; }
   void woke_from_idle(std::uint32_t core, Nanos now);
 
@@ -88,14 +89,14 @@ class Scheduler {
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  // between the cores of a socket, and between the sockets of a node
+  // levels of balancing: between the cores of a socket, and between the sockets of a node
   static constexpr unsigned balance_levels = 2;
   // Number of failed balancings after which threads with a warm cache are moved too, and after which a
   // running thread is moved.
   static constexpr std::uint32_t failures_before_hot = 1, failures_before_active = 3;
-  // A busy core may pull a thread although that only swaps the roles (2 threads against 1) if the busier
-  // core's average load is exactly twice its own. The average cpu_load[2] moves by a quarter of the
-  // difference each tick: from one thread to exactly two it takes this many ticks.
+  // Ticks from a change of a core's load until its average load (cpu_load[2] of Linux, which moves by a
+  // quarter of the difference each tick) is exactly the new load. Only then may a busy core with one thread
+  // pull a thread from a core with two, which merely swaps their loads.
   static constexpr int settling_ticks = 24;
 
   struct Balance {
@@ -108,18 +109,18 @@ class Scheduler {
     std::vector<SchedEntity*> waiting;  // by vruntime; among equals, in the order of queueing
     Nanos min_vruntime = 0;             // never decreases
     Nanos updated = 0;                  // time up to which the running thread's vruntime was charged
-    std::uint32_t runnable = 0;         // number of waiting threads, and the current one
+    std::uint32_t runnable = 0;         // number of waiting threads, plus one if a thread is running
     std::uint64_t load = 0;             // sum of the weights of the runnable threads
     Nanos load_changed = 0;             // when `load` last changed
     Nanos idle_since = -1;              // -1: the core is not idle, or its idle time is not estimated
     Nanos average_idle = 0;
     Balance balance[balance_levels];
   };
-  // What balancing compares: a socket, or a single core.
+  // A socket or a single core, whose load balancing compares with that of others.
   struct Group {
     CoreSet cores = 0;
     std::uint64_t load = 0;
-    Nanos load_changed = 0;  // the latest change of load of any of its cores
+    Nanos load_changed = 0;  // when the load of any of its cores last changed
     std::uint32_t runnable = 0, capacity = 0;
     [[nodiscard]] double average() const { return static_cast<double>(load) / capacity; }
     [[nodiscard]] double load_per_thread() const {
@@ -128,7 +129,7 @@ class Scheduler {
   };
   struct Imbalance {
     CoreSet busiest = 0;  // cores of the busiest group
-    double load = 0;      // sum of weights that have to be moved
+    double load = 0;      // sum of the weights of the threads that have to be moved
   };
   enum class Pull : std::uint8_t { moved, failed, all_pinned };
 

@@ -129,8 +129,8 @@ coro::Task<void> add_side_by_side(Worker* worker, RemoteRegion to, int count) {
   co_await scope.join();
 }
 
-// Found by seed 1612520849000001000 of pilaf: behind a request that was retried and then waited for a stalled
-// NIC, later requests checked every nanosecond, which made five million events a millisecond.
+// Found by seed 1612520849000001000 of pilaf: while a retried request waited for a stalled NIC, the requests
+// behind it were rechecked every nanosecond, which made five million events per simulated millisecond.
 TEST(SimFailures, WhatWaitsBehindARetriedRequestAtAStalledNicCostsNoEvents) {
   SimConfig config = with_fault({Kind::nic_stall, 1, 0, 1'000'000, 5'000'000});
   config.faults.schedule.push_back({Kind::cut, 0, 0, 1'000'000, 10'000});
@@ -153,8 +153,8 @@ coro::Task<void> add_while_able(Worker* worker, RemoteRegion to) {
   co_await scope.join();
 }
 
-// Found by seed 30007053 of nessie: the requester crashed while one of its requests was waiting for a retry;
-// later requests that had arrived waited at the responder for ever, and checked every nanosecond.
+// Found by seed 30007053 of nessie: the requester crashed while one of its requests waited for a retry. Its
+// later requests, which had already arrived at the responder, were rechecked there every nanosecond for ever.
 TEST(SimFailures, WhatWaitsBehindARetriedRequestOfACrashedNodeEndsWithIt) {
   for (Nanos at = 200'000; at < 300'000; at += 2'003) {
     SimConfig config = with_fault({Kind::crash, 0, 0, at, 0});
@@ -193,8 +193,8 @@ TEST(SimFailures, WhatWasAcknowledgedIsVisibleWhenTheRunHasEnded) {
   }
 }
 
-// Found by seed 20014189 of nessie: while a CAS was between its read and its write, the loss of an earlier
-// request of its connection delayed it by a retry timer, and another connection's CAS was admitted.
+// Found by seed 20014189 of nessie: the loss of an earlier request on its connection delayed a CAS by a retry
+// timer between its read and its write, and meanwhile another connection's CAS was executed.
 TEST(SimFailures, AtomicsAreAtomicAmongEachOtherWhateverIsLost) {
   SimConfig config = small_config(4);
   config.hardware.nic.retry_timeout_ns = 20'000;
@@ -362,7 +362,8 @@ TEST(SimFailures, ABurstOfLossesFailsRequestsWhileItLasts) {
   EXPECT_EQ(outcome.failed, outcome.reconnected);
 }
 
-// The second worker of a node that restarted: takes the place of the first, finds zeroed memory and uses it.
+// Run by the new worker of a restarted node: sets *seen to 2 if the node's memory is zeroed and a READ from
+// node 0 succeeds.
 coro::Task<void> second_incarnation(TestCluster* cluster, Worker* self, std::uint64_t* seen) {
   *seen = load_word(cluster->memory[1]->at(128)) + 1;
   const LocalSlice to = cluster->at(1, 4096);

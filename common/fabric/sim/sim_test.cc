@@ -90,8 +90,9 @@ TEST(SimStages, AFullPortOfTheSwitchHoldsItsSender) {
   EXPECT_EQ(roomy.paused, 0) << "64 KB fit into 128";
   EXPECT_EQ(roomy.small, free.small);
   EXPECT_GT(tight.paused, 0);
-  // If the switch has buffer space for the large message, the word leaves right after it; otherwise when all
-  // but 16 KB (13 us) of the large message has left for node 3, where it waits for some 30 us.
+  // With enough buffer in the switch, the word leaves its node right after the large message. With a buffer
+  // of 16 KB, the word waits for the large message, which waits some 30 us for the link to node 3: until all
+  // of it but 16 KB (13 us of link time) has left the switch.
   EXPECT_GT(tight.small, free.small + 10'000);
   EXPECT_LT(tight.small, tight.big);
   // The smaller switch buffer changes neither the order of the messages at node 3 nor the arrival of the last
@@ -109,7 +110,7 @@ TEST(SimStages, ACacheMissIsOnePcieReadEach) {
   again.fabric->start(*again.clients[0], read_again(&again, 0, 8, 2, &warm));
   ASSERT_EQ(again.fabric->run().value(), RunEnd::finished);
   // The first READ misses the NIC caches for a queue pair context and a page translation on each of the two
-  // nodes; the two fetches of one NIC start one gap apart.
+  // nodes; a NIC starts its two fetches one gap (read latency / outstanding fetches) apart.
   const HardwareProfile profile = small_config().hardware;
   const double gap = profile.pcie.read_ns / profile.nic.outstanding_fetches;
   EXPECT_NEAR(static_cast<double>(took - warm), 4 * profile.pcie.read_ns + gap, 8);
@@ -197,7 +198,7 @@ TEST(SimBackground, KeepOffTheServersCores) {
   fabric->start(*server, compute_for(server, span, &server_took));
   ASSERT_EQ(fabric->run().value(), RunEnd::finished);
   EXPECT_EQ(server_took, span);
-  // the core was shared with two background workers, which start within the first 24 ms
+  // the client shared its core with two background workers, which start within the first 24 ms
   EXPECT_GT(client_took, 2 * span);
 }
 
@@ -265,8 +266,8 @@ coro::Task<void> write_as(Worker* self, Region* from, RemoteRegion to, Copied co
   EXPECT_TRUE(done.ok());
 }
 
-// Bytes that both regions store are copied one by one; bytes that the source does not store stay unchanged in
-// the target.
+// A WRITE between regions that store different bytes of their entries (Elision) copies the bytes that both
+// regions store; other bytes of the target stay unchanged.
 TEST(SimMemory, RegionsThatKeepOtherBytesGetThoseThatBothKeep) {
   const Elision here{1000, 16, 8};
   const auto keeps = [](const Elision& elision, std::uint64_t at) {
@@ -297,8 +298,8 @@ TEST(SimMemory, RegionsThatKeepOtherBytesGetThoseThatBothKeep) {
   }
 }
 
-// Whether both words of a slot are there: the polled word announces 8 bytes before it, which may be placed
-// later.
+// Ready function of the watched slots: whether a slot's polled word and the word before it have both been
+// written, in either order.
 bool has_both_words(void* context, std::uint32_t index, std::uint64_t word) {
   const auto* cluster = static_cast<TestCluster*>(context);
   std::uint64_t before = 0;

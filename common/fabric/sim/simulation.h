@@ -21,18 +21,19 @@
 
 namespace loch::fabric::sim {
 
-// The port at which a node's link enters the switch. Messages whose output port is busy wait here; when the
-// buffer is full, the node's link is paused, and all later messages are late by as much.
+// The port at which a node's link enters the switch, with the buffer for the node's messages whose output
+// port is busy. While the buffer is full, the node's link is paused, which delays all its later messages.
 struct SwitchPort {
   struct Waiting {
-    Picos gone = 0;    // when the last waiting message leaves
-    Picos amount = 0;  // bytes of the waiting messages, as picoseconds of link time
+    Picos gone = 0;    // when the message has left the switch completely
+    Picos amount = 0;  // the message's bytes in the buffer, as picoseconds of link time
   };
   std::vector<Waiting> waiting;
-  std::uint32_t paused_ns = 0;  // total pause time; wraps around
+  std::uint32_t paused_ns = 0;  // total time for which the node's link was paused, modulo 2^32 ns
   Picos paused = 0;             // picoseconds paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
-  // When all but `amount` (picoseconds of link time) of the waiting bytes will have left.
+  // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
+  // the buffer, or has left completely.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
 };
 
@@ -50,7 +51,7 @@ struct alignas(64) SimNode {
   Nanos stall_order = 0;
   Server egress, ingress;
 
-  Server requester, responder;   // the NIC's two sides: outgoing requests, and arrivals
+  Server requester, responder;   // the NIC's two units: for outgoing requests, and for arriving messages
   Server pcie_read, pcie_write;  // the PCIe bus towards the NIC, and from the NIC
 
   Server fetch;
@@ -61,8 +62,9 @@ struct alignas(64) SimNode {
   std::uint64_t requests = 0, responses = 0;
 
   std::vector<std::unique_ptr<SimRegion>> regions;
-  std::vector<SimWorker*> workers;     // by index; null if there is no such worker
-  std::uint32_t reads_on_the_way = 0;  // work requests that the NIC caches until their response
+  std::vector<SimWorker*> workers;  // by index; null if there is no such worker
+  // READs and atomics in transit, whose work requests the NIC caches until the response
+  std::uint32_t reads_on_the_way = 0;
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
   std::vector<Server> atomic_locks;
@@ -113,7 +115,7 @@ class Simulation {
   // Takes a request that its worker has built; `at`: when the NIC has the doorbell or the MMIO.
   void submit(SimRequest* request, Nanos at);
   [[nodiscard]] SimRequest* new_request(QueuePair* qp, WorkRequest* wr);
-  // Ends a request without executing it; `status` is delivered in its order on the queue pair.
+  // Completes a request with `status` without executing it, after all earlier requests of its queue pair.
   void refuse(SimRequest* request, WcStatus status);
   void reset(QueuePair* qp);  // clears the state of a queue pair that was reconnected
   // ---- Failures (failures.cc) ----------------------------------------------------------------
@@ -155,7 +157,7 @@ class Simulation {
   Pool<SimRequest> requests;
   Pool<QueuePair> queue_pairs;
   struct alignas(64) WorkRequestCopy {
-    WorkRequest request;  // the first member: the copy is found by the request's address
+    WorkRequest request;  // the first member, so that a pointer to it also points to its WorkRequestCopy
     WorkRequestCopy* next_free = nullptr;
   };
   Pool<WorkRequestCopy> copies;
@@ -166,8 +168,8 @@ class Simulation {
   std::uint64_t hash = 0;
   Rng fault_rng;
   bool has_faults = false;
-  // Scheduled and drawn failures, and their ends. shared_ptr, because it deletes an object as the type with
-  // which it was made, and Event has no virtual destructor.
+  // Events that begin or end a failure, whether scheduled or drawn at random. They are held by shared_ptr,
+  // which deletes an object as the type with which it was made: Event has no virtual destructor.
   std::vector<std::shared_ptr<Event>> failures;
   std::uint32_t kills_done = 0;
   std::function<void(NodeId)> tell_restart;  // called when a crashed node has restarted; may be empty
@@ -184,11 +186,12 @@ struct Stages {
   static void at_requester(Event* event);  // requester.cc: the NIC sees the work request
   // requester.cc: the payload has been fetched, and the message goes onto the link
   static void depart(Event* event);
-  static void arrive(Event* event);     // responder.cc: its first bytes reach the responder's link
-  static void execute(Event* event);    // responder.cc: memory is read or written
-  static void land_late(Event* event);  // responder.cc: a WRITE that was acknowledged before it was visible
-  static void answered(Event* event);   // requester.cc: the response's first bytes reach the requester's link
-  static void land(Event* event);       // requester.cc: READ data and completion are in memory
+  static void arrive(Event* event);   // responder.cc: the message's first bytes reach the responder's link
+  static void execute(Event* event);  // responder.cc: memory is read or written
+  // responder.cc: the bytes of a WRITE that was acknowledged early are stored
+  static void land_late(Event* event);
+  static void answered(Event* event);  // requester.cc: the response's first bytes reach the requester's link
+  static void land(Event* event);      // requester.cc: READ data and completion are in memory
 
   // ---- requester.cc
   static void start(SimRequest* request);
@@ -204,15 +207,17 @@ struct Stages {
     if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
     return sim.up_to(sim.config.faults.slow_dma_span);
   }
-  // Requests behind one that is being retried on their queue pair wait for it, in their order.
+  // Whether the request waits, because an earlier one of its queue pair is being retried; `stage` then runs
+  // later.
   static bool held_back(SimRequest* request, void (*stage)(Event*)) {
     return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
   }
   static bool is_behind_blocker(SimRequest* request, void (*stage)(Event*));
 
   // ---- switch_port.cc
-  // True when a message from `sender` is not at the switch yet after all, because its link was paused, or
-  // finds no room there: it comes back later.
+  // Whether a message from `sender` arrives at the switch later than scheduled, because the sender's link was
+  // paused, or because the switch's buffer is full, which pauses the link. If so, its event is scheduled
+  // anew.
   static bool paused_at_switch(SimRequest* request, SimNode& sender);
   // Queues a message at the switch: its transmission begins `turn` from now and takes `span`.
   static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);

@@ -6,9 +6,9 @@
 namespace loch::fabric::sim {
 namespace {
 
-// Round numbers, of which no two are the same: 125 ps a byte of PCIe, headers of (22 + 2) · 125 = 3,000 ps
-// where data is read, (26 + 2) · 125 = 3,500 ps where it is written, for 128 bytes each; 800 ps a byte of
-// link.
+// A profile of round and distinct numbers. PCIe takes 125 ps per byte, plus headers for each packet of 128
+// bytes: (22 + 2) · 125 = 3,000 ps in DMA reads, (26 + 2) · 125 = 3,500 ps in writes. The link takes 800 ps
+// per byte.
 HardwareProfile round_numbers() {
   HardwareProfile p;
   p.pcie = {.gbytes_s = 8,
@@ -220,7 +220,7 @@ TEST(StageLines, AMessageIsTornBetweenLines) {
   EXPECT_EQ(lines_touched(0, 64), 1u);
   EXPECT_EQ(lines_touched(63, 2), 2u);
   EXPECT_EQ(lines_touched(64 + 8, 64), 2u);
-  // 256 bytes from byte 8 of a line on lie in 5 lines, of which the first half are 2.
+  // 256 bytes that begin at byte 8 of a line touch 5 lines; the first of two pieces has 2 of these lines.
   EXPECT_EQ(piece_begin(8, 256, 0, 2), 0u);
   EXPECT_EQ(piece_begin(8, 256, 1, 2), 2u * 64 - 8);
   EXPECT_EQ(piece_begin(8, 256, 2, 2), 256u);

@@ -32,7 +32,7 @@ void hold(SimNode& sender, Picos now, Nanos span) {
 bool Stages::paused_at_switch(SimRequest* request, SimNode& sender) {
   Simulation& sim = *request->sim;
   SwitchPort& port = sender.port;
-  // both counters wrap around at 2^32 ns, which their difference does not notice
+  // the unsigned difference is right even if paused_ns has wrapped around at 2^32 ns meanwhile
   Nanos wait = port.paused_ns - request->paused_seen;
   if (wait == 0) {
     const Picos now = sim.now_ps();

@@ -6,7 +6,7 @@
 
 namespace loch::fabric::sim {
 
-// Numbers of the resources' tracks, above those of the workers' tracks, which are the workers' indices.
+// Track numbers of a node's resources. They begin above the worker indices, which number the workers' tracks.
 enum class Track : std::uint32_t { requester = 100'000, egress, ingress, responder, response, memory };
 
 void write_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start,

@@ -1,5 +1,5 @@
-// The data path of a simulated worker: posting, receive buffers, stores, and the start of waits.
-// worker_run.cc has its turns on the core.
+// The data path of a simulated worker: posting, receive buffers, stores, and the start of waits. Polling and
+// resuming coroutines are in worker_run.cc.
 #include "common/fabric/sim/worker.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   late_by_ = weak.jitter;
   if (weak.stragglers > 0 && spec.index >= weak.first_straggler) {
     Rng chosen(sim.config.seed, "laggards", (std::uint64_t{spec.node} << 16) | spec.index);
-    // the product of two random numbers: most stragglers are little late, few are very late
+    // the product of two random numbers: most stragglers have a small lag, and few a large one
     const double share = chosen.uniform() * chosen.uniform();
     if (chosen.chance(weak.stragglers)) late_by_ += static_cast<Nanos>(share * static_cast<double>(weak.lag));
   }
@@ -210,7 +210,8 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  // For a watch set, whole slots are watched, because the words before a polled word may be placed after it.
+  // A watch set is checked when any word of a slot changes: the words before a slot's polled word may be
+  // written after it.
   const std::uint64_t first = wait->set.offset + 8;
   const std::uint64_t begin =
       wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;
@@ -246,7 +247,7 @@ bool SimWorker::is_ready(const WatchWait& wait, std::uint32_t* index) const {
 
 void SimWorker::begin_receive(ReceiveWait* wait) {
   if (Ring<Received>& messages = received_[index_of(wait->transport)]; !messages.empty() && receiving_ == 0) {
-    // a message that arrived together with the preceding one, so that no poll is charged
+    // the poll that found the preceding message also found this one, so that no further poll is charged
     wait->result = messages.pop();
     charge(sim_.timing.completion);
     run_queue_.push(wait->waiter);
@@ -300,7 +301,8 @@ void SimWorker::connection_failed(NodeId peer) {
     if (wait.set.count == 0 && wait.word.peer == peer) finish(watch, WatchOutcome::link_down, 0);
     watch = next;
   }
-  // After one queue pair's error the queue pairs of all lanes to this peer go into error.
+  // An error of one RC queue pair breaks the connection: all queue pairs of the worker to this peer go into
+  // error.
   for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
     QueuePair* qp = rc_queue_pair(peer, lane);
     if (qp == nullptr || qp->is_error) continue;

@@ -79,11 +79,12 @@ class SimWorker final : public Worker {
   // ---- For the rest of the simulation ---------------------------------------------------------
   void connect_all();
   void start(coro::Task<void> main);
-  void end_task();                      // at the end of a run: destroys coroutines that have not finished
-  void kill();                          // the worker dies between two instructions
-  void tell_to_stop();                  // ends watches and receives, so that servers leave their loops
-  void completed(SimRequest* request);  // called when a completion is in the worker's completion queue
-  void candidate(SimWatch* watch);      // called when memory under a watch has changed
+  void end_task();      // at the end of a run: destroys coroutines that have not finished
+  void kill();          // the worker dies between two instructions
+  void tell_to_stop();  // ends watches and receives, so that servers leave their loops
+  void completed(
+      SimRequest* request);         // a request has ended: queues its completion if a coroutine waits for it
+  void candidate(SimWatch* watch);  // called when the memory that `watch` watches has changed
   // Called when the bytes [begin, end) of a region have changed: notifies the workers that poll them, the
   // latest one first.
   static void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);
@@ -92,10 +93,10 @@ class SimWorker final : public Worker {
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
   [[nodiscard]] bool is_dead() const { return is_dead_; }
   [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
-  void fence();                                 // from now on no posted request takes effect
+  void fence();  // from now on none of the worker's posted requests takes effect
   [[nodiscard]] std::string waits_for() const;  // describes the waits, for the report of a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
-  // Prefetches the cache lines that a completion and the following turn read.
+  // Prefetches the worker's cache lines that are read when a completion arrives and is polled.
   void prefetch() const {
     prefetch_line(&wake_, 0);
     prefetch_line(&wake_, 64);
@@ -122,8 +123,9 @@ class SimWorker final : public Worker {
   static coro::Root own(coro::Task<void> main, SimWorker* worker);
 
   void main_ended();
-  void wake(Nanos at);  // schedules the worker's next turn for `at`, or for when it is free and on a core
-  void notice();        // something arrived: schedules a turn after the time that polling takes
+  void wake(Nanos at);  // schedules run() for `at`, or for when the worker is free and on a core
+  // a completion, message or change of watched memory arrived: schedules run() after the time of a poll
+  void notice();
   void run();
   void poll();
   void poll_watches();
@@ -151,21 +153,22 @@ class SimWorker final : public Worker {
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
     return queue_pairs_[lane * peers_.size() + peer];
   }
-  // Prefetches the memory that posting to the peer on the first lane reads.
+  // Prefetches the worker's first RC queue pair to the peer, for posting on it.
   void prefetch_queue_pair(NodeId peer) const {
     if (peer < peers_.size()) prefetch_line(rc_queue_pair(peer, 0), 0);
   }
   [[nodiscard]] bool local_buffer_is_good(const WorkRequest& wr) const;
 
-  // The members that a turn reads are stored first, beginning with the event that starts the turn: three
-  // cache lines.
+  // The members that run() reads are stored first, in three cache lines, beginning with the event that calls
+  // run().
   alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
-  bool has_work_ = false;  // something arrived while the thread was not on a core
-  // the scheduled turn is that of a poll, and its time includes handling one completion
+  bool has_work_ = false;  // run() has to be called when the thread is on a core again
+  // the delay of the scheduled run() includes a poll and the handling of one completion, so that poll() does
+  // not charge them again
   bool has_paid_ = false;
   bool has_ended_ = false, is_dead_ = false;
-  bool is_inside_ = false;   // the worker's coroutines are running
+  bool is_inside_ = false;   // run() is resuming the worker's coroutines
   bool is_on_core_ = false;  // a copy of the thread's state, to save a cache miss
   bool is_fenced_ = false;
   Simulation& sim_;
@@ -186,7 +189,7 @@ class SimWorker final : public Worker {
                 reconnecting_ = 0;
   Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
   const Capabilities& capabilities_;
-  Nanos work_left_ = 0;  // CPU time left to charge when the worker was preempted
+  Nanos work_left_ = 0;  // CPU time of the current work that was left when the worker was preempted
   std::coroutine_handle<> main_;
   CpuCosts cpu_costs_;
   Ring<PostedReceive> posted_[3];

@@ -75,7 +75,8 @@ void SimWorker::on_descheduled(SimThread* thread) {
 }
 
 void SimWorker::notice() {
-  // The event is seen at the worker's next poll and handled after that; a busy worker does not poll.
+  // A completion or message is seen at the worker's next poll and handled after that; a busy worker does not
+  // poll.
   Nanos at = handled_at(sim_.timing, sim_.now(), busy_until_);
   if (sim_.has_faults && late_by_ > 0 && sim_.may_fault()) {
     at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(late_by_) + 1));
@@ -85,7 +86,7 @@ void SimWorker::notice() {
 }
 
 void SimWorker::wake(Nanos at) {
-  if (is_dead_ || is_inside_) return;  // while run() is active it checks again at its end
+  if (is_dead_ || is_inside_) return;  // run() is active, and itself schedules the next call at its end
   if (!is_on_core_) {
     has_work_ = true;
     if (thread_->state() == ThreadState::blocked) node_.cpu->wake(thread_);
@@ -94,7 +95,7 @@ void SimWorker::wake(Nanos at) {
   if (wake_is_pending_) return;
   wake_is_pending_ = true;
   constexpr std::size_t line = 64 / sizeof(QueuePair*);
-  // The coroutine will probably post on the first lane of a connection.
+  // Prefetches the table of queue pairs, because the resumed coroutine will probably post a request.
   __builtin_prefetch(queue_pairs_.data());
   prefetch_line(queue_pairs_.data(), line * sizeof queue_pairs_[0]);
   sim_.queue.push(&wake_, std::max({at, busy_until_, sim_.now()}));

@@ -1,5 +1,4 @@
-// The step fabric's control path, and its moves: executing a request, delivering a message, letting time
-// pass.
+// Implements the step fabric: setting it up, executing requests, delivering messages, and advancing time.
 #include "common/fabric/step/step.h"
 
 #include <fmt/format.h>
@@ -14,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t grh_bytes = 40;  // the global routing header at the start of a UD receive buffer
 
-// Copies the bytes that the regions store; elided parts are left out.
+// Copies the bytes that both regions store; the other bytes are left out.
 void copy(Region& to, std::uint64_t to_at, Region& from, std::uint64_t from_at, std::uint64_t length) {
   for (std::uint64_t done = 0; done < length;) {
     const std::uint64_t left = length - done;
@@ -75,7 +74,8 @@ Part second_part(const WorkRequest& request, const Tear& tear) {
   return tear.is_upper_first ? Part{0, tear.lower_bytes} : Part{tear.lower_bytes, request.length};
 }
 
-// Offset of the memory whose cache lines decide where the request can be torn.
+// Offset of the request's data in the requester's buffer or in the peer's region: the 64-byte lines of that
+// memory decide where the request can be torn.
 std::uint64_t torn_memory_at(const WorkRequest& request, bool is_at_landing) {
   return is_at_landing ? request.local.offset : request.remote_offset;
 }
@@ -179,7 +179,7 @@ bool StepFabric::is_done(Worker& worker) const {
 
 // ---- requests
 
-// The region that the request accesses. Aborts if its rights or its range do not allow the request.
+// The region that the request accesses. Aborts if the region's rights or its size do not allow the request.
 Region& StepFabric::target_of(const WorkRequest& request) const {
   const OwnedRegion& target = *regions_[request.remote.node][request.remote.id];
   const RegionSpec& spec = target.spec;
@@ -219,8 +219,8 @@ void StepFabric::apply(StepWorker& worker, StepWorker::Parked& parked) {
   }
 }
 
-// Copies the message into the receiver's oldest buffer. Without a buffer the message is lost; an RC message
-// is not executed before there is one.
+// Copies the message into the receiver's oldest buffer. Without a buffer the message is lost, except that
+// is_executable() lets an RC message wait for one.
 void StepFabric::deliver(const StepWorker& from, const WorkRequest& message) {
   StepWorker* to = find(message.peer, message.peer_worker);
   if (to == nullptr || to->is_killed_) return;
@@ -318,7 +318,8 @@ void StepFabric::execute_half(Worker& worker, std::size_t i, const Tear& tear) {
   parked.torn = tear;
   const Part part = first_part(request, tear), whole = {0, request.length};
   if (request.verb == Verb::write) {
-    // The payload of a WRITE is read from the requester's memory at one instant, even if it is placed at two.
+    // A WRITE's payload is read from the requester's memory at one instant, although its two halves are
+    // written to the peer's memory at two.
     parked.staged = parked.payload;
     if (!request.is_inline) {
       check_kept(*request.local.region, request.local.offset, request.length);

@@ -1,19 +1,19 @@
-// A fabric that executes work requests one at a time, when its user says so: interleavings are written as
+// A fabric that executes one work request at a time, on the caller's command: interleavings are written as
 // scripts (tests) or enumerated (app/explore). Memory is sequentially consistent, and what a coroutine does
-// between two waits is one step with the request before it.
+// between two waits is one step together with the request that was executed before.
 //
 // Each worker keeps its requests in the order in which it posted them. Requests of one connection (to one
 // peer of the worker) are executed in that order, those of different connections in any. Requests can fail
 // with or without having been executed, workers can be killed between any two requests, nodes can be cut off,
-// and each node's clock can be skewed. RC, UC and UD carry SENDs: an RC message waits for a buffer, the
-// others are lost without one.
+// and each node's clock can be skewed. SENDs are carried by RC, UC and UD: an RC message waits for a receive
+// buffer, a UC or UD message is lost without one.
 //
 // A READ or WRITE of more than one 64-byte line can be executed in two halves (rule 1 of
-// common/fabric/fabric.h): other moves may come in between, and later requests on its connection wait for the
-// second half.
+// common/fabric/fabric.h): other requests may be executed in between, and later requests on its connection
+// wait for the second half.
 //
-// Time passes when the user says so (advance), by StepConfig::request_cost with each request, and when a
-// worker that has nothing else to do is moved to its next timer.
+// Time passes when the caller advances it (advance), by StepConfig::request_cost with each executed request,
+// and when a worker that has nothing else to do is advanced to its next timer.
 #pragma once
 
 #include <array>
@@ -45,18 +45,18 @@ struct StepConfig {
 // How the execution of a request ends.
 enum class Fate : std::uint8_t {
   executed,      // executed, and completed at the requester
-  unheard,       // executed, but the response is lost: the connection goes into error (RC)
-  not_executed,  // the connection goes into error (RC); UC, UD: the message is lost without notice
+  unheard,       // executed, but the response is lost, which puts an RC connection into error
+  not_executed,  // not executed: an RC connection goes into error, a UC or UD message is lost without notice
 };
 
-// How a READ or WRITE is torn: into two parts at the edge of a line, in either order.
+// How a READ or WRITE is torn: into two parts at a boundary of 64-byte lines, executed in either order.
 struct Tear {
-  // True, only for a READ: its lines are fetched at one instant and placed at the requester at two. False:
-  // the lines are fetched (READ) or placed (WRITE) at the responder at two instants, and the requester sees
-  // them at one.
+  // True (only of a READ): all data are fetched at one instant, and the two parts are placed in the
+  // requester's memory at two. False: the two parts are read from (READ) or written to (WRITE) the peer's
+  // memory at two instants.
   bool is_at_landing = false;
   bool is_upper_first = false;
-  std::uint32_t lower_bytes = 0;  // bytes of the message in its lower part
+  std::uint32_t lower_bytes = 0;  // length of the part at the lower addresses
 };
 
 class StepWorker final : public Worker {
@@ -141,15 +141,17 @@ class StepFabric final : public Fabric {
   ~StepFabric() override;
 
   // ---- scripts
-  // Runs the worker until it has executed one more work request. False: its main has ended, or it waits
-  // for others (or only for time, and `lets_time_pass` is false).
+  // Runs the worker until it has executed one more work request. False if it has executed none, because its
+  // main coroutine has ended or waits for other workers (or for a timer, if `lets_time_pass` is false).
   bool step(Worker& worker, bool lets_time_pass = true);
-  // Executes the worker's requests until its main coroutine has ended; aborts after a million.
+  // Executes the worker's requests until its main coroutine has ended; aborts if it has not ended after a
+  // million requests.
   void finish(Worker& worker);
   [[nodiscard]] bool is_done(Worker& worker) const;
   // The request that step() would execute next, or null.
   [[nodiscard]] const WorkRequest* next(Worker& worker);
-  // Makes the next request fail, and thereby the connection to its peer.
+  // Makes the worker's oldest posted request fail, which puts the connection to its peer into error.
+  // `takes_effect`: the peer executes the request, but the response is lost.
   void fail_next(Worker& worker, bool takes_effect);
   // Kills the worker: it never runs again, and its posted requests that were not executed are dropped.
   void kill(Worker& worker);
@@ -174,19 +176,19 @@ class StepFabric final : public Fabric {
   }
   // Whether request `i` is the oldest on its connection and, if it is an RC message, has a buffer to go to.
   [[nodiscard]] bool is_executable(Worker& worker, std::size_t i) const;
-  // Executes request `i`. On a connection in error the request is flushed, whatever its fate. Does not run
-  // coroutines to their next wait. Returns the completed request: with its status, and the old word of an
-  // atomic.
+  // Executes the worker's request `i`; an RC request is flushed instead if its connection is in error, and
+  // fails if its peer is cut off, whatever `fate` is. Does not resume coroutines. Returns the completed
+  // request with its status and, for an atomic, the old word.
   WorkRequest execute(Worker& worker, std::size_t i, Fate fate);
-  // Number of pieces into which the request can be torn, at most eight as in a simulation; 1 if it cannot be
-  // torn, or if one half was executed already. `is_at_landing`: at the memory where its data are placed, else
-  // at the peer's.
+  // Number of pieces between which the request can be torn, at most eight as in the simulator; 1 if it cannot
+  // be torn, or if one half was executed already. Pieces are whole 64-byte lines, of the requester's buffer
+  // if `is_at_landing`, else of the peer's memory.
   [[nodiscard]] std::uint32_t pieces(Worker& worker, std::size_t i, bool is_at_landing) const;
   // How request `i` would be torn in two before its piece number `piece` (1 to pieces() - 1).
   [[nodiscard]] Tear tear_at(Worker& worker, std::size_t i, bool is_at_landing, bool is_upper_first,
                              std::uint32_t piece) const;
-  // Executes one half of a request without a completion. execute() then executes the other half, unless it
-  // fails the request.
+  // Executes one half of request `i` without completing it. A later execute() executes the other half, unless
+  // it makes the request fail.
   void execute_half(Worker& worker, std::size_t i, const Tear& tear);
   // The tear of a request of which one half was executed; null if there is none.
   [[nodiscard]] const Tear* torn(Worker& worker, std::size_t i) const {
@@ -199,12 +201,12 @@ class StepFabric final : public Fabric {
   // Whether a watch of the worker can end, or a message has arrived that a coroutine waits for.
   [[nodiscard]] bool has_news(Worker& worker) const;
   void take_news(Worker& worker);
-  // Which alarms are meant: timers, or deadlines of watches and receives, or both. Without any, the earliest
-  // is `forever`.
+  // The alarms that next_alarm() and ring() consider: timers, deadlines of watches and receives, or both.
   enum class Alarms : std::uint8_t { timers, deadlines, all };
   struct Alarm {
     Nanos at = forever;
-    bool is_deadline = false;  // the timer is the deadline of a wait, not a sleep
+    // whether the alarm is the deadline of a watch or receive; otherwise it is a timer
+    bool is_deadline = false;
   };
   [[nodiscard]] Alarm next_alarm(Worker& worker, Alarms which) const;
   // Advances time to the worker's earliest alarm, and makes the coroutine that waited for the alarm ready.
@@ -229,7 +231,7 @@ class StepFabric final : public Fabric {
   struct Memory {
     Region* region = nullptr;
     const RegionSpec* spec = nullptr;
-    const std::byte* data = nullptr;  // the stored bytes of the message
+    const std::byte* data = nullptr;  // the stored bytes of the region
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] std::vector<Memory> memories() const;

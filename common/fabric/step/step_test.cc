@@ -142,7 +142,8 @@ TEST_P(Messages, ArriveInTheBufferOrAreLostWithoutOne) {
   Received got;
   pair.fabric.start(*pair.worker[0], send(pair.worker[0], message, &done));
   pair.fabric.drain(*pair.worker[0]);
-  // An RC message waits for a buffer; messages of other transports are sent and lost.
+  // An RC message waits for a receive buffer; a message of another transport is executed without one, and
+  // lost.
   EXPECT_EQ(pair.fabric.is_executable(*pair.worker[0], 0), transport != Transport::rc);
   if (transport != Transport::rc) {
     EXPECT_TRUE(pair.fabric.step(*pair.worker[0]));
