@@ -98,8 +98,8 @@ void Scheduler::detach(Core& core, SchedEntity* entity, Nanos now) {
   update_min_vruntime(core);
 }
 
-// Time slice of a thread: the share of its `weight` in `load`, the sum of the weights of the core's
-// `runnable` threads, of the scheduling period.
+// Time slice of a thread: the scheduling period times `weight`/`load`, where `load` is the sum of the weights
+// of the core's `runnable` threads.
 Nanos Scheduler::slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const {
   return time_slice(latency_, min_granularity_, runnable, weight, load);
 }
