@@ -78,7 +78,7 @@ void flush(QueuePair& qp) {
   while (qp.acked != qp.posted) complete(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
-// Sends every request from the oldest on again, after `wait` ns.
+// Sends all requests again that were sent and are not complete, after `wait` ns.
 void go_back(QueuePair& qp, Nanos wait) {
   qp.sent = qp.acked;
   qp.answer_by = 0;
@@ -89,7 +89,7 @@ void go_back(QueuePair& qp, Nanos wait) {
 Nanos timeout_of(const QueuePair& qp) { return Nanos{4'096} << qp.attributes.timeout; }
 
 void try_again(QueuePair& qp) {
-  // Timeout 0: no limit, tried again every second.
+  // A `timeout` of 0 means no limit on the number of retries; the emulated NIC then retries once a second.
   if (qp.attributes.timeout == 0) return go_back(qp, Nanos{1'000'000'000});
   if (qp.tries_left-- <= 0) return complete_with_error(qp, IBV_WC_RETRY_EXC_ERR);
   go_back(qp, timeout_of(qp));
@@ -229,7 +229,7 @@ void advance(QueuePair& qp) {
     if (has_to_wait(qp, next)) return;
     const ibv_wc_status status = check(qp, next, data);
     if (status != IBV_WC_SUCCESS) {
-      if (qp.sent != qp.acked) return;  // earlier requests complete first
+      if (qp.sent != qp.acked) return;  // requests complete in order: those sent before this one come first
       complete_with_error(qp, status);
       continue;
     }

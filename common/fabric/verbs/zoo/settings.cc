@@ -53,7 +53,8 @@ int find_reason(const Reason (&among)[size], std::string_view name) {
   return -1;
 }
 
-// Parses a failure to inject: FUNCTION:N, FUNCTION:N:ERRNO (also of a request) or completion:N:STATUS.
+// Parses a failure to inject: FUNCTION:N, FUNCTION:N:ERRNO, request:N, request:N:ERRNO, completion:N or
+// completion:N:STATUS.
 std::expected<Failure, std::string> parse_failure(std::string_view text) {
   const auto wrong = [&] {
     return Wrong("fail=" + std::string(text) +

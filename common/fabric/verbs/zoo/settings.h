@@ -18,9 +18,9 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// The functions that can be made to fail, in the order of `call_names`. Two are not functions: the n-th
-// `request` that is posted is refused, with those before it in its chain taken; the n-th `completion` that
-// would be a success is an error instead.
+// What can be made to fail, in the order of `call_names`: functions of libibverbs, and two more. A `request`
+// that fails is refused when it is posted; the earlier requests of its chain are accepted. A `completion`
+// that fails has an error status, although its request was executed.
 enum class Call : std::uint8_t {
   get_device_list,
   open_device,
@@ -60,14 +60,15 @@ struct Failure {
 struct Settings {
   std::string machine;               // the machine's name
   std::vector<DeviceModel> devices;  // the machine's devices, as changed by the keys
-  std::uint64_t delay_ns = 0;        // longest delay from post to execution, in ns; drawn for each request
-  double drop = 0;                   // probability that a UC or UD message is lost
+  // upper bound in ns of the delay from post to execution, which is random for each request
+  std::uint64_t delay_ns = 0;
+  double drop = 0;  // probability that a UC or UD message is lost
   std::uint64_t seed = 1;
-  std::uint32_t events_per_second = 0;  // harmless asynchronous events to raise
+  std::uint32_t events_per_second = 0;  // rate of harmless asynchronous events that the NIC thread raises
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
-  std::string net;    // file that the processes of one network share; "": no other processes
-  std::string calls;  // file for the numbers of calls, written at exit; "": none
+  std::string net;    // file shared by the processes of an emulated network; "": this process is alone
+  std::string calls;  // file to which the number of calls of each function is written at exit; "": none
 };
 
 // Parses the value of LOCH_ZOO. The error says in one line what is wrong and what was expected.
