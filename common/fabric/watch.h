@@ -10,7 +10,7 @@
 namespace loch::fabric {
 
 enum class WatchOutcome : std::uint8_t {
-  ready,      // the predicate holds
+  ready,      // the awaited condition holds
   timed_out,  // the deadline passed
   stopping,   // the run is over: servers leave their loops
   link_down,  // the connection to `peer` failed while the watch was on
@@ -35,9 +35,9 @@ struct WatchSet {
   std::uint32_t count = 0;
   bool (*ready)(void* context, std::uint32_t index, std::uint64_t word) = nullptr;
   void* context = nullptr;
-  // By index: a word for which `ready` would return false, such as the word that was processed last. `ready`
-  // need not be called for this word, nor for 0. Null: `ready` is called for every word. The array may change
-  // only while no worker watches it.
+  // For each word of the set, by index: a value for which `ready` would return false, such as the value that
+  // was processed last. `ready` need not be called while the word has this value or is 0. Null: `ready` is
+  // called for every word. The array may change only while no worker watches the set.
   const std::uint64_t* known = nullptr;
 };
 

@@ -44,7 +44,8 @@ struct WireBytes {
     case Verb::read:
       wire.request = base + reth;
       wire.response_packets = n;
-      wire.response = length + n * base + (n > 1 ? 2 * aeth : aeth);  // first and last carry an AETH
+      // only the first and the last packet have an AETH
+      wire.response = length + n * base + (n > 1 ? 2 * aeth : aeth);
       return wire;
     case Verb::cas:
     case Verb::faa:

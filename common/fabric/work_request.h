@@ -1,4 +1,4 @@
-// A request to the NIC, the receiver of its completion, and the counters that it adds to.
+// A request to the NIC, the receiver of its completion, and the counters of the operation that posts it.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace loch::fabric {
 
-// Work requests and bytes of one store operation, such as a GET. A protocol attaches it to each work request
-// that it posts for the operation, and the count decorator adds to it.
+// Counts of the work requests and bytes of one store operation, such as a GET. A protocol attaches the counts
+// to each work request that it posts for the operation, and the worker's RequestCounter adds to them.
 struct OpStats {
   std::uint32_t read = 0, write = 0, cas = 0, faa = 0, send = 0, recv = 0;
   // payload bytes of the operation that cross the network in either direction, without headers
   std::uint64_t payload_bytes = 0;
   std::uint64_t wire_bytes = 0;  // bytes on the wire, with headers, ACKs and responses (wire.h)
-  std::uint32_t index_read = 0;  // how many of `read` fetched index entries, as the protocol says
+  std::uint32_t index_read = 0;  // number of READs that fetched index entries; the protocol counts them
   std::uint32_t index_cas = 0;
   std::uint32_t cache_hits = 0;
   std::uint32_t local_accesses = 0;  // accesses to this node's own memory, without RDMA
@@ -38,13 +38,14 @@ struct WorkRequest {
   bool is_fenced = false;
   bool has_immediate = false;
   WcStatus status = WcStatus::success;  // set on completion
-  std::uint8_t lane = 0;                // number of the queue pair to `peer`, of those that the worker has
+  // number of the worker's queue pair, of those to `peer`; for UD, of all that the worker has
+  std::uint8_t lane = 0;
   NodeId peer = 0;
   std::uint16_t peer_worker = 0;  // SEND: the receiving worker's index on its node
   std::uint32_t length = 0;       // bytes; 8 for CAS and FAA
   std::uint32_t immediate = 0;
-  // Local buffer: source of WRITE and SEND, destination of READ. CAS and FAA: where the old word is
-  // placed, or no region; either way `result` holds it after the completion, in host byte order.
+  // Local buffer: source of WRITE and SEND, destination of READ. CAS and FAA: destination of the old word, or
+  // no region if `result` suffices, which has the old word after the completion, in host byte order.
   LocalSlice local;
   RemoteRegion remote;  // the region that a READ, WRITE, CAS or FAA accesses
   std::uint64_t remote_offset = 0;

@@ -1,5 +1,5 @@
 // A worker: one thread with its run queue, completion queue and connections, and the operations that its
-// coroutines await. The contract that they may rely on is at the head of fabric.h.
+// coroutines await. What a protocol may rely on is listed at the head of fabric.h.
 #pragma once
 
 #include <coroutine>
@@ -29,8 +29,9 @@ struct WorkerSpec {
   Role role = Role::client;
   std::uint16_t index = 0;  // number on its node, counted from 0 over client and server workers
   int core = -1;            // the core of its node that it is pinned to; -1: none
-  std::string name;         // "client 3"; shown in traces
-  // UD lanes that the worker posts on (messages arrive on lane 0). The device makes that many UD queue pairs.
+  std::string name;         // the name that traces show, such as "client 3"
+  // Number of UD queue pairs that the device makes for the worker. A request's `lane` selects the one on
+  // which it is posted; messages arrive on lane 0.
   std::uint32_t ud_lanes = 1;
   // What the worker uses besides datagrams, so that a device creates no more than that. If receives_rc
   // (receives_uc) is false, no RECVs may be posted for RC (UC); if uses_rc is false, an RC connection is made
@@ -38,7 +39,7 @@ struct WorkerSpec {
   bool uses_rc = true, receives_rc = true, receives_uc = true;
 };
 
-// The virtual functions allocate nothing, lock nothing and throw nothing once warm.
+// After a warm-up, the virtual functions allocate nothing, take no lock and throw nothing.
 class Worker {
  public:
   Worker(const WorkerSpec& spec, std::uint64_t seed)
@@ -71,10 +72,10 @@ class Worker {
     if (counter_ != nullptr) counter_->count_chain(chain);
     do_post(chain);
   }
-  // Posts one unsignaled request that nobody waits for: the fabric keeps its own copy. The local
-  // buffer must stay untouched until a later signaled request on the same queue pair completes, or
-  // until a watch on the landing buffer has seen its last byte. A failure puts the queue pair in
-  // error, which the watch reports.
+  // Posts one unsignaled request that nobody waits for: the fabric keeps its own copy of it. The local buffer
+  // must stay untouched until a later signaled request on the same queue pair completes, or until a watch has
+  // seen the last byte of the answer (a READ's data, a server's reply) arrive. A failure puts the queue pair
+  // in error; a watch with this peer then ends with WatchOutcome::link_down.
   void post_detached(const WorkRequest& request) {
     if (counter_ != nullptr) counter_->count(request);
     do_post_detached(request);
@@ -82,27 +83,27 @@ class Worker {
   // Posts a RECV: a buffer for an incoming SEND of this transport, shared by the worker's queue pairs.
   virtual void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
                          std::uint64_t user) = 0;
-  // A CPU store to a word that some worker of this node may be watching (release order).
+  // Stores a word that some worker of this node may be watching, by the CPU and in release order.
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
 
-  // Reports a message from a peer that belongs to an operation of this worker, such as a server's reply, and
-  // that no work request of this worker fetched. If this worker counts its requests, the message's verb,
-  // length and wire bytes are added to its `stats`. `peer` is the sender.
+  // Reports a message from a peer, such as a server's reply, that belongs to an operation of this worker and
+  // that no work request of this worker fetched. If this worker has a RequestCounter, the message's verb,
+  // length and wire bytes are added to `arrived.stats`. `arrived.peer` is the sender.
   void attribute(const WorkRequest& arrived) {
     if (counter_ != nullptr) counter_->attribute(arrived);
   }
   // Reports a received SEND that belongs to an operation of this worker, as attribute(WorkRequest) does.
   void attribute(const Received& message, Transport transport, OpStats* stats);
 
-  // Records an interval of this worker for the trace, from `start` until now: a GET, a MIGRATE. `what` has to
-  // be a string literal. No effect if no decorator traces.
+  // Records an activity of this worker, such as a GET, in the trace as an interval from `start` until now.
+  // `what`, the name of the activity, has to be a string literal. No effect if no decorator traces.
   void mark(std::string_view what, Nanos start) {
     if (is_traced_) do_mark(what, start);
   }
   [[nodiscard]] bool is_traced() const { return is_traced_; }
 
-  // From now on `counter` counts every request that is posted; null: requests are not counted. The counter
-  // must outlive the worker's run. If workers wrap each other, only one of them may have a counter.
+  // From now on, `counter` counts every request that is posted; null: requests are not counted. The counter
+  // must outlive the worker's run. Of a decorated worker and its decorators, only one may have a counter.
   void count_into(RequestCounter* counter) { counter_ = counter; }
 
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
@@ -114,7 +115,8 @@ class Worker {
   virtual void begin_watch(WatchWait* wait) = 0;
   virtual void begin_receive(ReceiveWait* wait) = 0;
   virtual void begin_reconnect(ReconnectWait* wait) = 0;
-  // CPU work of `span` > 0 ns: charged in simulation, spun elsewhere (where all costs() are 0).
+  // Starts CPU work of `span` > 0 ns: simulated time on a simulated fabric, a busy loop on the others, whose
+  // costs() are all 0.
   virtual void begin_compute(Nanos span, std::coroutine_handle<> waiter) = 0;
 
   // ---- Awaitables: const Completion done = co_await worker.read(…); ---------------------------
@@ -147,7 +149,8 @@ class Worker {
   [[nodiscard]] Sleep spin_until(Nanos at);
   // Spends `span` ns of CPU time, which a simulation charges; ready at once if span is 0.
   [[nodiscard]] Compute compute(Nanos span);
-  // Polls the word and occupies the core until the word is as wanted or the deadline (now() time) passes.
+  // Polls the word and occupies the core until the condition in `word` holds or the deadline (now() time)
+  // passes.
   [[nodiscard]] WatchOne watch(const WatchWord& word, Nanos deadline = forever);
   // Polls the words of the set in turn, beginning with index `start`.
   [[nodiscard]] WatchMany watch_any(const WatchSet& set, std::uint32_t start, Nanos deadline = forever);

@@ -6,7 +6,8 @@
 namespace loch::kv {
 namespace {
 
-// ns; a longer wait yields the core, which for a short wait would cost more than the wait
+// Longest wait, in ns, during which the core stays occupied. For a wait this short, yielding the core would
+// take longer than the wait itself.
 constexpr Nanos longest_spin = 50'000;
 
 }  // namespace

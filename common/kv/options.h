@@ -21,8 +21,8 @@ using OptionSpec = settings::Setting;
 
 // Sets the role (what the option is for, settings::Role) of the option `key`, which has to be among `specs`.
 void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole role);
-// Makes the option that repairs one hole of a published protocol: "nessie.mend-h2" of ("nessie", "h2"), also
-// accepted as "nessie.fix-h2". `help` says what the repair does.
+// Makes the option that closes one hole (a known fault) of a published protocol: "nessie.mend-h2" of
+// ("nessie", "h2"), also accepted as "nessie.fix-h2". `help` says what closing the hole changes.
 [[nodiscard]] OptionSpec fix_option(const std::string& protocol, const std::string& hole, std::string help,
                                     const char* initial = "false");
 // The option of this name or alias; nullptr if there is none.

@@ -1,5 +1,5 @@
-// Fuzzer: reads arbitrary bytes as lines KEY=VALUE of protocol options. Each line is refused in one line that
-// names the key, or its value is of the option's type and within its range.
+// Fuzzer: reads arbitrary bytes as lines KEY=VALUE of protocol options. A line is either refused with an
+// error that names its key, or sets a value of the option's type and within the option's range.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

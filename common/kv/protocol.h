@@ -20,8 +20,8 @@
 
 namespace loch::kv {
 
-// A key; the bytes outlive the operation. All have DeployConfig::key_size bytes, unless the protocol takes
-// keys of their own sizes (Sizing::own).
+// A key. Its bytes outlive the operation. It has DeployConfig::key_size bytes, unless the protocol stores
+// keys of different sizes (Sizing::own).
 struct Key {
   const std::byte* data = nullptr;
   std::uint32_t size = 0;
@@ -49,7 +49,7 @@ struct OpResult {
 enum class Consistency : std::uint8_t {
   linearizable,  // each key is linearizable
   lossy_cache,   // a GET may miss a stored key, but never returns a stale value
-  none,          // an emulation that stores nothing
+  none,          // not checked, since the values cannot be verified (Module::unverifiable)
 };
 [[nodiscard]] std::string_view name(Consistency consistency);
 
@@ -57,9 +57,9 @@ enum class Consistency : std::uint8_t {
 // that no number is given out twice). A run with any violation has failed.
 constexpr std::string_view violations_counter = "violations";
 
-// A client of a store, with one outstanding operation at a time. Made for one window slot of one client
-// worker; lives until the worker's main coroutine has ended. `stats` is never null; the operation's counts
-// are added to it.
+// A client of a store, with one outstanding operation at a time. Each of the `window` slots of a client
+// worker has its own client, which lives until the worker's main coroutine has ended. `stats` is never null;
+// an operation adds its work requests and bytes to it.
 class Client {
  public:
   virtual ~Client() = default;
@@ -74,24 +74,25 @@ class Client {
                                                               fabric::OpStats* stats);
   // Whether migrate() is implemented.
   [[nodiscard]] virtual bool can_migrate() const { return false; }
-  // One attempt to move a key to another of its slots in the table, as an operation that needs room would do;
-  // used for exploring interleavings. ok: the key is in another slot. The key's value is the same whatever
-  // the result.
+  // Tries once to move a key to another of its slots in the table, as an operation that needs the key's slot
+  // would do; used for exploring interleavings. Returns ok if the key was moved. The key's value is the same
+  // whatever the result.
   [[nodiscard]] virtual coro::Task<OpResult> migrate(Key key, fabric::OpStats* stats);
 };
 
 // How a store holds keys (or values) of different sizes.
 enum class Sizing : std::uint8_t {
-  one,  // sizes may not differ: an emulation that stores nothing, or a design for one size
-  // each in a slot of the largest size, which is transferred whole; the store itself sees one size, since
-  // slotted.h pads
+  one,  // all must have one size: the design requires it, or the protocol stores nothing
+  // each is padded (slotted.h) to a slot of the largest size, which work requests transfer whole; the store
+  // itself handles slots of this one size
   slots,
-  own,  // each takes its own bytes, in memory and on the wire; DeployConfig has the largest size
+  own,  // each takes only its own bytes, in memory and on the wire; DeployConfig has the largest size
 };
 [[nodiscard]] std::string_view name(Sizing sizing);
 
-// Whether a protocol has an atomic INSERT. `how` says which side decides whether the key is absent; without
-// INSERT it gives the reason, as the end of the sentence "no insert-if-absent: …".
+// Whether a protocol has an atomic INSERT. If it has, `how` says who decides whether the key is absent ("by
+// the server worker that owns the key"); if not, `how` is the reason, as the end of the sentence "no
+// insert-if-absent: …".
 struct InsertSupport {
   bool is_there = false;
   std::string_view how = "the design decides no PUT by what the key holds";
@@ -100,8 +101,8 @@ struct InsertSupport {
 // The data and operations that a protocol supports beyond GET, PUT and DELETE of one size.
 struct DataSupport {
   Sizing keys = Sizing::slots, values = Sizing::slots;
-  // Whether a client worker may have several GETs outstanding, each on its own lane (DeployConfig::window); a
-  // multi-get consists of them.
+  // Whether a client worker may have several GETs outstanding, one in each of its DeployConfig::window slots;
+  // a multi-get is a set of such GETs.
   bool multi_get = true;
   InsertSupport insert_if_absent;
 };
@@ -138,15 +139,16 @@ struct Mutant {
   std::string found_by = {};
 };
 
-// A hole of a variant, with the boolean option that fixes this hole alone.
+// A hole (a known fault) of a variant of a protocol, and the boolean option that closes this hole alone.
 struct Fix {
   std::string hole;    // "H2"
   std::string what;    // what goes wrong without the fix
   std::string option;  // such as "nessie.mend-h2"
 };
 
-// A hole of the published design alone: the options that open no other hole, and the first seed, counted from
-// 1, with which the fuzzer finds it under these options (measured by `loch fuzz --holes`; 0: not measured).
+// A hole (a known fault) of the published design: options under which it is the only open hole, and the first
+// seed, counted from 1, with which the fuzzer finds it under these options (measured by `loch fuzz --holes`;
+// 0: not measured).
 struct Hole {
   std::string name;  // "H2"
   std::string what;
@@ -185,14 +187,15 @@ enum class Promise : std::uint8_t {
 };
 [[nodiscard]] std::string_view name(Promise promise);
 
-// The result of a repair.
+// The result of Store::scrub or Store::declare_lost.
 struct Repair {
-  // False: some node could not be reached. What was repaired is right, and the call may be repeated.
+  // False: some node could not be reached, so that repairs may be missing. Those that were made are valid,
+  // and the call may be repeated.
   bool is_complete = true;
   std::map<std::string, std::uint64_t> counts;  // numbers of repairs by their kind
 };
 
-// The shape of a deployment: the same on every node, or on every serving and every driving node.
+// The configuration of a deployment. Numbers "per node" are the same for all nodes that have such workers.
 struct DeployConfig {
   std::uint32_t nodes = 1;
   std::uint32_t client_workers = 1;  // per node
@@ -206,8 +209,8 @@ struct DeployConfig {
   std::uint32_t kept_value_bytes = 0;  // bytes of each value that memory really stores; value_size: all
   std::uint64_t memory_bytes = 0;      // memory of a node, which its regions have to fit in
   std::uint64_t seed = 1;
-  // ns for which the clients load the store, warm-up included; 0: unknown, and tables have the sizes that the
-  // options say.
+  // Time in ns during which clients load the store, warm-up included. 0: unknown; options alone then
+  // determine the sizes of tables.
   Nanos load_time = 0;
   // 0: every node holds data, has servers and drives load. Otherwise nodes 0 … server_nodes-1 hold all data
   // and have the servers, and the other nodes have the clients: "one server machine, many client machines".
@@ -219,11 +222,13 @@ struct DeployConfig {
   // Number of nodes that have clients: nodes server_nodes … nodes-1.
   [[nodiscard]] std::uint32_t driving_nodes() const { return nodes - server_nodes; }
   [[nodiscard]] bool drives(fabric::NodeId node) const { return node >= server_nodes; }
-  // Number of a client worker among those of all nodes: counted from 0, by node and then by worker.
+  // The number of a client worker in the cluster: counted from 0, node by node, and on a node by worker
+  // index.
   [[nodiscard]] std::uint32_t client_number(fabric::NodeId node, std::uint32_t worker) const {
     return (node - server_nodes) * client_workers + worker;
   }
-  // The fabric's worker index of server worker `i` on a serving node: it follows the node's client workers.
+  // The worker index, on its node, of server worker `i`. Client workers of the node, if any, have the lower
+  // indices.
   [[nodiscard]] std::uint16_t server_index(std::uint32_t i) const {
     return static_cast<std::uint16_t>((server_nodes == 0 ? client_workers : 0) + i);
   }
@@ -247,23 +252,23 @@ class Store {
   // after *done becomes true. By default there is none.
   [[nodiscard]] virtual bool has_background() const { return false; }
   [[nodiscard]] virtual coro::Task<void> background(fabric::Worker& worker, const bool* done);
-  // Repairs what dead clients left half-done: "fence, then scrub". Runs on one worker after the fabric has
-  // fenced the dead clients, while other clients go on with their operations. The memory of the dead clients'
-  // nodes has to be readable; for nodes whose memory is lost see declare_lost.
+  // Repairs what dead clients left half-done. Runs on one worker after the fabric has fenced the dead clients
+  // (cut them off); other clients continue their operations meanwhile. The memory of the dead clients' nodes
+  // has to be readable; for nodes whose memory is lost see declare_lost.
   [[nodiscard]] virtual coro::Task<Repair> scrub(fabric::Worker& worker, std::vector<ClientId> dead);
-  // Declares nodes lost together with their memory. Until then an operation on a key that they held is an
-  // error and never a miss. When the call has ended, such keys may be absent, and every key can be written
-  // again. Runs on one worker after the fabric has fenced the nodes. A node that has restarted may be
-  // declared lost too, and is then a member again, with the memory that it has now.
+  // Declares nodes lost together with their memory. Before the call, an operation on a key that they held
+  // fails with an error and never reports a miss. After it, such keys may be absent, and every key can be
+  // written again. Runs on one worker after the fabric has fenced the nodes. A node that has restarted may be
+  // declared lost too, and is then a member again, with the memory that it has after the restart.
   [[nodiscard]] virtual coro::Task<Repair> declare_lost(fabric::Worker& worker,
                                                         std::vector<fabric::NodeId> lost);
   // Called when a crashed node of this process has restarted with zeroed memory: prepares the memory so that
-  // its workers can be started again, and drops this process's state of the node's former incarnation. The
-  // data of the node are lost; where it held the only copy, its servers do not answer for them until the node
-  // was declared lost. Error unsupported: the node stays without workers.
+  // the node's workers can be started again, and drops this process's state of the node from before the
+  // crash. The data of the node are lost; until the node is declared lost, its servers do not answer requests
+  // for keys of which it held the only copy. Error unsupported: the node stays without workers.
   [[nodiscard]] virtual Result<> restart_node(fabric::Fabric& fabric, fabric::NodeId node);
-  // Whether operations on a key need the node's memory or, if `server` is given, that server worker of the
-  // node.
+  // Whether operations on `key` need the memory of `node` or, if `server` is given, need this server worker
+  // of `node`.
   [[nodiscard]] virtual bool needs(Key key, fabric::NodeId node, std::optional<std::uint32_t> server) const {
     static_cast<void>(key);
     static_cast<void>(node);
@@ -279,7 +284,7 @@ class Store {
   }
   // The transport of the store's requests, as the result names it ("unix socket"); empty: the fabric's verbs.
   [[nodiscard]] virtual std::string transport() const { return {}; }
-  // Remarks for a reader of the result on this process's nodes, one line each. Called after the run.
+  // Remarks about this process's nodes for the readers of the result, one line each. Called after the run.
   [[nodiscard]] virtual std::vector<std::string> notes() const { return {}; }
   // The protocol's own counters for the result ("migrations": 3), summed over this process's nodes.
   [[nodiscard]] virtual std::map<std::string, double> counters() const { return {}; }
@@ -294,8 +299,9 @@ class Module {
   [[nodiscard]] virtual std::string_view paper() const = 0;    // the publication
   [[nodiscard]] virtual std::vector<OptionSpec> options() const = 0;
   [[nodiscard]] virtual Consistency consistency(const Options& options) const = 0;
-  // The data and operations that it supports; others are refused before a run. By default: keys and values of
-  // any size in slots of the largest size, and one size for an emulation that stores nothing.
+  // The data and operations that the protocol supports; a run that needs others is refused before it starts.
+  // By default: keys and values of any size in slots of the largest size; for an emulation that stores
+  // nothing, keys and values of one size.
   [[nodiscard]] virtual DataSupport data(const Options& options) const {
     const bool stores = consistency(options) != Consistency::none;
     return stores ? DataSupport{}
@@ -309,8 +315,8 @@ class Module {
     static_cast<void>(options);
     return true;
   }
-  // If consistency is none: why its values cannot be verified, as the end of a sentence that begins with the
-  // protocol's name. Such a store checks by itself what can be checked.
+  // If consistency() is none: why the values that GETs return cannot be verified, as the end of a sentence
+  // that begins with the protocol's name.
   [[nodiscard]] virtual std::string_view unverifiable() const {
     return "is an emulation that stores nothing";
   }
@@ -338,17 +344,18 @@ class Module {
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }
   // The known-bad variants by name.
   [[nodiscard]] virtual std::map<std::string, Mutant> mutants() const { return {}; }
-  // The holes of the variant that these options choose, each with its fix. The cause of a finding is
-  // determined by switching on one fix at a time.
+  // The holes (known faults) of the variant that these options select, each with its fix. The hole behind a
+  // finding of the fuzzer is determined by switching on one fix at a time.
   [[nodiscard]] virtual std::vector<Fix> fixes(const Options& options) const {
     static_cast<void>(options);
     return {};
   }
-  // The holes of the published design that fuzzing demonstrates one at a time.
+  // The holes (known faults) of the published design, each of which the fuzzer finds when it is the only open
+  // one.
   [[nodiscard]] virtual std::vector<Hole> holes() const { return {}; }
-  // Draws options for one fuzz run of this small deployment, from `rng` alone: a table so small that keys
-  // collide and move, random switches, short periods. Only options under which the protocol claims to be
-  // correct.
+  // Draws protocol options for one fuzz run of a small deployment with the configuration `shape`, using `rng`
+  // alone: a table so small that keys collide and move, random switches, short periods. Draws only options
+  // under which the protocol claims to be correct.
   [[nodiscard]] virtual std::map<std::string, std::string> fuzz_options(Rng& rng,
                                                                         const DeployConfig& shape) const {
     static_cast<void>(rng);

@@ -1,5 +1,5 @@
-// The protocols of this build: those of the source tree and those of additional folders. The definition is
-// generated (cmake/Protocols.cmake), so that no source file lists them.
+// The protocols of this build: those of the source tree and those of additional folders. The build system
+// generates the function's definition (cmake/Protocols.cmake).
 #pragma once
 
 #include <memory>

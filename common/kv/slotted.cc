@@ -1,5 +1,5 @@
-// Pads keys, and puts values into slots with their lengths, in front of a store with one size of keys and
-// values.
+// Stores keys and values of different sizes in a store with one size of each: pads keys, and puts each value
+// into a slot that begins with the value's length.
 #include "common/kv/slotted.h"
 
 #include <algorithm>

@@ -5,8 +5,9 @@
 //    | length | value              | what was there before |
 //    | u64    |                    | (zero at first)       |
 //
-// The whole slot travels and is stored, as it would with such a design: a GET does not know the length before
-// it has read it. Two keys that differ in trailing zero bytes alone are one key. The length is little-endian.
+// Work requests transfer the whole slot, as in any design with slots of one size: a GET learns the value's
+// length only by reading the slot. Two keys that differ in trailing zero bytes alone are one key. The length
+// is little-endian.
 #pragma once
 
 #include <memory>
@@ -24,11 +25,11 @@ struct SlotUse {
   [[nodiscard]] bool any() const { return keys || values; }
 };
 
-// The configuration with which the inner store is deployed, if its users are promised `config`.
+// The configuration of the inner store, if the outer store, which pads keys and values, has `config`.
 [[nodiscard]] DeployConfig slotted(DeployConfig config, SlotUse use);
 
-// Makes a Store that holds keys and values of up to the sizes in `config` in `inner`, which was deployed with
-// slotted(config, use). Every call is forwarded to `inner`.
+// Makes a Store for keys and values of up to the sizes in `config`, which holds them padded in `inner`.
+// `inner` has to be deployed with slotted(config, use). Every call is forwarded to `inner`.
 [[nodiscard]] std::unique_ptr<Store> make_slotted(std::unique_ptr<Store> inner, const DeployConfig& config,
                                                   SlotUse use);
 

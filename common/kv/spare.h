@@ -1,7 +1,7 @@
 // How many entries a table needs beyond its keys, if the entry that a PUT replaced may be reused only after
 // some time (Nessie's expiry period, 2017, 4.3.1): as many as the load's PUTs can replace within that time.
-// With fewer the store waits for entries to expire, and its rate is that of the expiry rather than of the
-// design.
+// With fewer entries the store waits for entries to expire, and the expiry period rather than the design
+// limits the rate of PUTs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace loch::kv {
 [[nodiscard]] OptionSpec spare_limit_option(const std::string& protocol);
 
 struct SpareNeed {
-  double lanes = 1;  // operations that can be outstanding at once and whose PUTs take entries of this table
+  double lanes = 1;  // largest number of concurrent operations whose PUTs take entries of this table
   double puts_per_ns_max = 1;     // largest rate of PUTs to the table
   Nanos reuse_after = 0;          // ns from the replacement of an entry until it may be reused
   std::uint64_t entry_bytes = 1;  // bytes of an entry that memory stores

@@ -22,7 +22,8 @@ namespace loch::kv {
 
 // the writer of the preloaded records
 constexpr std::uint32_t initial_writer = 0xFFFF'FFFF;
-// bytes at the beginning of each value that an elided region has to store, so that the stamp is kept
+// size of the stamp at the beginning of each value, which memory stores even where it leaves out the rest of
+// the value
 constexpr std::uint32_t value_stamp_bytes = 32;
 
 struct ValueStamp {
@@ -42,15 +43,15 @@ struct ValueStamp {
 void write_value(const ValueStamp& stamp, std::byte* out, std::uint32_t bytes);
 
 enum class ValueVerdict : std::uint8_t {
-  verified,    // every byte that is present agrees with the stamp
-  stamp_only,  // the stamp is right; the rest of the value was not stored
+  verified,    // every byte of the value was checked and is right
+  stamp_only,  // the stamp is right, but other bytes of the value are not stored or were not checked
   unnamed,     // the value is too small to name its writer
   corrupt,     // a value of another key, a torn value, or bytes that are no value
 };
 
 struct ValueReading {
   ValueVerdict verdict = ValueVerdict::corrupt;
-  // if verified or stamp_only; of small values writer and sequence are truncated to their width
+  // set if the verdict is verified or stamp_only; `writer` and `sequence` of a small value are truncated
   ValueStamp stamp;
 };
 

@@ -10,8 +10,8 @@
 namespace loch::kv {
 namespace {
 
-// Number of least recently used entries among which a new entry looks for one that is not pinned and can be
-// evicted.
+// To make room for a new entry, only this many of the least recently used entries are examined for one that
+// is not pinned.
 constexpr int most_eviction_tries = 8;
 
 }  // namespace
@@ -89,7 +89,7 @@ WordCache::Pin WordCache::reserve(std::uint64_t word, Nanos now) {
   const std::scoped_lock guard(shard.lock);
   if (const std::uint32_t there = lookup(shard, word); there != none) {
     if (now < shard.slots[there].expiry) return {};
-    unchain(shard, there);  // the entry has expired, and the word may be cached anew
+    unchain(shard, there);  // the cached entry has expired: the caller may cache the word again
   }
   std::uint32_t at = none;
   if (shard.used < slots_per_shard_) {

@@ -1,11 +1,11 @@
-// A node's LRU cache of remote entries, keyed by the 64-bit word by which an index names each (Nessie, 2017,
-// 4.1.3). Entries are immutable and words name one for ever, so a hit is as good as a READ as long as it has
-// not expired; a hit extends the entry's expiry to one expiry period after the index word was read (Nessie,
-// 2017, 4.3.1).
+// A node's LRU cache of remote entries. The cache finds an entry by the 64-bit index word that names the
+// entry (Nessie, 2017, 4.1.3). Entries are immutable and a word never names another entry, so that until its
+// expiry a cached entry replaces a READ. A hit extends the expiry to one expiry period after the index word
+// was read (Nessie, 2017, 4.3.1).
 //
 // The cache is shared by the node's workers, which are threads on some fabrics. It is split into shards, each
-// with its own lock, which is held for a look-up and never for a copy of a value out of the cache: a hit pins
-// its entry, and a pinned entry is not evicted.
+// with its own lock, which is held for a look-up and never while a value is copied out of the cache: a hit
+// pins its entry, and a pinned entry is not evicted.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,9 @@ class WordCache {
   // The entry that `word` names, if it is cached and has not expired at `now`; its expiry becomes `expiry` if
   // that is later.
   [[nodiscard]] Pin find(std::uint64_t word, Nanos now, Nanos expiry);
-  // A place where the caller may write key and value of a new entry, which other workers see after publish().
-  // Null pin: the entry is cached already, or every old entry is pinned.
+  // Reserves a cache slot, into which the caller may write key and value of a new entry; other workers find
+  // the entry after publish(). Null pin: the entry is cached already, or no slot could be evicted because of
+  // pins.
   [[nodiscard]] Pin reserve(std::uint64_t word, Nanos now);
   void publish(Pin& pin, std::uint64_t word, Nanos expiry);
 

@@ -37,7 +37,7 @@ TEST_F(WordCacheTest, ExpiresAndExtends) {
   WordCache cache(4, 8, 8);
   insert(cache, 7, 0, 100);
   EXPECT_TRUE(bool{cache.find(7, 99, 150)});    // a hit at time 99 extends the expiry from 100 to 150
-  EXPECT_TRUE(bool{cache.find(7, 149, 120)});   // an earlier expiry does not shorten it
+  EXPECT_TRUE(bool{cache.find(7, 149, 120)});   // the hit's expiry of 120 does not shorten the present one
   EXPECT_FALSE(bool{cache.find(7, 150, 500)});  // at its expiry time the entry is not found
   EXPECT_FALSE(bool{cache.find(7, 10, 500)});
   insert(cache, 7, 200, 300);

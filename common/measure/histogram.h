@@ -20,7 +20,7 @@ class Histogram {
   Histogram(Histogram&&) noexcept = default;
   Histogram& operator=(Histogram&&) noexcept = default;
 
-  // Negative values count as 0.
+  // Records `value`, or 0 if it is negative, `times` times.
   void record(std::int64_t value, std::uint64_t times = 1) {
     if (times == 0) return;
     value = std::max<std::int64_t>(value, 0);
@@ -46,10 +46,10 @@ class Histogram {
 
   // Occupied buckets as (highest value of the bucket, count), ascending.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> buckets() const;
-  // The counts in buckets 16 times as wide, for storing; such a bucket is still narrower than 1 % of its
-  // values.
+  // The counts in buckets 16 times as wide, for storing. Such a bucket is 16 wide below 1024; above, its
+  // width is at most 1.6 % of the values in it.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::uint64_t>> coarse_buckets() const;
-  // Restores a histogram from the results of buckets(), min(), max() and mean().
+  // Restores a histogram from the results of buckets() or coarse_buckets(), min(), max() and sum().
   [[nodiscard]] static Histogram restore(const std::vector<std::pair<std::int64_t, std::uint64_t>>& buckets,
                                          std::int64_t min, std::int64_t max, double sum);
   [[nodiscard]] double sum() const { return sum_; }
@@ -82,7 +82,7 @@ class Histogram {
 
   std::array<std::unique_ptr<Octave>, octaves> octaves_;
   std::uint64_t count_ = 0;
-  std::int64_t min_ = INT64_MAX;  // its value while the histogram is empty
+  std::int64_t min_ = INT64_MAX;  // INT64_MAX while the histogram is empty
   std::int64_t max_ = 0;
   double sum_ = 0;
 };

@@ -1,4 +1,4 @@
-// Writes a point's counts as the result document of schema 1.
+// Writes the counts of one measured run as the result document of schema 1.
 #include "common/measure/result.h"
 
 #include <fmt/format.h>
@@ -32,14 +32,14 @@ ordered_json latency_json(const Histogram& h) {
   out["p99_9"] = us(h.percentile(99.9));
   out["max"] = us(h.max());
   out["count"] = h.count();
-  // pairs [upper bound in us, count]; each bucket is less than 1 % wide
+  // pairs [upper bound of the bucket in us, count], from Histogram::coarse_buckets()
   ordered_json buckets = ordered_json::array();
   for (const auto& [value, n] : h.coarse_buckets()) buckets.push_back({us(value), n});
   out["histogram"] = std::move(buckets);
   return out;
 }
 
-// Pairs [value, share of operations with at most that many].
+// Pairs [count, share of the operations whose count is at most this one].
 ordered_json cdf_json(const CountDistribution& d) {
   const auto counts = d.counts();
   std::uint64_t total = 0, seen = 0;
@@ -157,7 +157,8 @@ ordered_json wire_json(const Tally& t, const std::vector<NodePart>& nodes) {
 }
 
 ordered_json cpu_json(const std::vector<NodePart>& nodes) {
-  // Mean over the nodes that have workers of the role; with --server-nodes some nodes have only servers.
+  // client_busy and server_busy are means over the nodes that have such workers: with --server-nodes, some
+  // nodes have no clients and the others no servers.
   double busy = 0, client = 0, server = 0;
   std::size_t with_clients = 0, with_servers = 0;
   for (const NodePart& node : nodes) {
@@ -184,8 +185,8 @@ ordered_json power_json(const std::vector<NodePart>& nodes) {
           {"per_node", std::move(each)}};
 }
 
-// The measurement window in wall-clock time, to which samples of other instruments (power meters) are
-// assigned.
+// Beginning and end of the measurement window in wall-clock time, by which samples of other instruments
+// (power meters) are matched with the run.
 ordered_json window_json(const PointResult& point) {
   if (!point.window_began_unix_ns) return nullptr;
   const auto span = static_cast<std::int64_t>(point.duration_s * 1e9);

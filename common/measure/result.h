@@ -1,5 +1,5 @@
-// The result of one point: JSON, schema 1 (docs/formats.md). Every key is always present; a value that was
-// not measured is null or empty.
+// The result of one measured run: JSON, schema 1 (docs/formats.md). Every key is always present; a value that
+// was not measured is null or empty.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace loch::measure {
 
 constexpr int schema_version = 1;
 
-// The counts of one node, as reported by its process.
+// The counts of one node, as reported by the process that runs it.
 struct NodePart {
   std::uint32_t node = 0;
   Tally tally;
@@ -37,8 +37,8 @@ struct PointResult {
   double duration_s = 0;  // length of the measurement window
   // Start of the measurement window, for runs in real time.
   std::optional<std::int64_t> window_began_unix_ns;
-  std::uint32_t value_size = 0;  // bytes; goodput is the number of operations times this
-  std::vector<NodePart> nodes;   // by node; a lost node has the counts that it reported before
+  std::uint32_t value_size = 0;  // bytes; goodput is the number of operations that move a value, times this
+  std::vector<NodePart> nodes;  // by node number; a lost node has the counts that it reported before its loss
   std::optional<fabric::SimReport> sim;
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::string run_end = "finished";  // finished, deadlock, deadline or interrupted
@@ -46,11 +46,13 @@ struct PointResult {
   std::vector<std::uint32_t> planned_losses;  // nodes whose processes a faults file kills
   std::vector<std::uint32_t> declared_lost;   // nodes declared lost: keys that they stored may be absent
   std::optional<Timeline> timeline;           // present if a timeline was requested
-  // number of keys that the prober writes; the timeline counts those that could not be written
+  // number of keys that the prober (--probe-keys) writes; the timeline has the number of those that could not
+  // be written
   std::uint32_t probed_keys = 0;
-  // if sizes differ: how much of the space for the largest records is used
+  // Null if all records have one size. Else how a store holds records of different sizes, and the mean size
+  // as a share of the largest.
   nlohmann::ordered_json sizes = nullptr;
-  std::uint32_t multi_get = 1;                    // keys that one GET operation asks for
+  std::uint32_t multi_get = 1;  // number of keys that one multi-get asks for; 1: GETs are issued one by one
   nlohmann::ordered_json trace_replay = nullptr;  // statistics of a trace replay (docs/formats.md)
   nlohmann::ordered_json scrub = nullptr;         // what was repaired that dead clients had left half-done
   nlohmann::ordered_json check = nullptr;         // the verdict on the history, if it was checked in memory
@@ -60,8 +62,8 @@ struct PointResult {
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
   // Result of --search: the goal, whether it was met, and the loads that were tried.
   nlohmann::ordered_json search = nullptr;
-  // Reasons why the rates are not those of the design in a steady state, for instance that the store waited
-  // for free entries.
+  // Sentences that say why the measured rates may differ from the design's rates in a steady state, for
+  // instance because the store waited for free entries.
   std::vector<std::string> caveats;
   std::string departure;           // "over RC", if the run had another transport than the published one
   std::vector<std::string> notes;  // remarks for the user (ignored workload keys, …)

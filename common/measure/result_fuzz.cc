@@ -1,6 +1,6 @@
-// Fuzzer: reads arbitrary bytes as the part of a result that one process reports to another. They are
-// refused, or are the same after being written and read again; merging them neither crashes nor needs memory
-// in proportion to the numbers in them.
+// Fuzzer: reads arbitrary bytes as the counts of one node that one process reports to another. They are
+// either refused, or stay the same when written as JSON and read again; merging them neither crashes nor
+// needs memory in proportion to the numbers in them.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -38,7 +38,7 @@ class CountDistribution {
   }
 
   std::array<std::uint64_t, 32> small_{};
-  // the larger counts in ascending order; operations of a protocol have few different ones
+  // the counts from 32 on, in ascending order; the operations of a protocol have few distinct counts
   std::vector<Count> large_;
 };
 
@@ -51,7 +51,7 @@ struct RequestTotals {
   CountDistribution reads, index_reads, swaps;
   CountDistribution payload;  // payload bytes of one operation
 
-  // Records `times` operations that used the same requests.
+  // Records `times` operations, each of which used the work requests in `stats`.
   void record(const fabric::OpStats& stats, std::uint64_t times = 1);
   void merge(const RequestTotals& other);
 };
@@ -70,8 +70,8 @@ struct SizeTally {
   Histogram key_bytes, value_bytes;
 };
 
-// Multi-gets inside the measurement window. The latency of one is the time from its start (or from when it
-// was due) to its last answer.
+// Multi-gets (sets of GETs issued together) inside the measurement window. The latency of a multi-get is the
+// time from its start, or from its arrival time in an open loop, until its last GET ended.
 struct BatchTally {
   std::uint64_t total = 0;
   Histogram latency_ns;  // of multi-gets whose GETs all ended ok or not_found
@@ -85,7 +85,7 @@ struct Tally {
   std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
   std::int64_t first_ns = INT64_MAX, last_ns = 0;  // time of the first and last completion inside the window
   Histogram lag_ns;              // trace replay: ns by which operations began after their arrival times
-  BatchTally batches;            // empty unless GETs ask for several keys
+  BatchTally batches;            // counts of multi-gets; empty if GETs are issued one by one
   SizeTally sizes;               // empty if all records have one size
   std::uint64_t first_half = 0;  // completed operations that ended before the middle of the window
 

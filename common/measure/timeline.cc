@@ -1,4 +1,5 @@
-// Time series of a run: recording into shared rows, merging, and their JSON between processes and in results.
+// Time series of a run: recording into memory that workers share, merging the series of several processes,
+// and JSON for exchange between processes and for results.
 #include "common/measure/timeline.h"
 
 #include <fmt/format.h>

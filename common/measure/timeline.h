@@ -1,7 +1,7 @@
 // Operations over time. A run's measurement window is cut into bins of equal width; each bin counts the
-// operations that ended in it, with their latencies. Workers record into rows of plain words, which may lie
-// in memory that outlives their process. Processes merge their timelines bin by bin; times count from the
-// start of the window.
+// operations that ended in it, with their latencies. Workers record into arrays of 32-bit words, one row of
+// words for each bin; the arrays may lie in memory that outlives the worker's process. Processes merge their
+// timelines bin by bin; times count from the start of the window.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,7 @@ struct TimelineShape {
   friend bool operator==(const TimelineShape&, const TimelineShape&) = default;
 };
 
-// Makes a shape. The error refuses a width that is not above 0, or that makes more than timeline_bins_max
-// bins.
+// Makes a shape. A width that is not above 0, or that makes more than timeline_bins_max bins, is an error.
 [[nodiscard]] Result<TimelineShape> timeline_shape(std::int64_t width_ns, std::int64_t duration_ns);
 
 [[nodiscard]] constexpr std::uint32_t timeline_bucket(std::int64_t ns) {
@@ -54,15 +53,17 @@ static_assert(timeline_bucket((std::int64_t{1} << 36) - 1) == timeline_buckets -
 // The middle of a latency bucket, in nanoseconds.
 [[nodiscard]] double timeline_middle(std::uint32_t bucket);
 
-// Records one worker's operations: this object keeps the counts of the current bin, and the rows have those
-// of earlier bins. Allocates nothing and takes no lock. Workers of several threads may share the rows.
+// Records one worker's operations: this object keeps the counts of the current bin, and adds them to the
+// bin's row when the next bin begins. Allocates nothing and takes no lock. Workers of several threads may
+// share the rows.
 class TimelineRecorder {
  public:
   TimelineRecorder() = default;  // a recorder that ignores every operation
   // `rows` has shape.words() words, initially zero, and has to outlive the recorder's use.
   TimelineRecorder(const TimelineShape& shape, std::span<std::uint32_t> rows) : shape_(shape), rows_(rows) {}
 
-  // Counts an operation that ended `since_ns` after the start of the window. Calls come in the order of time.
+  // Counts an operation that ended `since_ns` after the start of the window. `since_ns` must not decrease
+  // from call to call.
   void record(std::int64_t since_ns, std::int64_t latency_ns, bool is_completed) {
     if (rows_.empty()) return;
     if (since_ns >= end_ns_) [[unlikely]]
@@ -82,7 +83,7 @@ class TimelineRecorder {
   std::array<std::uint32_t, timeline_row_words> row_{};
 };
 
-// A failure of a node or worker, or a repair of it, during the window.
+// A failure of a node or worker, or a recovery step after one, during the measurement window.
 struct TimelineEvent {
   std::int64_t at_ns = 0;  // ns from the start of the window
   std::string what;        // "kill", "crash", "restart", "fence", "scrub", "declare", "rejoin", …
@@ -96,7 +97,8 @@ class Timeline {
     std::uint64_t failed = 0;  // operations that ended in conflict, timeout, table full or error
     // (bucket, number of operations), ascending
     std::vector<std::pair<std::uint32_t, std::uint64_t>> latencies;
-    std::optional<std::uint32_t> unwritable;  // keys of the prober's sample that could not be written
+    // number of the prober's keys that could not be written in this bin; nullopt without a prober
+    std::optional<std::uint32_t> unwritable;
     [[nodiscard]] std::uint64_t completed() const;
     // The latency in nanoseconds that at least `percent` of the completed operations do not exceed, as the
     // middle of its bucket; nullopt if no operation completed.
@@ -108,8 +110,8 @@ class Timeline {
   [[nodiscard]] const std::vector<Bin>& bins() const { return bins_; }
   [[nodiscard]] const std::vector<TimelineEvent>& events() const { return events_; }
 
-  // Adds the rows that workers recorded. They have this timeline's shape; workers may still be writing to
-  // them.
+  // Adds the counts that workers recorded in `rows`, which have this timeline's shape. Workers may still be
+  // recording into them.
   void add(std::span<std::uint32_t> rows);
   // Adds the bins and events of another process's timeline of the same shape.
   void merge(const Timeline& other);
@@ -123,8 +125,8 @@ class Timeline {
   std::vector<TimelineEvent> events_;
 };
 
-// JSON for gathering timelines from other processes. The parser is strict, and needs bounded memory whatever
-// the document says.
+// JSON for gathering timelines from other processes. timeline_from_json refuses a document that is not in the
+// format of to_json, and needs bounded memory for any document.
 [[nodiscard]] nlohmann::json to_json(const Timeline& timeline);
 [[nodiscard]] Result<Timeline> timeline_from_json(const nlohmann::json& json);
 // JSON for the result document: [{t_s, ops_s, p50_us, p99_us, failed_s, unwritable_keys}, …] for the bins,

@@ -32,11 +32,12 @@ class Hub {
   // Reads the environment variable LOCH_ZOO if it has changed and no device is open, and resets the counts of
   // calls. On a bad value, prints one line and ends the process with exit status 2.
   void configure();
-  // Counts the open devices up or down. closed() ends the NIC thread after the last one.
+  // opened() and closed() are called for each device that is opened and closed. closed() ends the NIC thread
+  // after the last open device.
   void opened();
   void closed();
-  // Counts a call of the function. Returns the injected error (an errno; for `completion`, an ibv_wc_status)
-  // if this call is to fail, else 0.
+  // Counts one event of the kind `call`: a call of that function, a posted request or a completion. Returns
+  // 0, or the injected error if this event is to fail: an errno, for Call::completion an ibv_wc_status.
   [[nodiscard]] int fault(Call call);
   // Counts a request that went well, and raises the events that are due after it.
   void went_well(const QueuePair& qp);
@@ -45,15 +46,18 @@ class Hub {
   [[nodiscard]] std::uint64_t random();
   [[nodiscard]] bool happens(double probability);
 
-  // Add an open device to, and remove it from, the list that is used for events that concern all devices.
+  // add() enters an open device into the list of devices that get the events of raise_everywhere(); remove()
+  // takes it out of that list.
   void add(Nic* nic);
   void remove(Nic* nic);
 
-  // The NIC thread will check the queue pair's time-outs and execute what is due at time `when`.
+  // Makes the NIC thread, at time `when`, check the reply deadline of the queue pair and execute its due
+  // requests.
   void look_later(std::uint32_t qpn, Nanos when);
-  // Marks the queue pair, whose sending half settle() will flush.
+  // Notes that the queue pair's send queue has to be flushed by the next settle().
   void flush_later(std::uint32_t qpn);
-  // Flushes the marked queue pairs. Called with no lock held, since it takes their send_mutex.
+  // Flushes the send queues that flush_later() noted. Called with no lock held, since it takes the send_mutex
+  // of each.
   void settle();
 
  private:
@@ -66,7 +70,8 @@ class Hub {
   [[nodiscard]] std::expected<void, std::string> open_counters();
   void body();
   void start_thread();
-  [[nodiscard]] Nanos look();  // returns the time of the next due queue pair
+  // handles the queue pairs whose look_later() time has come; returns the next such time
+  [[nodiscard]] Nanos look();
   void storm(Nanos at);
   void raise_everywhere(ibv_event_type type);
   void heed(const Wire::Message& message);
@@ -96,7 +101,7 @@ class Hub {
 
 // Queues an asynchronous event for ibv_get_async_event.
 void raise(Nic& nic, ibv_async_event event);
-// The port that an address leads to, seen from a device of this process.
+// The network address of the port to which `path` leads from the device `from` of this process.
 [[nodiscard]] Place find_place(const Nic& from, const ibv_ah_attr& path);
 // Gives a device that is being opened its LID and GIDs.
 void set_addresses(Nic& nic);

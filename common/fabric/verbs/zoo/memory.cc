@@ -1,5 +1,5 @@
-// How the emulated NIC reaches memory: checks of permission, and copies in 8-byte words, in address order or
-// not.
+// How the emulated NIC accesses the program's memory: checks of access rights, and copies in 8-byte words, in
+// address order or with their 64-byte lines in random order.
 #include <algorithm>
 #include <atomic>
 #include <numeric>

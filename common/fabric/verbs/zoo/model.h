@@ -12,7 +12,7 @@ namespace loch::fabric::verbs::zoo {
 
 // What ibv_query_qp_data_in_order returns: whether WRITEs are placed in address order.
 enum class InOrder : std::uint8_t {
-  never,   // always 0, as libibverbs does for a provider without the function
+  never,   // always 0, as libibverbs returns if the provider does not implement the function
   in_rts,  // 1 in state ready to send, 0 in every other state, as libmlx5 does
   always,
 };
@@ -33,7 +33,7 @@ struct DeviceModel {
   // ibv_port_attr's codes: speed 32 is EDR per lane, width 2 is four lanes
   std::uint8_t speed = 32, width = 2;
   std::uint16_t pkeys[pkeys_most] = {0xffff};  // P_Key table, ended by 0; highest bit: full member
-  bool has_vlan_gid = false;  // whether the GIDs of a VLAN interface precede the untagged ones
+  bool has_vlan_gid = false;  // whether the GIDs of a VLAN interface come first in the GID table
   bool rc = true, uc = true, ud = true;
   ibv_atomic_cap atomics = IBV_ATOMIC_HCA;
   bool reverses_replies = false;  // whether the old word of an atomic arrives with its bytes reversed

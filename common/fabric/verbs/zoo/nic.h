@@ -51,7 +51,8 @@ struct Nic {
 [[nodiscard]] Nic& nic_of(ibv_context* context);
 
 struct Domain : ibv_pd {
-  Domain* root = nullptr;  // this domain; for a parent domain, the one that it extends
+  // for a parent domain, the protection domain that it extends; else the domain itself
+  Domain* root = nullptr;
   std::atomic<int> users = 0;
 };
 
@@ -65,7 +66,7 @@ struct QueuePair;
 struct Completion {
   ibv_wc wc{};
   QueuePair* sender = nullptr;  // the queue pair whose request completed; null: a receive completed
-  std::uint32_t retires = 0;    // when polled, requests below this number leave the send queue
+  std::uint32_t retires = 0;    // polling this completion frees the send queue of requests with lower numbers
 };
 
 struct CompletionQueue : ibv_cq_ex {
@@ -138,7 +139,8 @@ struct QueuePair : ibv_qp_ex {
   ibv_qp_cap cap{};
   bool signals_all = false;
   bool is_extended = false;
-  // The state now; qp_base.state is what the program's own calls set.
+  // The queue pair's state, including an error state that the NIC set; qp_base.state is the state that the
+  // program set last.
   std::atomic<ibv_qp_state> at{IBV_QPS_RESET};
   // Attributes set by ibv_modify_qp, which holds both send_mutex and receive_mutex.
   ibv_qp_attr attributes{};
@@ -146,12 +148,12 @@ struct QueuePair : ibv_qp_ex {
 
   std::mutex send_mutex;
   std::vector<SendRequest> ring;
-  // Request numbers, from 0 at each RESET: those below `acked` are complete, those below `sent` executed or
-  // under way.
+  // Numbers of requests, counted from 0 at each RESET. Requests below `acked` are complete; those from
+  // `acked` up to `sent` were sent and await replies; those from `sent` up to `posted` have not been sent.
   std::uint32_t posted = 0, sent = 0, acked = 0;
   std::atomic<std::uint32_t> retired = 0;
-  Nanos wait_until = 0;  // no retry before this time
-  Nanos answer_by = 0;   // deadline of the oldest reply; 0: none is awaited
+  Nanos wait_until = 0;  // no request is sent before this time
+  Nanos answer_by = 0;   // deadline for the reply to the oldest request; 0: no reply is awaited
   int tries_left = 0, ready_tries_left = 0;
   std::vector<SendRequest> building;  // the requests between wr_start and wr_complete
   int build_reason = 0;
@@ -194,8 +196,8 @@ struct Reply {
 [[nodiscard]] Reply respond(const Request& request, std::span<const std::byte> data,
                             std::vector<std::byte>& back);
 
-// Executes the posted requests that are due, in order; in the error state, flushes them. Called under
-// send_mutex.
+// Sends, in order, the posted requests whose delay has passed; in the error state, flushes the send queue.
+// Called under send_mutex.
 void advance(QueuePair& qp);
 // Handles the reply to the oldest request. Called under send_mutex.
 void take(QueuePair& qp, const Reply& reply, std::span<const std::byte> back);
@@ -212,10 +214,10 @@ struct Access {
   std::uint32_t key = 0;
   std::uint64_t address = 0;
   std::uint64_t length = 0;
-  unsigned needs = 0;  // the access flags that the region must all have
+  unsigned needs = 0;  // access flags, all of which the region must have
   const Domain* domain = nullptr;
 };
-// The region that permits the access, pinned; empty if none does.
+// The region with the access's key, pinned, if the region permits the access; else an empty pin.
 [[nodiscard]] Slots<Region>::Pin find_region(const Access& access);
 void place(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data);
 void fetch(const DeviceModel& model, std::uint64_t address, std::span<std::byte> to);

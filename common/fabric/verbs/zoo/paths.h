@@ -1,5 +1,5 @@
-// Changes the state of a queue pair and checks its attributes as ib_core and the drivers do. Also some small
-// conversions.
+// Changes the state of a queue pair and checks its attributes as ib_core and the drivers do. Also converts an
+// MTU to its code, and finds the queue pair of an event.
 #pragma once
 
 #include "common/fabric/verbs/zoo/nic.h"

@@ -56,8 +56,8 @@ void read_request(const QueuePair& qp, const ibv_send_wr& from, SendRequest& to)
   to.inline_data.clear();
   if ((from.send_flags & IBV_SEND_INLINE) != 0) {
     for (const ibv_sge& slice : to.slices) {
-      // Inline data is read by the CPU during the post, without any check of keys. Other threads may write to
-      // it at the same time, so it is copied as shared memory.
+      // The CPU reads inline data during the post, without any check of keys. Other threads may write to
+      // these bytes at the same time, so fetch() loads them atomically.
       const std::size_t at = to.inline_data.size();
       to.inline_data.resize(at + slice.length);
       fetch(qp.nic->model(), slice.addr, std::span(to.inline_data).subspan(at));
@@ -87,7 +87,8 @@ int add(QueuePair& qp, SendRequest& request) {
   const std::uint64_t delay = hub().settings.delay_ns;
   request.is_resent = false;
   request.due = delay == 0 ? 0 : now() + static_cast<Nanos>(hub().random() % delay);
-  // A queue pair executes in order: no request is due before the one posted before it.
+  // A queue pair executes its requests in order, so a request is due no earlier than the one posted before
+  // it.
   if (delay != 0 && qp.posted != qp.acked)
     request.due = std::max(request.due, qp.ring[(qp.posted - 1) % qp.ring.size()].due);
   std::swap(qp.ring[qp.posted % qp.ring.size()], request);
@@ -157,7 +158,8 @@ int post_all(QueuePair& qp, std::span<SendRequest> requests) {
     for (SendRequest& request : requests) {
       if (reason == 0) reason = add(qp, request);
     }
-    if (reason != 0) qp.posted = before;  // none of the requests has been executed yet: advance() does that
+    // advance() below executes requests; until then, posted ones can be withdrawn
+    if (reason != 0) qp.posted = before;
     advance(qp);
   }
   hub().settle();

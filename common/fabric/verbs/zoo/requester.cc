@@ -81,7 +81,7 @@ void flush(QueuePair& qp) {
   while (qp.acked != qp.posted) complete(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
-// Sends every request from the oldest on again, after `wait` ns.
+// Sends all requests again that were sent and are not complete, after `wait` ns.
 void go_back(QueuePair& qp, Nanos wait) {
   qp.sent = qp.acked;
   qp.answer_by = 0;
@@ -242,7 +242,7 @@ void advance(QueuePair& qp) {
     }
     const ibv_wc_status status = check(qp, next, data);
     if (status != IBV_WC_SUCCESS) {
-      if (qp.sent != qp.acked) return;  // earlier requests complete first
+      if (qp.sent != qp.acked) return;  // requests complete in order: those sent before this one come first
       complete_with_error(qp, status);
       continue;
     }

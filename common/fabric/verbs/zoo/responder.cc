@@ -23,8 +23,8 @@ bool share_partition(std::uint16_t one, std::uint16_t other) {
   return (one & 0x7fff) != 0 && (one & 0x7fff) == (other & 0x7fff) && ((one | other) & 0x8000) != 0;
 }
 
-// Whether the request is for this queue pair: state, transport, partition, QKey or peer. Others are dropped
-// without a reply.
+// Whether the queue pair accepts the request: its state, transport, device and partition, and the QKey (UD)
+// or the sender (RC, UC) must be right. A request that is not accepted gets no reply.
 bool accepts(const QueuePair& qp, const Request& request) {
   const ibv_qp_state state = qp.at.load(std::memory_order_acquire);
   if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD) return false;
@@ -48,7 +48,8 @@ std::uint64_t swap_word(std::uint64_t address, const Request& request) {
   return seen;
 }
 
-// Executes a READ, a WRITE or an atomic on the target's memory; `back` gets the data that it returns.
+// Executes a READ, a WRITE or an atomic on the target's memory. `back` gets the bytes that a READ read, or
+// the old word of an atomic.
 Answer reach_memory(QueuePair& qp, const Request& request, std::span<const std::byte> data,
                     std::vector<std::byte>& back) {
   const unsigned right = right_for(request.opcode);
@@ -79,8 +80,8 @@ ReceiveQueue& receives_of(QueuePair& qp) {
   return qp.qp_base.srq != nullptr ? static_cast<SharedReceives*>(qp.qp_base.srq)->queue : qp.receives;
 }
 
-// A datagram's receive buffer: 40 bytes of header, then `data`. The header is the global routing header; on
-// RoCE v2 over IPv4, its last 20 bytes are the IPv4 header.
+// The content of a datagram's receive buffer: 40 bytes of header, then `data`. The header is the global
+// routing header; on RoCE v2 over IPv4, its last 20 bytes are the IPv4 header.
 std::vector<std::byte> with_header(const Request& request, std::span<const std::byte> data) {
   std::vector<std::byte> all(grh_bytes + data.size());
   if (request.is_global) {
@@ -99,8 +100,8 @@ std::vector<std::byte> with_header(const Request& request, std::span<const std::
   return all;
 }
 
-// Completes a receive for a SEND or a WRITE with immediate data. The caller saw a posted receive before it
-// executed the request.
+// Completes `receive` for a SEND or a WRITE with immediate data, and copies the data of a SEND into the
+// buffers of `receive`.
 Answer deliver(QueuePair& qp, const Request& request, const Receive& receive,
                std::span<const std::byte> data) {
   Completion completion;

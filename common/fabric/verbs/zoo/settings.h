@@ -18,9 +18,9 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// The functions that can be made to fail, in the order of `call_names`. Two are not functions: the n-th
-// `request` that is posted is refused, with those before it in its chain taken; the n-th `completion` that
-// would be a success is an error instead.
+// What can be made to fail, in the order of `call_names`: functions of libibverbs, and two more. A `request`
+// that fails is refused when it is posted; the earlier requests of its chain are accepted. A `completion`
+// that fails has an error status, although its request was executed.
 enum class Call : std::uint8_t {
   get_device_list,
   open_device,
@@ -71,7 +71,7 @@ struct Settings {
   double retransmit = 0;
   double drop = 0;  // probability that a UC or UD message is lost
   std::uint64_t seed = 1;
-  std::uint32_t events_per_second = 0;  // harmless asynchronous events to raise
+  std::uint32_t events_per_second = 0;  // rate of harmless asynchronous events that the NIC thread raises
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
   std::vector<Raise> raises;

@@ -1,6 +1,7 @@
-// A table of objects that threads find by number. A finder pins the entry while it uses the object, and
-// remove() waits until no thread has it pinned. Two finders must not synchronize with each other:
-// ThreadSanitizer would take the accesses of two threads to one region for ordered and miss their races.
+// A table of objects that threads find by number. find() pins the entry while the caller uses the object, and
+// remove() waits until no thread has it pinned. Two calls of find() must not synchronize their threads:
+// ThreadSanitizer would take the accesses of both threads to one memory region for ordered and miss their
+// races.
 #pragma once
 
 #include <sched.h>

@@ -223,9 +223,9 @@ LOCH_ZOO_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* t
   for (;;) {
     std::uint64_t one = 0;
     if (read(context->async_fd, &one, sizeof one) != sizeof one)
-      return -1;  // EAGAIN if the program made the file non-blocking
+      return -1;  // errno is EAGAIN if the program made async_fd non-blocking
     const std::scoped_lock lock(nic.events_mutex);
-    if (nic.events.empty()) continue;  // the event was dropped with its object
+    if (nic.events.empty()) continue;  // the queue pair was destroyed, and its event was dropped
     *to = nic.events.front();
     nic.events.erase(nic.events.begin());
     if (QueuePair* qp = queue_pair_of(*to); qp != nullptr) {
@@ -270,8 +270,8 @@ LOCH_ZOO_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t 
   const bool is_consistent = (access & writes) == 0 || (access & IBV_ACCESS_LOCAL_WRITE) != 0;
   if (length == 0 || !is_consistent || iova != reinterpret_cast<std::uintptr_t>(address))
     return refuse<ibv_mr>(EINVAL);
-  // Key indices are sequential, as those of mlx5 devices, and differ between processes, also between a
-  // process and its successor.
+  // Key indices are sequential, as on mlx5 devices. Each process of a network begins at another index, so
+  // that a process that replaces one that ended does not reuse its keys.
   static std::atomic<std::uint32_t> next = 0x18 + (std::uint32_t{hub().wire.self()} << 11);
   auto* region = new Region();
   auto* domain = static_cast<Domain*>(pd)->root;

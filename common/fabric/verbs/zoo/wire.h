@@ -47,10 +47,11 @@ class Wire {
 
   // Gets the next message; false if there is none. Called by the NIC thread.
   [[nodiscard]] bool receive(Message& to);
-  // Sends bytes that did not fit before. False if some still do not fit.
+  // Moves bytes that wait in the outboxes into the streams. Returns false if a stream had no room for all of
+  // its bytes.
   [[nodiscard]] bool flush();
   [[nodiscard]] std::uint32_t bell();
-  // Sleeps until the bell rings again after its count `seen`, at most `most` ns.
+  // Sleeps, for at most `most` ns, until this process's bell has been rung since bell() returned `seen`.
   void sleep(std::uint32_t seen, Nanos most);
   void wake() { ring(self_); }  // any thread may call it
 

@@ -300,7 +300,7 @@ TEST(ZooTest, DatagramsArriveBehindTheirHeader) {
   EXPECT_THAT(nic.ended(3), testing::Each(IBV_WC_SUCCESS));
   EXPECT_EQ(nic.word(4096 + 40), 99u);
   EXPECT_EQ(std::memcmp(nic.bytes.data() + 4096 + 32, path.grh.dgid.raw + 12, 4),
-            0);  // the header's source is the same port
+            0);  // the datagram's IPv4 source is the port that it was sent to
   EXPECT_EQ(ibv_destroy_ah(handle), 0);
 }
 
@@ -343,7 +343,7 @@ TEST(ZooTest, APortThatRequiresAHeaderRefusesPathsWithoutIt) {
 TEST(ZooTest, StatesAreEnteredInOrderWithAllTheirAttributes) {
   Open nic("mlx5-roce");
   ibv_qp* qp = nic.create(IBV_QPT_RC);
-  EXPECT_EQ(nic.receive_from(qp, 1), EINVAL);  // not possible from RESET
+  EXPECT_EQ(nic.receive_from(qp, 1), EINVAL);  // no transition leads from RESET to RTR
   ASSERT_EQ(nic.initialize(qp), 0);
   EXPECT_EQ(nic.receive_from(qp, 1, IBV_MTU_4096), EINVAL);  // the port's MTU is 1,024
   ibv_qp_attr to{};
@@ -459,7 +459,7 @@ TEST(ZooTest, ExtendedPostingAndDomains) {
   ibv_wr_start(extended);
   extended->wr_id = 12;
   extended->wr_flags = IBV_SEND_SIGNALED;
-  // The region belongs to the domain that the parent domain extends.
+  // The region belongs to the protection domain that the queue pair's parent domain extends.
   ibv_wr_rdma_write(extended, nic.mr->rkey, nic.at(2048));
   ibv_wr_set_inline_data(extended, &value, 8);
   ASSERT_EQ(ibv_wr_complete(extended), 0);
@@ -470,7 +470,8 @@ TEST(ZooTest, ExtendedPostingAndDomains) {
   EXPECT_EQ(ibv_wc_read_opcode(cq), IBV_WC_RDMA_WRITE);
   ibv_end_poll(cq);
   EXPECT_EQ(nic.word(2048), 31u);
-  // A refused request aborts the requests before it too.
+  // A READ with inline data is refused. ibv_wr_complete then posts neither the READ nor the WRITE built
+  // before it.
   value = 32;
   ibv_wr_start(extended);
   ibv_wr_rdma_write(extended, nic.mr->rkey, nic.at(2048));
