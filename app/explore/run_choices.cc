@@ -9,7 +9,7 @@ namespace {
 using fabric::WorkRequest;
 using Alarms = fabric::step::StepFabric::Alarms;
 
-// How often time may pass in a row when all workers only poll.
+// Bound on how many times in succession time may pass while all workers only poll.
 constexpr std::uint32_t most_waits = 24;
 
 }  // namespace
@@ -27,7 +27,8 @@ bool Run::is_background(std::uint8_t w) {
   return client != nullptr && !client->running;
 }
 
-// A SCRUB may begin only after a client has died, unless no client can die any more.
+// Whether the client may begin its next operation. A SCRUB may begin only if a client has died, if no client
+// can be killed any more, or if every client has ended or begins a SCRUB next.
 bool Run::may_begin(const Client& client) const {
   const auto is_next_scrub = [&](const Client& each) {
     const auto& program = plan_.scenario.clients[each.number];
@@ -70,8 +71,8 @@ void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
   add_alarms(w, into, false);
 }
 
-// Adds the worker's timers as possible moves. `polled` true: only if the worker is a background coroutine
-// that has polled since memory last changed; false: only if it is any other worker.
+// Adds the worker's timers as possible moves. A background coroutine that has polled since memory last
+// changed is included only if `polled` is true, and every other worker only if it is false.
 void Run::add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled) {
   const Client* client = client_of(w);
   if (client != nullptr && client->is_dead) return;
@@ -108,9 +109,9 @@ void Run::add_failures(std::uint8_t w, std::vector<Move>& into) {
   }
 }
 
-// Adds a move for every boundary between cache lines at which a posted request can be torn, with either half
-// first. Tearing at the landing buffer is only possible for requests whose completion nobody awaits, because
-// only then is the buffer read early.
+// Adds a move for every boundary between cache lines at which a posted READ or WRITE can be torn, with either
+// half executed first. The arrival of a READ's data in the requester's buffer can be torn only if no
+// coroutine awaits the completion, because the buffer may then be read before the completion.
 void Run::add_tears(std::uint8_t w, std::vector<Move>& into) {
   const Client* client = client_of(w);
   if (left_.torn == 0 || (client != nullptr && client->is_dead)) return;
@@ -144,8 +145,7 @@ std::vector<Move> Run::moves() {
   if (is_over()) return all;
   const auto workers = static_cast<std::uint8_t>(workers_.size());
   for (std::uint8_t w = 0; w < workers; ++w) add_worker_moves(w, all);
-  // While the preparing operations run, other clients may not begin; a deadline passes if nothing else is
-  // possible.
+  // While the scenario's preparing operations run (Scenario::prepared), no other operation may begin.
   if (is_preparing_) std::erase_if(all, [](const Move& each) { return each.kind == Kind::begin; });
   if (all.empty()) {
     for (std::uint8_t w = 0; w < workers; ++w) add_alarms(w, all, true);
@@ -156,8 +156,7 @@ std::vector<Move> Run::moves() {
     if (!waits || (!is_quiet && left_.late == 0)) continue;
     all.push_back({Kind::late, w, static_cast<std::uint8_t>(is_quiet ? 1 : 0)});
   }
-  // All workers only poll until their deadlines. A poll is not a move because it changes nothing, so let time
-  // pass.
+  // If all workers only poll, time has to pass, because a poll changes nothing and is therefore no move.
   for (std::uint8_t w = 0; all.empty() && w < workers; ++w) {
     if (fabric_->timers(worker(w)) > 0 && waits_in_vain_ < most_waits) all.push_back({Kind::late, w, 2});
   }

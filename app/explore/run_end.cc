@@ -60,7 +60,7 @@ std::vector<check::Operation> Run::history() const {
   for (const Operation& o : operations_) {
     if (o.step.verb == Verb::migrate || o.step.verb == Verb::scrub) continue;
     const Outcome outcome = outcome_of(o);
-    // The GET has not returned, so no client has seen what it read.
+    // A GET that has not returned is left out of the history, because no client has seen its result.
     if (o.step.verb == Verb::get && !o.ended) continue;
     check::Operation entry{.client = static_cast<std::int32_t>(o.client),
                            .kind = kind_of(o.step.verb),
@@ -127,14 +127,15 @@ coro::Task<void> Run::visit_all(Client* client, std::uint32_t keys, bool writes)
   for (std::uint32_t key = 0; key < keys; ++key) {
     for (const Verb verb : verbs) {
       ++run.moves_made_;
-      ++client->next;  // gives the next value a new name
+      ++client->next;  // gives the next value that the client writes a unique number
       const std::size_t operation = run.note_begin(*client, {verb, key});
       co_await perform(client, operation);
     }
   }
 }
 
-// Reads every key (with `writes`, writes it first), and adds wrong answers to `wrong`.
+// Lets `survivor` read every key, with `writes` after writing the key, and adds a message to `wrong` for each
+// operation that does not end or has a wrong status.
 void Run::visit(Client& survivor, bool writes, std::vector<std::string>& wrong) {
   fabric::Worker& who = worker(survivor.worker);
   const std::size_t first = operations_.size();
@@ -147,8 +148,8 @@ void Run::visit(Client& survivor, bool writes, std::vector<std::string>& wrong) 
         wrong.push_back(fmt::format("at rest: {} does not come to an end", plan_.scenario.describe(o.step)));
       continue;
     }
-    // "Table full" is accepted: an absent key may find no free slot, and a store with few spare entries may
-    // have to wait for the expiry period E. Lost slots and entries are found by the audit.
+    // A PUT may answer "table full": an absent key may find no free slot, and a store with few spare entries
+    // may have to wait until an entry expires. Slots and entries that were lost are found by Store::audit.
     const bool finds_no_place = o.step.verb == Verb::put && o.status == kv::OpStatus::table_full;
     const bool is_answer =
         o.status == kv::OpStatus::ok || (o.status == kv::OpStatus::not_found && o.step.verb != Verb::put);
@@ -175,8 +176,8 @@ coro::Task<void> Run::repair_main(Run* run, fabric::Worker* worker, std::vector<
   co_await scope.join();
 }
 
-// Fences and scrubs the dead clients while the background coroutines of the living clients run, since a
-// repair may need them.
+// Fences and scrubs the dead clients. The background coroutines of the living clients run meanwhile, because
+// a repair may depend on these coroutines.
 bool Run::repair(Client& survivor, const std::vector<kv::ClientId>& dead) {
   for (const kv::ClientId& client : dead) static_cast<void>(fabric_->fence(client.node));
   bool is_repaired = false;
@@ -228,8 +229,7 @@ std::vector<std::string> Run::end() {
   if (!demands_service()) return wrong;
   visit(*survivor, false, wrong);
   for (const std::string& line : store_->audit({})) wrong.push_back("at rest: " + line);
-  // Reading does not find locks that only block writers, so every key is written too. The tables are not
-  // audited again.
+  // Writes every key too, because a GET does not fail at a lock that blocks only writers.
   if (wrong.empty()) visit(*survivor, true, wrong);
   return wrong;
 }

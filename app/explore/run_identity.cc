@@ -1,11 +1,13 @@
-// Computes what identifies a state: memory, the inputs of each node's steps, which operations had returned
-// when each began, messages not yet received, and the remaining bounds.
+// Computes the hash that identifies a state of a run. It covers memory, the inputs of each node's steps, the
+// operations that had returned before each operation began, messages not yet received, and the failures that
+// Bounds still allows.
 #include "app/explore/run.h"
 #include "app/explore/words.h"
 
 namespace loch::explore {
 
-// Operations are hashed client by client, because their numbers depend on which client began first.
+// Operations are hashed client by client, because their order in operations_ depends on which client began
+// first.
 Hash Run::history_id() const {
   Words words;
   for (const auto& client : clients_) {
@@ -68,7 +70,7 @@ Hash Run::id() {
   return words.hash();
 }
 
-// Converts a bit mask of operations to the number of them for each client, one byte a client.
+// Converts a bit mask of operations to the number of operations of each client, one byte per client.
 std::uint64_t Run::by_client(std::uint64_t operations) const {
   std::uint64_t counts = 0;
   for (std::size_t i = 0; i < operations_.size(); ++i) {

@@ -24,11 +24,11 @@ std::string Run::stuck() const {
 }
 
 std::string Run::stopped() const {
-  // If time has passed while a worker could go on, a time-out does not prove that an operation waits for
-  // ever.
+  // A time-out proves that an operation waits for ever only if no deadline passed early, the clocks did not
+  // jump, and the protocol promises service.
   if (left_.late != plan_.bounds.late || left_.clocks != plan_.bounds.clocks || !demands_service()) return {};
   const bool has_dead = std::ranges::any_of(clients_, [](const auto& c) { return c->is_dead; });
-  // Locks and entries of a dead client may block others until they are repaired.
+  // Locks and entries that a dead client holds may block other clients until a repair.
   const bool is_held =
       has_dead && plan_.module->promise(kv::Loss::client_killed, plan_.options) != kv::Promise::serves;
   if (is_held) return {};
@@ -49,7 +49,8 @@ void Run::note_trouble(std::uint8_t w, const WorkRequest& request) {
   }
 }
 
-// Whether another worker has an earlier deadline, after which it might go on.
+// Whether another worker has an earlier deadline than worker `w`, so that the other worker may still make
+// progress once that deadline passes.
 bool Run::is_early(std::uint8_t w) {
   const auto left = [this](fabric::Worker& each) {
     const Nanos at = fabric_->next_alarm(each, Alarms::deadlines).at;
@@ -59,8 +60,8 @@ bool Run::is_early(std::uint8_t w) {
   return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
 }
 
-// Called when a deadline of the worker passes. If another worker can still go on, the operation may only be
-// slow, and its time-out is no violation.
+// Called when a deadline of worker `w` passes. If any worker can still take a step, the client's operation
+// may only be slow, and its time-out is no violation.
 void Run::note_impatience(std::uint8_t w) {
   const Client* client = client_of(w);
   if (client == nullptr || !client->running || operations_[*client->running].is_troubled) return;

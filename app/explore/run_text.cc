@@ -28,8 +28,8 @@ std::string outcome(const Move& move, const WorkRequest& before, const WorkReque
   if (after.status == fabric::WcStatus::flushed) {
     text = "flushed";
   } else if (before.verb == fabric::Verb::cas) {
-    // If the completion was lost, the requester has no result; the effect is visible in memory, by a later
-    // READ.
+    // If the completion is lost, the requester does not learn the result of the CAS, so the text does not
+    // give the result.
     if (!is_unheard)
       text =
           after.result == before.compare ? "swapped" : fmt::format("lost, the word is {:016x}", after.result);
@@ -122,11 +122,12 @@ static bool touches(const Footprint& request, const Footprint& step) {
 
 bool are_independent(const Footprint& a, const Footprint& b) {
   if (a.is_global || b.is_global || a.is_ordered || b.is_ordered || a.node == b.node) return false;
-  // The order of one operation's end and another's begin is part of the history.
+  // Two moves are dependent if one ends an operation and the other begins one, because their order decides
+  // whether the first operation precedes the second in the history.
   if ((a.begins && b.ends) || (a.ends && b.begins)) return false;
   const auto is_change = [](const Footprint& each) { return each.is_write || each.changed != 0; };
   if ((a.polls && is_change(b)) || (b.polls && is_change(a))) return false;
-  if (a.fails && b.fails) return false;  // both moves may use up the last event that Bounds allows
+  if (a.fails && b.fails) return false;  // each move may use up the last failure that Bounds allows
   if (touches(a, b) || touches(b, a)) return false;
   if (a.is_message && b.is_message && a.target == b.target) return false;
   const bool same_bytes = a.region >= 0 && a.region == b.region && a.from < b.to && b.from < a.to;

@@ -19,8 +19,8 @@ constexpr std::array<std::pair<std::string_view, Verb>, 6> verbs = {{{"GET", Ver
                                                                      {"INSERT", Verb::insert}}};
 constexpr std::size_t most_clients = 8;
 constexpr std::uint32_t most_operations = 32;
-// Bound on the operations of a run, including three on each key at its end: a set of operations is a 64-bit
-// mask.
+// Bound on the operations of a run, including three for each key at the run's end. It is 64 because a set of
+// operations is stored as a 64-bit mask.
 constexpr std::uint32_t most_with_last = 64;
 
 std::string_view trim(std::string_view text) {

@@ -11,8 +11,8 @@
 
 namespace loch::explore {
 
-// Operations of a scenario. `scrub` has no key: it repairs what clients that have died left half-done, if
-// there are any. `insert` is an insert-if-absent.
+// Kinds of operations. `scrub` has no key: it repairs what dead clients have left half-done. `insert` writes
+// a key only if the key is absent.
 enum class Verb : std::uint8_t { get, put, remove, migrate, scrub, insert };
 // Whether the operation carries a value: PUT and INSERT.
 [[nodiscard]] constexpr bool brings_value(Verb verb) { return verb == Verb::put || verb == Verb::insert; }
@@ -25,7 +25,8 @@ struct Step {
 
 struct Scenario {
   std::vector<std::vector<Step>> clients;
-  std::vector<std::string> keys;  // in order of appearance; keys of one letter compete for the same slots
+  // in order of appearance; keys whose names begin with the same letter compete for the same slots
+  std::vector<std::string> keys;
   // number of the first client's operations that end before the exploration begins
   std::uint32_t prepared = 0;
   [[nodiscard]] std::uint32_t operations() const;
@@ -33,8 +34,8 @@ struct Scenario {
   [[nodiscard]] std::string describe(const Step& step) const;
 };
 
-// Parses a scenario of at most 8 clients and 32 operations in all. An error says what was expected where.
-// `keys`: further keys, put before those of the operations ("K X").
+// Parses a scenario of at most 8 clients and 32 operations in all. An error quotes the faulty part of the
+// text and says what was expected. `keys` ("K X"): names of keys that come first in Scenario::keys.
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view keys = {});
 
 // Adds operations such as "MIGRATE K; DELETE L", which the first client does one after another before the

@@ -5,8 +5,9 @@
 
 namespace loch::explore {
 
-// Searches breadth first for a violation with fewer moves than out.violation, and replaces it by the first
-// found. Gives up at limits.states, or after limits.time (by default a minute): then is_shortest stays false.
+// Searches breadth first for a violation with fewer moves than out.violation, and replaces out.violation by
+// the first one found. Gives up after limits.states states or after limits.time (a minute if 0), and then
+// leaves out.violation->is_shortest false.
 void shorten(const Plan& plan, const check::CheckOptions& judging, const Limits& limits, bool (*stop)(),
              Exploration& out);
 

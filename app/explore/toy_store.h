@@ -1,5 +1,5 @@
-// A tiny store for the explorer's tests: each key has one word that points to an immutable value, which its
-// writer has put beside the word. Known-bad variants omit one step each.
+// A tiny store for the explorer's tests. Each key has one index word, which names an immutable value that a
+// PUT wrote before it changed the word. Some variants are known to be wrong.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// The set of visited states, each with the sleep set's mask at the last visit. A hash table with open
-// addressing, 24 bytes per slot.
+// The set of visited states, each with the bit mask of the moves in the sleep set at the state's last visit.
+// It is a hash table with open addressing and 24 bytes per slot.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ inline Hash hash_of(const void* data, std::size_t bytes) {
   return {hash.low64, hash.high64};
 }
 
-// Collects words to be hashed together. Allocates no memory, because it is used while the run's memory is the
-// arena; words beyond its capacity are folded into a hash.
+// Collects words to be hashed together; words beyond the capacity of 256 are folded into a hash. Allocates no
+// memory, because an allocation would come from the arena of the explored run.
 class Words {
  public:
   void add(std::uint64_t word) {

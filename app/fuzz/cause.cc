@@ -46,8 +46,8 @@ bool may_be_deleted(const std::vector<const Operation*>& ops, Nanos from, Nanos 
 
 bool is_lost(const std::vector<const Operation*>& ops, const Operation& miss) {
   if (miss.outcome != Outcome::not_found || !miss.return_ns) return false;
-  // The last time at which an operation certainly saw or wrote a value before the miss. A DELETE that ended
-  // earlier cannot explain the miss.
+  // Latest begin of an operation that wrote or read a value whose PUT ended before the missing GET began. A
+  // DELETE that ended before `since` cannot explain the miss.
   Nanos since = -1;
   for (const Operation* o : ops) {
     if (o->outcome != Outcome::ok || !o->return_ns || o->kind == OpKind::remove) continue;

@@ -22,7 +22,8 @@ enum class Symptom : std::uint8_t {
 // The symptom in the operations on `key`, whose history is known to be violated.
 [[nodiscard]] Symptom symptom_of(std::span<const check::Operation> history, std::string_view key);
 
-// The likely cause in one line for a report; empty if unknown. `counters` are the protocol's.
+// Describes the likely cause in one line for a report; empty if the cause is unknown. `counters`: the
+// counters that the protocol reported for the run.
 [[nodiscard]] std::string cause_of(Symptom symptom, const std::map<std::string, double>& counters);
 
 }  // namespace loch::fuzz

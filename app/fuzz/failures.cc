@@ -26,7 +26,7 @@ std::uint32_t workers_of(const kv::DeployConfig& d, fabric::NodeId node) {
 }
 
 // Whether a fault can be added to the others: the client that makes the repairs must survive, at most one
-// node crashes, and nothing dies twice.
+// node may crash, and no worker may be killed twice.
 bool is_possible(const ScheduledFault& fault, std::span<const ScheduledFault> others, const FuzzScenario& s) {
   const kv::DeployConfig& d = s.plan.deploy;
   const kv::ClientId& keeper = s.failures.keeper;
@@ -61,8 +61,8 @@ class FailureDrawer {
     s_.sim.faults.rnr = pick<double>(rng_, {0, 0.005, 0.02});
   }
 
-  // A link that loses a tenth to a third of all requests, with NICs that do not retransmit: several requests
-  // of an operation fail, and so do requests that afterwards find out whether they took effect.
+  // Draws links that lose a tenth to a third of all requests, and NICs that do not retransmit. Several
+  // requests of one operation then fail, also those that check whether a failed request was executed.
   void draw_storm() {
     s_.failures.retries = {
         .timeout = pick<Nanos>(rng_, {20 * us, 50 * us}), .count = 0, .rnr_timer = 10 * us, .rnr_count = 1};
@@ -201,7 +201,8 @@ void plan_repairs(FuzzScenario& s) {
                        s.failures.repair_after.at(i), *plan);
     cli::order_repairs(*plan);
   }
-  // A store that promises nothing for a link failure promises nothing for lost messages either.
+  // If the protocol promises no service after a link failure, keys may stay out of service after lost
+  // messages as well.
   const bool may_fail = s.failures.retries.has_value();
   if (!may_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
     return;

@@ -18,8 +18,8 @@ void draw_repairs(Rng& rng, FuzzScenario& scenario);
 // Plans the repairs and the keys that may stay out of service, from the schedule and from what the protocol
 // promises under the scenario's options.
 void plan_repairs(FuzzScenario& scenario);
-// Whether the failure at index `place` of the schedule is possible after those before it: the client that
-// makes the repairs must survive, at most one node crashes, and nothing dies twice.
+// Whether the failure at index `place` of the schedule is possible after the failures before it: the client
+// that makes the repairs must survive, at most one node may crash, and no worker may be killed twice.
 [[nodiscard]] bool can_fail(const FuzzScenario& scenario, std::size_t place);
 // Describes the failures, such as "crash of n2 at 1.2ms for 3ms, …".
 [[nodiscard]] std::string describe_failures(const FuzzScenario& scenario);

@@ -35,7 +35,7 @@ class FieldWriter {
   }
   void seed(const char* key, std::uint64_t& value) { out_[key] = value; }
   void real(const char* key, double& value, double, double) { out_[key] = value; }
-  // A field that older scenario files do not have; 0 is not written.
+  // Writes a field that older scenario files do not have; leaves it out if it is 0.
   void later_real(const char* key, double& value, double, double) {
     if (value != 0) out_[key] = value;
   }
@@ -82,8 +82,8 @@ class FieldWriter {
 class FieldReader {
  public:
   static constexpr bool is_reading = true;
-  // Reads from `in`; `where` is its place for errors. `error` is empty until the first fault. `in` and
-  // `error` have to outlive the reader.
+  // Reads the JSON object `in`. `where`: prefix of the object's keys in error messages, such as "cluster.".
+  // `error` is empty until the first fault. `in` and `error` have to outlive the reader.
   FieldReader(const nlohmann::json& in, std::string where, std::string& error);
   // Reports keys of the object that were not read as unknown.
   ~FieldReader();
@@ -96,7 +96,7 @@ class FieldReader {
   }
   void seed(const char* key, std::uint64_t& value);
   void real(const char* key, double& value, double least, double most);
-  // A field that older scenario files do not have; it is then 0.
+  // Reads a field that older scenario files do not have; sets it to 0 if it is absent.
   void later_real(const char* key, double& value, double least, double most) {
     value = 0;
     if (in_.is_object() && in_.contains(key)) real(key, value, least, most);

@@ -1,5 +1,5 @@
-// Determines the hole behind a finding by experiment: repeats the scenario with each of the protocol's fixes
-// switched on.
+// Determines by experiment which known flaw (hole) of the protocol causes a finding: repeats the scenario
+// with each of the protocol's fixes switched on.
 #include "app/fuzz/fixes.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,8 @@
-// Determines the hole behind a finding by experiment: the scenario is run again with one fix of the protocol
-// switched on at a time, and if no single fix helps, with pairs. A fix also shifts the times of events, which
-// alone may hide a rare interleaving. Every trial therefore consists of many runs with different timing, and
-// is compared with as many runs without the fix.
+// Determines by experiment which known flaw (hole) of the protocol causes a finding. The scenario is run
+// again with one of the protocol's fixes switched on at a time, and if no single fix removes the finding,
+// with pairs of fixes. A fix also shifts the times of events, which alone may hide a rare interleaving. Every
+// trial therefore consists of many runs with different timing, and is compared with as many runs without the
+// fix.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,8 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
       finding.ran = std::move(*scenario);
       break;
     }
-    // ErrorCode::exhausted may also mean that the protocol cannot hold values of this size.
+    // ErrorCode::exhausted is treated as a table that is too small, although the protocol may also return it
+    // if it cannot hold values of this size.
     const bool is_full = done.error().code == ErrorCode::exhausted;
     if (!is_full && room.has_modest_values) break;
     if (is_full)

@@ -16,9 +16,9 @@
 
 namespace loch::fuzz {
 
-// Bounds on simulated events of one run: the larger of a total and a number for each operation. No run of
-// 3,000 seeds of each storing protocol exceeds them. Thousands of requests that are sent again before a slow
-// server reaches them take up to half of the bound; larger runs would take minutes.
+// Limits of simulated events: a run may have most_events, or most_events_an_operation times the operations of
+// its load, whichever is larger. No run of 3,000 seeds of each storing protocol exceeds the limit. Runs that
+// send thousands of requests to a slow server again take up to half of it.
 constexpr std::uint64_t most_events = 20'000'000, most_events_an_operation = 20'000;
 
 struct FuzzOptions {
@@ -30,12 +30,12 @@ struct FuzzOptions {
   bool all_mutants = false;
   // measure the seeds that it takes to find each hole of the published design, instead of one campaign
   bool all_holes = false;
-  std::uint64_t starts = 100;        // number of finds that end the measurement of a variant
+  std::uint64_t starts = 100;        // number of finds after which the measurement of a variant ends
   std::string results;               // JSON-lines file for measurements of variants; empty: not stored
   bool shrunk = false;               // measure how small the variants' findings become by shrinking
   Nanos time = 0;                    // limit in ns of real time; 0: no limit
   std::uint32_t jobs = 0;            // number of threads; 0: one per core
-  bool first_only = false;           // stop at the first finding, and do not explain it
+  bool first_only = false;           // stop at the first finding, without experiments on its cause
   bool keep_going = false;           // false: stop at the first finding, or at the first of each hole
   bool verbose = false;              // print one line for each seed
   bool coverage = false;             // print a table of the probes, with the first seed that passed each
@@ -57,7 +57,7 @@ enum class FuzzVerdict : std::uint8_t {
   stuck,
   unsound,    // with no operation under way, the tables violate an invariant (Store::audit)
   deadlock,   // the simulation had no more events while operations were outstanding
-  overtime,   // operations did not end long after the faults were healed, or within most_events
+  overtime,   // operations did not end in time after the last fault, or the run had too many events
   undecided,  // the checker gave up without a result
   error,      // the run could not be made, for instance because its table was too small
 };
@@ -66,18 +66,18 @@ enum class FuzzVerdict : std::uint8_t {
 struct FuzzFinding {
   std::uint64_t seed = 0;
   FuzzVerdict verdict = FuzzVerdict::holds;
-  std::string scenario;            // one-line description of the scenario
-  std::string reason;              // one-line description of the violation
-  std::string cause;               // the hole ("H1: …"), or what the counters suggest; may be empty
+  std::string scenario;  // one-line description of the scenario
+  std::string reason;    // one-line description of the violation
+  std::string cause;     // the protocol's known flaw ("H1: …"), or a guess from its counters; may be empty
   std::vector<std::string> fixed;  // protocol options that remove the finding
   std::uint64_t trace_hash = 0, events = 0, operations = 0;
   double virtual_s = 0;
   ProbeCounts probes;  // how often the run passed each probe
-  // Number of failures and effects: "kill": 1, "unknown outcomes": 3, …
+  // Number of injected failures and of their effects, by name: "kill": 1, "unknown outcomes": 3, …
   std::map<std::string, std::uint64_t> events_by_kind;
   std::vector<check::Operation> sub_history;
   std::vector<check::Operation> history;  // history of the whole run; filled only for a finding
-  std::optional<FuzzScenario> ran;  // the scenario that was drawn for the seed; nullopt if none could run
+  std::optional<FuzzScenario> ran;  // the scenario that was run; nullopt if no run could be made for the seed
 };
 
 // Runs one seed. Deterministic.

@@ -64,8 +64,8 @@ TEST(Fuzz, ARunThatGoesOnForTooManyEventsIsAFinding) {
   EXPECT_THAT(cut.reason, HasSubstr("did not end within " + std::to_string(whole.events / 2) + " events"));
 }
 
-// A tenth of the scenarios have a node that crashes and soon restarts; their load lasts beyond the failure,
-// and the node that repairs does not crash.
+// A tenth of the scenarios have a node that crashes and soon restarts. The load of such a scenario lasts
+// beyond the failure, and the node with the client that makes the repairs does not crash.
 TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
   const kv::Registry registry = cli::make_registry();
   const kv::Module& module = *registry.at("nessie-sd");
@@ -92,8 +92,8 @@ TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
   EXPECT_GT(with_links, reborn / 4);
 }
 
-// A store that promises nothing after a crash gets no crashing nodes: its own safety check cannot judge a
-// lock whose holder is dead.
+// No crashes with a quick restart are drawn for a store that promises no service after a crash, because the
+// store's own safety check cannot judge a lock whose holder is dead.
 TEST(Fuzz, NobodyIsRebornWhoPromisesNothing) {
   const auto module = support::make_slot_store();
   EXPECT_FALSE(promises_something(*module));

@@ -31,14 +31,14 @@ const std::vector<Knob>& knobs_of(FuzzTable table) {
           },
       overfull =
           {
-              // Mostly so many spare entries that a MIGRATE never waits for one; sometimes so few that
-              // entries are reused while other clients still read them.
+              // Usually there are so many spare entries that a MIGRATE never waits for a free one; sometimes
+              // there are so few that entries are reused while other clients still read them.
               {Role::spare_entries, 0, {"4096", "4096", "16"}},
               {Role::expiry, 0, {"1s", "1s", "300us"}},
           },
       seesaw = {
-          // Without a cache every GET reads the key's slots; a short back-off makes it retry soon after it
-          // met a MIGRATE.
+          // Without a client cache every GET reads the key's slots. A short back-off lets a GET that meets an
+          // unfinished MIGRATE retry soon.
           {Role::spare_entries, 0, {"1024"}},
           {Role::expiry, 0, {"1s"}},
           {Role::backoff_cap, 0, {"10us"}},
@@ -81,8 +81,8 @@ const std::vector<Knob>& impatient_knobs() {
   return all;
 }
 
-// Options for a node that crashes and soon restarts: requests meant for its former incarnation are sent again
-// to the next one, and clients' cached entries refer to the former.
+// Options for scenarios in which a node crashes and soon restarts: short time-outs, so that clients send
+// requests again while the node restarts, and caches, so that clients hold entries from before the crash.
 const std::vector<Knob>& rebirth_knobs() {
   static const std::vector<Knob> all = {
       {Role::give_up, 0, {"1ms", "1ms", "3ms"}},
@@ -153,15 +153,16 @@ class KnobDrawer {
   // table this full may refuse keys, and "table full" is then accepted from a PUT.
   void draw_table(FuzzTable table, std::uint32_t slack) {
     const std::optional<kv::OptionSpec> load = option_with(module_, Role::load_factor);
-    // A table that can grow only a few times may become full as well.
+    // A PUT may also answer "table full" in a table that can grow, because the table can grow only a few
+    // times.
     if (has_growing_table(module_)) s_.plan.load.may_be_full = true;
     if (!load) return;
     const kv::DeployConfig& d = s_.plan.deploy;
     const bool is_tight = table == FuzzTable::overfull || table == FuzzTable::seesaw;
     const std::uint64_t functions = rng_.chance(is_tight ? 0.9 : 0.5) ? 2 : 3;
     const std::uint64_t room = is_tight ? 0 : rng_.below(4);
-    // In a roomy table every key finds a slot in any order of insertion, except with two candidate slots and
-    // a search one move deep (once in some 60,000 scenarios).
+    // In a roomy table every key finds a slot in any order of insertion, with one exception: if keys have two
+    // candidate slots and an insertion may move only one key, an insertion fails in one of 60,000 scenarios.
     const bool is_roomy = rng_.chance(0.3) && table != FuzzTable::overfull && table != FuzzTable::seesaw;
     s_.plan.load.may_be_full = s_.plan.load.may_be_full || !is_roomy || functions == 2;
     const std::uint64_t spare = (table == FuzzTable::seesaw ? 1 : room) + slack;
@@ -208,16 +209,16 @@ class KnobDrawer {
     const bool is_tight = spares && s_.plan.options.integer(spares->key) < many;
     if (is_tight && s_.plan.options.integer(expiry->key) > longest)
       set(expiry, format_duration(longest), true);
-    // At the run's end one client reads and writes every key, and its share of the entries may be too small
-    // for all keys. "Table full" is then accepted, and lost entries are found by the audit.
+    // At the run's end one client writes every key, and the entries that belong to this client may be too few
+    // for all keys. A PUT may then answer "table full"; entries that were lost are found by Store::audit.
     const kv::DeployConfig& d = s_.plan.deploy;
     const std::uint64_t needed = (s_.plan.records.most + 2 * d.window) * d.client_workers;
     if (spares && static_cast<std::uint64_t>(s_.plan.options.integer(spares->key)) < needed)
       s_.plan.load.may_be_full = true;
   }
 
-  // Accepts "table full" if an insertion may move only one or two keys: it can then find no slot even in a
-  // roomy table (with one move, once in some 50,000 scenarios).
+  // Lets a PUT answer "table full" if an insertion may move only one or two keys, because such an insertion
+  // may find no slot even in a roomy table (with one move, once in some 50,000 scenarios).
   void judge_search() {
     constexpr std::int64_t thorough = 3;
     const std::optional<kv::OptionSpec> depth = option_with(module_, Role::search_depth);

@@ -1,5 +1,5 @@
-// Draws the protocol options of a fuzz run by their role (kv::OptionRole); no option is known here by its
-// name.
+// Draws the protocol options of a fuzz run. The code here knows an option only by its role (kv::OptionRole),
+// never by its name.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@
 
 namespace loch::fuzz {
 
-// Kinds of tables. recycling: expiry periods shorter than a straggler's operation, and hardly a spare entry;
-// overfull: more keys are inserted than there are slots, and one or two keys are never written; seesaw: one
-// or two slots are free, so that keys that are never written move between their slots to make room for
-// others, while slow clients read them.
+// Kinds of tables. recycling: few spare entries, which are reused so early that a straggler may still read
+// them; overfull: more keys are inserted than there are slots, and one or two keys are never written; seesaw:
+// one or two slots are free, so that insertions move keys that are never written between their candidate
+// slots, while slow clients read these keys.
 enum class FuzzTable : std::uint8_t { any, recycling, overfull, seesaw };
 
 // The module's option with this role; nullopt if it has none.
 [[nodiscard]] std::optional<kv::OptionSpec> option_with(const kv::Module& module, kv::OptionRole role);
-// Whether the table's size is an option (load factor), so that it can get more keys than slots.
+// Whether an option (the load factor) sets the table's size, so that a run can have more keys than slots.
 [[nodiscard]] inline bool has_sized_table(const kv::Module& module) {
   return option_with(module, kv::OptionRole::load_factor).has_value();
 }

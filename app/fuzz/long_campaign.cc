@@ -85,8 +85,8 @@ class LongCampaign {
     }
   }
 
-  // Every other run, on average, is a neighbour of a kept scenario, preferring recently kept ones; nullopt: a
-  // fresh seed.
+  // Draws the scenario of the next run: with probability 1/2 a neighbour of a kept scenario, preferring
+  // recently kept ones; otherwise nullopt, for a run with a fresh seed.
   std::optional<FuzzScenario> next(std::uint64_t step) {
     Rng rng(options_.first_seed, "long campaign", step);
     const std::vector<FuzzScenario>& all = corpus_.scenarios();
@@ -156,7 +156,7 @@ class LongCampaign {
     is_broken_ = true;
   }
 
-  // Text of the progress line; takes no lock.
+  // Text of the progress line. The caller must not hold mutex_.
   std::string line() {
     const std::lock_guard lock(mutex_);
     return fmt::format(

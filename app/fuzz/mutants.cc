@@ -1,4 +1,5 @@
-// For each mutant or hole, runs consecutive seeds in parts, and prints how many seeds it takes to find it.
+// For each mutant or hole, runs consecutive seeds in parts of 100, and prints how many seeds it takes to find
+// the mutant or hole.
 #include "app/fuzz/mutants.h"
 
 #include <fmt/format.h>
@@ -94,7 +95,7 @@ std::string settings_of(const FuzzOptions& options) {
   return text;
 }
 
-// The verdict and profile with which most of the finding seeds found the mutant.
+// The verdict and profile that are the most frequent among the seeds that found the variant.
 std::string most_common(const std::map<std::string, std::uint64_t>& by) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& each) { return each.second; });
   return most == by.end() ? "" : most->first;
@@ -118,7 +119,8 @@ class Measurement {
   Measurement(const FuzzOptions& options, const kv::Module& module, SightingsFile file)
       : module_(module), file_(std::move(file)), protocol_(options.protocol) {}
 
-  // Measures a variant and prints its row. False: interrupted; error: the results file cannot be written.
+  // Measures a variant, and prints its row of the table. Returns false if interrupted, and an error if the
+  // results file cannot be written.
   [[nodiscard]] Result<bool> measure(const FuzzOptions& options, const std::string& variant,
                                      const std::string& cells) {
     const SightingsKey key{std::string(build_commit()) + (build_is_dirty() ? " (dirty)" : ""), protocol_,

@@ -38,8 +38,8 @@ void change_instant(FuzzScenario& s, Rng& rng) {
   std::vector<ScheduledFault>& all = s.sim.faults.schedule;
   if (all.empty()) return;
   ScheduledFault& one = all[rng.below(all.size())];
-  // Moves the failure by a short or long time, but not beyond 2 ms or its present time, so that the load
-  // still lasts beyond it.
+  // Moves the failure by at most 2 us, 50 us or 1 ms. The new time is at most 2 ms or the failure's previous
+  // time, whichever is later, so that the load still lasts beyond the failure.
   const Nanos latest = std::max<Nanos>(one.at, 2'000'000);
   const auto reach = static_cast<std::uint64_t>(pick<Nanos>(rng, {2'000, 50'000, 1'000'000}));
   one.at = std::clamp<Nanos>(

@@ -6,9 +6,9 @@
 
 namespace loch::fuzz {
 
-// Makes one to three changes drawn from `rng`. They stay within what the protocol claims to bear: options on
-// which its correctness depends (expiry, margins, the table's size) do not change, and requests do not begin
-// to fail in a scenario without failing requests.
+// Makes one to three changes drawn from `rng`, under which the protocol still claims to be correct: options
+// on which its correctness depends (expiry, margins, the table's size) do not change, and a scenario in which
+// no request can fail gets no failing requests.
 [[nodiscard]] FuzzScenario neighbour_of(FuzzScenario scenario, Rng& rng);
 
 }  // namespace loch::fuzz

@@ -1,6 +1,7 @@
 // Parts that can be removed from a scenario to make it smaller: operations, clients, keys, nodes, failures,
-// simulated faults, options. Each function returns the smaller scenario, consistent in itself, or nothing if
-// there is nothing to remove. The caller has to test whether the result still shows the finding.
+// simulated faults, options. Each function returns the smaller scenario, whose parts are consistent with each
+// other; nullopt if there is nothing to remove. The caller has to test whether the smaller scenario still
+// shows the finding.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,8 @@ struct OperationAt {
 // The scenario with only the records below `count`; nullopt if another record is in use.
 [[nodiscard]] std::optional<FuzzScenario> with_records(FuzzScenario scenario, std::uint64_t count);
 
-// A smaller cluster, without window slots, client workers or last nodes that issue no operation.
+// The scenario with a smaller window, fewer client workers on each node, or fewer nodes, as far as the
+// script's operations and the failures do not need them; nullopt if all are needed.
 [[nodiscard]] std::optional<FuzzScenario> narrower_window(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_workers(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_nodes(FuzzScenario scenario);

@@ -1,6 +1,6 @@
-// Tests a node that loses its memory and restarts, for every store that takes it back: until it is declared
-// lost, reading one of its keys is an error and never a miss; after that every key can be read and written,
-// and the clients of the node's second incarnation work alongside the others.
+// Tests a node that loses its memory and restarts, for every store that promises to serve the node's keys
+// again. Until the node is declared lost, reading one of its keys is an error and never a miss; afterwards
+// every key can be read and written, and the clients of the restarted node work alongside the others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -155,8 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// With UC a client is not told that its peer has restarted, so Pilaf does not take the node back, and its
-// promise says so.
+// Pilaf over UC promises no service after a node has lost its memory, because a client over UC does not learn
+// that its peer has restarted. Pilaf with a log promises none either.
 TEST(Promises, PilafOverUcOrWithALogDoesNotTakeANodeBack) {
   const kv::Registry registry = cli::make_registry();
   const kv::Module& pilaf = *registry.at("pilaf");

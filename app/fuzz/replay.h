@@ -29,7 +29,7 @@ struct Replay {
 // A hash of all operations of a history, in order.
 [[nodiscard]] std::uint64_t history_hash(std::span<const check::Operation> history);
 
-// A replay of a finding, or of a run without one; its scenario has to be known.
+// Makes the replay file of a run, with or without a finding. `finding.ran` has to be set.
 [[nodiscard]] Replay make_replay(const FuzzFinding& finding, const FuzzOptions& options);
 
 [[nodiscard]] std::string to_text(const Replay& replay);

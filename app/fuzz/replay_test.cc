@@ -148,8 +148,8 @@ TEST(Page, EscapesWhatItDoesNotTrust) {
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
 }
 
-// The page frames each contradictory operation once and lists it once in its table, and has a row for each
-// node with failures.
+// The page frames each operation of the contradiction once in the drawing and lists it once in the table. The
+// drawing has a row for each node with failures.
 TEST(Page, ShowsTheContradictionAndTheFailures) {
   Replay replay;
   replay.protocol = "slots";

@@ -33,7 +33,7 @@ class MemoryLog final : public workloads::OperationLog {
                      o.value ? std::optional<std::string>(*o.value) : std::nullopt, o.invoke_ns,
                      o.return_ns});
   }
-  // Adds the PUT or DELETE that never returned: it may have taken effect.
+  // Adds an operation that never returned, with the outcome `unknown`, because it may have taken effect.
   ~MemoryLog() override {
     if (pending_) into_.push_back(*pending_);
   }
@@ -77,7 +77,7 @@ double violations(const workloads::RunOutcome& outcome) {
 // Sets the finding's verdict, reason and sub-history; among several violations, the most serious decides.
 void judge(const FuzzScenario& scenario, const workloads::RunOutcome& outcome, std::uint64_t corrupt,
            FuzzFinding& finding) {
-  // The history records each key's initial value.
+  // Initial::absent holds for every key, because the history contains the keys' initial values as operations.
   const check::CheckOptions judged =
       cli::judging(*scenario.plan.module, scenario.plan.options, check::Initial::absent);
   const check::CheckReport report = check::check_operations(finding.history, judged);

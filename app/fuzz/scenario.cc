@@ -86,7 +86,8 @@ bool has_tight_table(const kv::Module& module) {
   return has_sized_table(module) || has_growing_table(module);
 }
 
-// Chooses readers and writers: one writer per node is enough to keep the keys moving.
+// Chooses the number of readers and writers: one writing client worker per node is enough to make insertions
+// move keys, so all other client workers read.
 void draw_seesaw(Rng& rng, FuzzScenario& s) {
   kv::DeployConfig& d = s.plan.deploy;
   d.nodes = rng.chance(0.75) ? 3 : 2;
@@ -144,8 +145,8 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
   if (profile.table == FuzzTable::seesaw && has_tight_table(module)) draw_seesaw(rng, s);
 }
 
-// For protocols whose server workers each own a part of the table, a single server owns all keys in some
-// runs, so that keys compete for slots and clients for the server.
+// If the protocol's server workers each own a part of the table, some runs have only one server worker, which
+// owns all keys. Keys then compete for slots, and clients compete for the server worker.
 void draw_servers(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
   const std::uint32_t most = module.default_servers();
   if (most == 0) return;

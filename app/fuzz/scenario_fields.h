@@ -11,8 +11,9 @@ namespace loch::fuzz {
 void fields(FieldWriter& to, FuzzScenario& scenario);
 void fields(FieldReader& from, FuzzScenario& scenario);
 
-// Checks that the parts of a scenario are consistent: nodes, workers and records exist, nothing dies twice,
-// and the client that makes the repairs survives. An error begins with the key.
+// Checks that the parts of a scenario are consistent: all nodes, workers and records that it names exist, no
+// worker is killed twice, and the client that makes the repairs survives. An error begins with the key of the
+// faulty field, such as "load.script.clients".
 [[nodiscard]] Result<> check_scenario(const FuzzScenario& scenario);
 
 }  // namespace loch::fuzz

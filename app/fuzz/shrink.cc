@@ -102,7 +102,8 @@ class Shrinker {
     ++runs_;
     const Result<> done = run_scenario(sound, options_.hardware, finding);
     if (!done) return false;
-    // With the hole fixed, another hole of the published variant may give a different verdict.
+    // If a hole was fixed, it suffices that the finding's own verdict disappears, because the variant's other
+    // holes may cause other verdicts.
     return fixes_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
   }
 
@@ -214,14 +215,16 @@ class Shrinker {
     }
   }
 
-  // Tries to remove groups of the count() elements, halving the group size. `without(from, to)` is the
-  // scenario without the elements of that range.
+  // Tries to remove groups of elements, first groups of half the elements and at last single ones. `count`
+  // returns the number of elements; `without(from, to)` returns the scenario without elements `from` to `to`
+  // - 1.
   void take_groups(
       const std::function<std::size_t()>& count,
       const std::function<std::optional<FuzzScenario>(std::size_t from, std::size_t to)>& without) {
     for (std::size_t group = std::max<std::size_t>(1, count() / 2); has_budget(); group /= 2) {
       bool has_taken = false;
-      // From the end, because removing there does not renumber the elements before.
+      // Groups are removed from the last to the first, because removing a group does not renumber the
+      // elements before it.
       for (std::size_t to = count(); to > 0 && has_budget();) {
         const std::size_t from = to > group ? to - group : 0;
         std::optional<FuzzScenario> candidate = without(from, to);
@@ -281,8 +284,8 @@ class Shrinker {
     const std::vector<std::uint64_t> used = records_in_use(best_);
     for (std::size_t i = used.size(); i-- > 1 && has_budget();)
       accept(merge_records(best_, used[i], used[0]));
-    // The table is not made smaller if that alone could make keys unavailable, which is the finding's
-    // verdict.
+    // For the verdict `stuck` the number of records stays, unless a known cause can be switched off for
+    // comparison: with fewer records the table is smaller, which alone could make keys unavailable.
     if (verdict_ == FuzzVerdict::stuck && best_.plan.mutant.empty() && fixes_.empty()) return;
     for (std::uint64_t count = best_.plan.records.most; count-- > 1 && has_budget();) {
       if (auto candidate = with_records(best_, count)) accept(std::move(*candidate));

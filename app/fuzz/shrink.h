@@ -24,7 +24,7 @@ struct Shrunk {
   bool reproduced = false;
 };
 
-// Shrinks a finding whose scenario (`ran`) is known; takes over its cause and fixes.
+// Shrinks a finding whose scenario (`ran`) is known. The result has the same cause and fixes as `finding`.
 [[nodiscard]] Shrunk shrink(const FuzzFinding& finding, const FuzzOptions& options);
 
 // Number of operations in the scenario's script, or of its load if it has no script.

@@ -1,5 +1,6 @@
-// Results of loch fuzz --mutants and --holes in a JSON-lines file, one line for each part of the consecutive
-// seeds, so that an interrupted measurement can continue.
+// Results of loch fuzz --mutants and --holes in a JSON-lines file. The seeds of a measurement are run in
+// parts, and each part has a line of its own, so that an interrupted measurement can continue after the last
+// part.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace loch::fuzz {
 
-// Identifies a measurement: results of another commit, other options or another first seed do not count for
-// it.
+// Identifies a measurement; results of another commit, of other options or from another first seed belong to
+// another measurement.
 struct SightingsKey {
   std::string commit, protocol, variant, settings;
   std::uint64_t first_seed = 1;
@@ -25,7 +26,8 @@ class SightingsFile {
 
   // The sum of this measurement's stored parts.
   [[nodiscard]] Sightings of(const SightingsKey& key) const;
-  // Appends a part that follows those stored before; `part.finds` are counted from the part's own first seed.
+  // Appends the part whose seeds follow those of the stored parts. The numbers in part.finds are counted from
+  // the part's first seed.
   [[nodiscard]] Result<> add(const SightingsKey& key, const Sightings& part);
 
  private:

@@ -12,7 +12,8 @@ namespace loch::fuzz {
 namespace {
 
 // Nearest-rank percentile: the smallest wait that at least `share` of all waits do not exceed. `censored`:
-// there is one more wait, longer than all others. `seeds`: the bound to report for that wait.
+// there is one more wait, of unknown length and taken as the longest. `seeds`: lower bound to report if the
+// percentile is this wait.
 Wait rank_of(const std::vector<std::uint64_t>& sorted, bool censored, double share, std::uint64_t seeds) {
   const std::size_t all = sorted.size() + (censored ? 1 : 0);
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(all)));
@@ -36,15 +37,15 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   }
   std::ranges::sort(waits);
   const bool is_cut = count < starts;
-  // Seeds after the last find: a wait without a find. Its length is unknown, so it is reported as longer than
-  // the longest observed period without a find.
+  // The seeds after the last find are a wait that did not end with a find. Its length is unknown, so its
+  // lower bound is reported as the longest period without a find.
   const std::uint64_t rest = sightings.seeds - before;
   const std::uint64_t longest = std::max(rest, waits.empty() ? 0 : waits.back());
   WaitStatistics s{.starts = count,
                    .median = rank_of(waits, is_cut, 0.5, longest),
                    .ninetieth = rank_of(waits, is_cut, 0.9, longest)};
-  // If the last find ended the measurement, the sample is an inverse binomial one, and the unbiased share is
-  // (finds - 1) / (seeds - 1).
+  // If the measurement ended with the last find, the number of seeds is random and the number of finds fixed
+  // (inverse binomial sampling). The unbiased estimate of the share is then (finds - 1) / (seeds - 1).
   const double found = static_cast<double>(is_cut ? count : count - 1);
   const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
   if (n <= 0) return s;

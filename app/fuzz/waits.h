@@ -1,10 +1,10 @@
-// How many seeds it takes to find a variant: a distribution over independent starts, from one sequence of
-// seeds in which every seed that finds the variant is noted.
+// Computes how many seeds it takes to find a variant, as a distribution over independent starts. All starts
+// are taken from one sequence of seeds in which every seed that finds the variant is noted.
 //
-// Each start begins after the seed that ended the previous one. A seed's scenario is drawn from a hash of its
-// number, so that seeds find the variant independently of each other, and waits of starts that share no seed
-// are independent. Evenly spaced starts would not be independent: all starts before the same find end with
-// it, and a hundred of them say no more than the few finds do.
+// Each start begins after the seed that ended the previous start. A seed's scenario is drawn from a hash of
+// the seed's number, so that seeds find the variant independently of each other, and the waits of starts that
+// share no seed are independent. Evenly spaced starts would not be independent, because all starts before the
+// same find would end with that find.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct Sightings {
   friend bool operator==(const Sightings&, const Sightings&) = default;
 };
 
-// A wait in seeds; is_more: longer than that, because the sequence ended without a find.
+// Number of seeds that were run until a find. If is_more is true, the sequence ended without a find, and the
+// number is a lower bound.
 struct Wait {
   std::uint64_t seeds = 0;
   bool is_more = false;
@@ -34,7 +35,7 @@ struct Wait {
 
 struct WaitStatistics {
   std::uint64_t starts = 0;  // number of starts that ended with a find
-  // Nearest-rank percentiles over those starts and the one that the end of the sequence cut off, which counts
+  // Nearest-rank percentiles of the waits. A wait that the end of the sequence cut off is included and taken
   // as longer than all others.
   Wait median, ninetieth;
   // The share of seeds that find the variant, with its 95 % interval (Wilson). To avoid bias, the last find

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Waits, EachStartBeginsBehindTheFindBefore) {
-  // Finds at waits of 3, 1, 10 and 20 seeds.
+  // The finds divide the sequence into waits of 3, 1, 10 and 20 seeds.
   const Sightings s{.seeds = 40, .finds = {3, 4, 14, 34}, .by = {}, .errors = 0};
   const WaitStatistics of_four = waits_of(s, 4);
   EXPECT_EQ(of_four.starts, 4U);
@@ -30,7 +30,8 @@ TEST(Waits, EachStartBeginsBehindTheFindBefore) {
 }
 
 TEST(Waits, TheStartThatTheEndCutOffCountsAsTheLongest) {
-  // Waits of 3, 1, 10, and one of more than 26.
+  // The sequence consists of waits of 3, 1 and 10 seeds, which end with a find, and of 26 seeds without a
+  // find.
   const Sightings s{.seeds = 40, .finds = {3, 4, 14}, .by = {}, .errors = 0};
   const WaitStatistics waits = waits_of(s, 100);
   EXPECT_EQ(waits.starts, 3U);
