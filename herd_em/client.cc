@@ -67,7 +67,6 @@ coro::Task<bool> ClientWorker::reach(std::uint32_t server, Nanos deadline) {
   rpc::Remote& remote = slots_[settings_.node_of_server(server)];
   const fabric::NodeId node = remote.region.node;
   if (worker_.connected(node) && worker_.epoch(node) == remote.epoch) co_return !remote.is_lost;
-  LOCH_PROBE("herd.reconnect");
   ++counts_.reconnects;
   co_return co_await rpc::restore(worker_, fabric_, remote, slots_region, deadline);
 }
