@@ -1,4 +1,4 @@
-// Tests of how long a run waits for clients that have not ended when others have.
+// Tests how long a run waits for clients that still run after other clients have ended.
 #include "common/fabric/verbs/laggards.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Posting: turns work requests of the fabric contract into work requests of the device, and gives each queue
-// pair those of a turn as one chain.
+// Posting: translates the work requests of the fabric to those of libibverbs, and gives each queue pair the
+// requests of one turn of the worker's polling loop as one chain.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -41,7 +41,8 @@ WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
     return WcStatus::local_error;
   if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
   if (is_atomic(request.verb) && can.atomic_scope == AtomicScope::none) return WcStatus::local_error;
-  // An atomic on an unaligned word: some NICs refuse it at the target, some libraries when it is posted.
+  // An atomic on an unaligned word fails here for all devices; some NICs would refuse it at the target, some
+  // libraries when it is posted.
   if (is_atomic(request.verb) && request.remote_offset % 8 != 0) return WcStatus::remote_access;
   const LocalSlice& local = request.local;
   if (local.region == nullptr)
@@ -92,8 +93,8 @@ bool VerbsWorker::can_take(const SendQueue& queue) const {
          outstanding_ < most_outstanding_;
 }
 
-// The queue pair of a READ or WRITE that is valid and can be staged at once, as nearly every one is. Null:
-// the request has to go through all checks.
+// Returns the queue pair of a READ or WRITE that is valid and can be staged at once, which is the usual case.
+// Returns null for any other request; submit_any() then makes all checks.
 SendQueue* VerbsWorker::plain_queue(const WorkRequest& request) const {
   if (request.verb > Verb::write || request.transport == Transport::ud || request.peer >= links_.size() ||
       request.local.region == nullptr || outstanding_ >= most_outstanding_)
@@ -107,7 +108,7 @@ SendQueue* VerbsWorker::plain_queue(const WorkRequest& request) const {
     return nullptr;
   for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
     if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
-    // A queue pair that is ready has a peer that is known.
+    // Whether the peer is known needs no check, because a queue pair is only ready if its peer is known.
     const bool is_free = queue->state.load(std::memory_order_acquire) == SendQueue::State::ready &&
                          queue->first_parked == nullptr && queue->has_room();
     return is_free ? queue : nullptr;
@@ -210,7 +211,8 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
   out.wr.atomic.swap = request.operand;
 }
 
-// Lists the request behind those that the next doorbell gives to the queue pair.
+// Appends the request to the chain that the queue pair's next doorbell gives to the device. If enough
+// requests are staged, rings the doorbells at once.
 void VerbsWorker::take_into(SendQueue& queue, ibv_send_wr& out) {
   out.next = nullptr;
   if (queue.is_staged) {
@@ -233,8 +235,8 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   SendSlot& slot = queue.slot_of(queue.posted++);
   slot.request = is_detached ? nullptr : &request;
   ++outstanding_;
-  // Unsignaled requests leave the send queue only when a later signaled one completes, so at least one in
-  // depth / 2 is signaled.
+  // Unsignaled requests leave the send queue only when a later signaled one completes, so at least one of
+  // every depth / 2 requests is signaled.
   const bool is_signaled = (request.is_signaled && !is_detached) || ++queue.since_signaled >= queue.depth / 2;
   if (is_signaled) queue.since_signaled = 0;
   const bool is_word = is_atomic(request.verb);
@@ -263,7 +265,7 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   take_into(queue, out);
 }
 
-// Gives the device the queue pair's staged requests.
+// Posts the queue pair's staged requests to the device as one chain.
 void VerbsWorker::ring_doorbell(SendQueue& queue) {
   ibv_send_wr* bad = nullptr;
   ibv_send_wr* const first = queue.first_staged;
@@ -278,7 +280,8 @@ void VerbsWorker::ring_doorbell(SendQueue& queue) {
   }
 }
 
-// Gives the device all that is staged; RECVs first, because an answer to a request may need one.
+// Posts all staged RECVs to the device, and then all staged requests, because the answer to a request may
+// need one of these RECVs.
 void VerbsWorker::ring_doorbells() {
   if (staged_receives_ != 0) give_receives();
   for (SendQueue* queue = first_staged_; queue != nullptr; queue = queue->next_staged) {
@@ -289,9 +292,9 @@ void VerbsWorker::ring_doorbells() {
   staged_ = 0;
 }
 
-// Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, and none from `bad`
-// on. The connection is cut: unsignaled requests that the device took before would wait for ever for a later
-// signaled one to retire them.
+// Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, but not `bad` and
+// those after it. The connection is cut, because unsignaled requests that the device has taken would
+// otherwise stay outstanding until a later signaled request completes, which may never be posted.
 void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   const auto& refused = *reinterpret_cast<const SendSlot*>(bad->wr_id);
   const std::uint32_t first = queue.rung + ((refused.index - queue.rung) & (queue.depth - 1));
