@@ -1,4 +1,4 @@
-// Posts a microbenchmark's work requests, turn by turn, and receives its messages.
+// Posts a microbenchmark's work requests, and receives and answers its messages.
 #include "common/fabric/traffic.h"
 
 #include <array>

@@ -10,17 +10,19 @@ enum class Transport : std::uint8_t { rc, uc, ud };
 enum class Verb : std::uint8_t { read, write, cas, faa, send, recv };
 enum class AtomicScope : std::uint8_t { none, nic, global };
 
-// Compare-and-swap or fetch-and-add: 8 bytes at an address that is a multiple of 8, RC alone.
+// Whether the verb is compare-and-swap or fetch-and-add. Both access 8 bytes at an address that is a multiple
+// of 8, and only RC has them.
 [[nodiscard]] constexpr bool is_atomic(Verb verb) { return verb == Verb::cas || verb == Verb::faa; }
 
 [[nodiscard]] std::string_view name(Transport transport);
 [[nodiscard]] std::string_view name(Verb verb);
 
-// The status of a work completion. Anything but success leaves the queue pair in error (RC) until
+// The status of a work completion. After any status but success, an RC queue pair is in the error state until
 // Worker::reconnect.
 enum class WcStatus : std::uint8_t {
   success,
-  flushed,  // posted behind a failed request, or on a broken connection; not executed after the failure
+  // An earlier request on the connection has failed; this request is not executed after that failure.
+  flushed,
   retry_exceeded,  // the peer did not answer; the request MAY have executed
   rnr_exceeded,    // the peer had no receive buffer
   remote_access,   // bad rkey, range or rights: not executed

@@ -41,7 +41,7 @@ std::optional<Nanos> parse_nanos(std::string_view text) {
   return value;
 }
 
-// The answers that this process gets from the process whose clock is the reference.
+// Asks the process whose clock is the reference for readings of it, and receives the answers.
 class Answers {
  public:
   void put(Nanos theirs) {
@@ -50,8 +50,8 @@ class Answers {
     arrived_ = monotonic();
     changed_.notify_all();
   }
-  // One question and its answer. `theirs` is the reference clock's reading in ns; it was taken between
-  // `asked` and `arrived`, readings of this process's CLOCK_MONOTONIC.
+  // One reading of the reference clock: its value `theirs` in ns was taken between the times `asked` and
+  // `arrived` (ns) of this process's CLOCK_MONOTONIC.
   struct Reading {
     Nanos theirs = 0, asked = 0, arrived = 0;
   };
@@ -88,8 +88,8 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
   const ClockRecord own{boot_of_this_machine(), base};
   Answers answers;
-  // Every process answers questions for its time, because the all_gather below decides which process's clock
-  // is the reference.
+  // Every process answers requests for its clock's reading, because only the all_gather below decides which
+  // process has the reference clock.
   control.on_message([&](std::uint32_t from, std::string_view text) {
     if (text == "clock?") return control.send(from, fmt::to_string(monotonic()));
     if (const auto theirs = parse_nanos(text)) answers.put(*theirs);
@@ -97,7 +97,8 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
   const auto align = [&]() -> Result<Alignment> {
     LOCH_ASSIGN(const std::vector<std::string> texts, control.all_gather("clocks", to_text(own), within));
     std::uint32_t first = 0;
-    // The loop ends at this process's own text at the latest, which is not empty.
+    // Finds the live process with the lowest rank. The text of a lost process is empty; this process's own is
+    // not, so the loop ends.
     while (texts[first].empty()) ++first;
     LOCH_ASSIGN(const ClockRecord common, parse_clock(texts[first]));
     Alignment best{common.base, 0};
@@ -117,7 +118,7 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
     return best;
   };
   auto aligned = align();
-  // Messages that arrive from now on are kept until the connector sets its handler.
+  // From now on the control plane keeps messages that arrive until the connector sets its handler.
   control.on_message({});
   return aligned;
 }

@@ -1,7 +1,7 @@
-// One clock for all processes of a run, so that their histories can be merged and checked as one. The
-// reference is the clock of the live process with the lowest rank. Processes on its machine share its
-// CLOCK_MONOTONIC; a process on another machine compares clocks with it by questions and answers over the
-// control plane. Control path.
+// One clock for all processes of a run, so that their histories can be merged and checked together. The
+// reference is the clock of the live process with the lowest rank. Processes on the same machine as that
+// process read the same CLOCK_MONOTONIC. A process on another machine compares its clock with the reference
+// by asking for readings over the control plane. Control path.
 #pragma once
 
 #include <string>
@@ -28,8 +28,9 @@ struct Alignment {
   Nanos error = 0;  // bound on the error of `base`, in ns
 };
 
-// Collective: every process of the run calls it. While it runs, it owns the control plane's message handler.
-// `base` is this process's CLOCK_MONOTONIC at its own time zero; `within` is the time limit in ns.
+// Aligns this process's clock with the reference clock. Collective: every process of the run calls it. Until
+// it returns, it uses the control plane's message handler. `base` is the reading of this process's
+// CLOCK_MONOTONIC at the process's own time zero; `within` is the time limit in ns.
 [[nodiscard]] Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos within);
 
 }  // namespace loch::fabric::processes

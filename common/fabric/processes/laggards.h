@@ -1,4 +1,4 @@
-// Decides how long a run waits for clients that have not ended when others have.
+// Decides how long a run waits for clients that still run after other clients have ended.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace loch::fabric::processes {
 
-// After the first clients of the cluster have ended, the rest may go on for `least` ns, or for as long as the
-// first ones took, if that is longer. All clients have the same amount of work.
+// After the first clients of the cluster have ended, the other clients may run for another `least` ns, or for
+// as long again as the first ones took, whichever is longer. All clients have the same amount of work.
 class Laggards {
  public:
   // `run_most`: the longest that the whole run may take in ns; 0: no limit.

@@ -73,7 +73,7 @@ TEST(StepFabric, EveryOneSidedVerb) {
   pair.fabric.finish(*pair.worker[0]);
   EXPECT_EQ(done.result, 9u);
   EXPECT_EQ(pair.load(1, 0), 14u);
-  EXPECT_EQ(pair.load(0, 64), 9u);  // the old word was placed in the local buffer
+  EXPECT_EQ(pair.load(0, 64), 9u);  // the FAA placed the old word in its local buffer
 
   pair.fabric.start(*pair.worker[0], one(pair.worker[0], request_to(pair, Verb::read, 0), &done));
   pair.fabric.finish(*pair.worker[0]);
@@ -262,7 +262,8 @@ TEST(StepFabric, AKilledWorkerNeverGoesOnAndItsFramesAreFreed) {
 
 // ---- halves
 
-// A request of 130 bytes that begin at byte 40 of a line: 24, 64 and 42 bytes of three lines.
+// A request for the 130 bytes of the peer's memory from offset 40 on: 24, 64 and 42 bytes of three cache
+// lines.
 WorkRequest long_request(Pair& pair, Verb verb) {
   WorkRequest request = request_to(pair, verb, 40);
   request.local.offset = 256;
@@ -272,7 +273,7 @@ WorkRequest long_request(Pair& pair, Verb verb) {
 void fill(Pair& pair, NodeId node, std::uint64_t at, std::uint32_t bytes, std::uint8_t with) {
   for (std::uint32_t i = 0; i < bytes; ++i) *pair.memory[node]->at(at + i) = std::byte{with};
 }
-// Runs of equal bytes from `at` on, as text: "1 x24, 2 x106".
+// Describes `bytes` bytes of a node's memory, from offset `at` on, as runs of equal bytes: "1 x24, 2 x106".
 std::string runs(Pair& pair, NodeId node, std::uint64_t at, std::uint32_t bytes) {
   std::string text;
   for (std::uint32_t i = 0; i < bytes;) {
@@ -293,7 +294,8 @@ TEST(StepFabric, PiecesAreLines) {
   fabric.start(worker, one(&worker, long_request(pair, Verb::read), &done));
   ASSERT_NE(fabric.next(worker), nullptr);
   EXPECT_EQ(fabric.pieces(worker, 0, false), 3u);
-  EXPECT_EQ(fabric.pieces(worker, 0, true), 3u);  // the landing side is torn into 64, 64 and 2 bytes
+  // in the local buffer, the READ's 130 bytes lie in cache lines as 64, 64 and 2 bytes
+  EXPECT_EQ(fabric.pieces(worker, 0, true), 3u);
   EXPECT_EQ(fabric.tear_at(worker, 0, false, false, 1).lower_bytes, 24u);
   EXPECT_EQ(fabric.tear_at(worker, 0, false, false, 2).lower_bytes, 88u);
   EXPECT_EQ(fabric.tear_at(worker, 0, true, false, 2).lower_bytes, 128u);
@@ -319,8 +321,10 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
     fabric.execute_half(worker, 0, fabric.tear_at(worker, 0, false, is_upper_first, 1));
     EXPECT_EQ(runs(pair, 1, 40, 130), is_upper_first ? "0 x24, 1 x106" : "1 x24, 0 x106");
     EXPECT_EQ(fabric.posted(worker), 1u);
-    EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);  // a request cannot be torn once more
-    fill(pair, 0, 256, 130, 2);  // the WRITE's payload was read already: later stores do not change it
+    // a request of which one half was executed cannot be torn again
+    EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);
+    // the first half has read the whole payload, so that these stores do not change what the WRITE places
+    fill(pair, 0, 256, 130, 2);
     fabric.execute(worker, 0, Fate::executed);
     fabric.drain(worker);
     EXPECT_EQ(runs(pair, 1, 40, 130), "1 x130");
@@ -328,7 +332,8 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
   }
 }
 
-// The lines of a READ are fetched at two instants and placed at one.
+// The READ fetches its cache lines from the peer at two instants and places all of them in the local buffer
+// at one.
 TEST(StepFabric, AReadIsFetchedInHalves) {
   for (const bool is_upper_first : {false, true}) {
     Pair pair;
@@ -346,7 +351,8 @@ TEST(StepFabric, AReadIsFetchedInHalves) {
   }
 }
 
-// The lines of a READ are fetched at one instant and placed at two.
+// The READ fetches all its cache lines from the peer at one instant and places them in the local buffer at
+// two.
 TEST(StepFabric, AReadLandsInHalves) {
   for (const bool is_upper_first : {false, true}) {
     Pair pair;
@@ -381,7 +387,7 @@ TEST(StepFabric, ATornWriteThatFailsIsHalfThereOrWhole) {
   }
 }
 
-// Later requests on a connection wait for the second half of a torn one.
+// A request cannot be executed while an earlier request on its connection is torn and only half executed.
 TEST(StepFabric, ATornRequestIsNotOvertaken) {
   Pair pair;
   StepFabric& fabric = pair.fabric;

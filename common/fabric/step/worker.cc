@@ -1,4 +1,5 @@
-// The waits of a step fabric's worker, and the coroutines that they resume.
+// The worker of the step fabric: posting, and what its coroutines wait for (watches, messages,
+// reconnections).
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +12,7 @@ StepWorker::StepWorker(StepFabric& fabric, const WorkerSpec& spec, std::uint64_t
     : Worker(spec, seed), fabric_(fabric) {}
 StepWorker::~StepWorker() { forget(); }
 
-// Destroys the killed worker's coroutine frames, after the fabric's pointers to them were cleared.
+// Empties the lists that point into the worker's coroutine frames, then destroys the frames.
 void StepWorker::forget() {
   parked_.clear();
   watches_.clear();

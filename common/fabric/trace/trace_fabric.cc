@@ -13,25 +13,27 @@ namespace {
 
 constexpr std::size_t buffered_spans = 65'536;
 constexpr Nanos unseen = -1;
-// first number of the tracks of requests; the worker's index is added. The worker's own track has its index
+// The track of a worker's requests has this number plus the worker's index; the worker's own track has the
+// index alone.
 constexpr std::uint32_t requests_track = 100'000;
 
 struct SpanRecord {
   Nanos start = 0;
-  Nanos span = 0;  // ns; of a request without a completion: 0, drawn as an instant
+  Nanos span = 0;  // ns; `unseen`: the request has no completion and is drawn as an instant
   std::uint32_t length = 0;
   NodeId peer = 0;
   Verb verb = Verb::read;
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
   WcStatus status = WcStatus::success;
-  std::string_view mark;  // not empty: a mark of the worker rather than a request
+  // not empty: the record is an interval that the worker marked with this text, not a request
+  std::string_view mark;
 };
 
 class TracingWorker;
 
-// A sink that takes the completion's time, and passes the completion on to the request's own sink. Taken from
-// a pool.
+// Takes the place of a request's own completion sink: records the request's span, then calls the request's
+// own sink. Objects are reused.
 struct Timed : CompletionSink {
   TracingWorker* owner = nullptr;
   CompletionSink* original = nullptr;

@@ -1,6 +1,7 @@
-// A decorator that writes one span for every signaled work request, from post to completion, on a track next
-// to its worker's, and the intervals that a worker marks on the worker's own track. For shm and verbs; the
-// simulation traces every stage by itself.
+// A fabric decorator that writes a trace. For every signaled work request it draws a span from the post to
+// the completion, on a track next to that of the request's worker; on the worker's own track it draws the
+// intervals that the worker marks. It is for the fabrics shm and verbs, because the simulator writes a trace
+// of every stage by itself.
 #pragma once
 
 #include <memory>
@@ -10,10 +11,10 @@
 
 namespace loch::fabric {
 
-// Takes ownership of the fabric; `writer` has to outlive it, and the caller closes it after the run. Spans
-// are kept in each worker's own buffer of 65,536 and written when it is full and at the end of run(): until
-// then a traced request costs no lock and no system call. An unsignaled request has no completion and is
-// drawn as an instant.
+// Wraps `inner`, which it takes over, in a fabric that traces requests to `writer`. The writer has to outlive
+// the returned fabric; the caller closes the writer after the run. Each worker buffers 65,536 spans and
+// writes them when its buffer is full and at the end of run(), so that tracing a request usually costs no
+// lock and no system call. An unsignaled request has no completion and is drawn as an instant.
 [[nodiscard]] std::unique_ptr<Fabric> trace_requests(std::unique_ptr<Fabric> inner, TraceWriter* writer);
 
 }  // namespace loch::fabric

@@ -1,4 +1,4 @@
-// Writes Chrome's trace format event by event, to a file that gets its name when it is complete.
+// Writes a file in Chrome's trace format, event by event. The file gets its final name when it is complete.
 #include "common/fabric/trace/trace_writer.h"
 
 #include <fmt/format.h>
@@ -97,8 +97,9 @@ void TraceWriter::name_track(std::uint32_t node, std::uint32_t track, std::strin
   metadata("thread_name", node, track, text);
 }
 
-// Chooses the free lane that was used most recently. If the spans of a track come in the order of their ends,
-// there are then no more lanes than spans that overlap at one instant.
+// Of the track's lanes that are free at `start`, returns the one whose last box ended latest, or a new lane
+// if none is free. If the spans of a track are written in the order of their ends, the track gets no more
+// lanes than it has spans that overlap at one instant.
 std::uint32_t TraceWriter::take_lane(std::uint32_t node, std::uint32_t track, Nanos start, Nanos end) {
   Track& of = tracks_[{node, track}];
   std::size_t best = of.lane_ends.size();

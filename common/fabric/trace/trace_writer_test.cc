@@ -1,5 +1,5 @@
-// Tests the trace file: the fields that Perfetto needs, lanes for overlapping boxes, and that no incomplete
-// file is left.
+// Tests the trace file: it has the fields that Perfetto needs, overlapping boxes are on separate tracks, and
+// no incomplete file is left behind.
 #include "common/fabric/trace/trace_writer.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST_F(TraceWriterTest, WritesWhatPerfettoReads) {
   EXPECT_THAT(content(), testing::HasSubstr("\\u0009"));
 }
 
-// Boxes that overlap on a track would be dropped by Perfetto, and go to further lanes.
+// Perfetto drops boxes that overlap on one track, so the writer puts them on separate tracks.
 TEST_F(TraceWriterTest, WhatOverlapsGoesToFurtherLanes) {
   auto writer = TraceWriter::open(path_);
   ASSERT_TRUE(writer.has_value());

@@ -16,8 +16,8 @@ namespace {
 // number of bits before the IPv4 address in an IPv4-mapped GID (::ffff:0:0/96)
 constexpr std::uint32_t ipv4_bits_before = 96;
 
-// Returns the length in bits of a GID's network prefix; if the interface does not tell, 24 for IPv4 and 64
-// otherwise.
+// Returns how many leading bits of a GID are its network prefix. If the prefix length of the network
+// interface is unknown, /24 is assumed for an IPv4 address and /64 for any other.
 std::uint32_t prefix_of(const GidEntry& entry) {
   if (entry.prefix_bits != 0)
     return is_ipv4(entry.gid) ? ipv4_bits_before + entry.prefix_bits : entry.prefix_bits;
@@ -67,7 +67,8 @@ struct Candidate {
   }
 };
 
-// The sort key of a host's candidates in one network; the smallest is chosen.
+// The sort key of a host's candidates (a port with one of its GIDs) within one network. The host uses the
+// candidate with the smallest key.
 auto rank_in_network(const Candidate& one) {
   return std::tuple(-one.port->gigabits, one.gid && one.gid->is_vlan, one.port->device, one.port->number,
                     one.gid ? one.gid->index : 0);
@@ -228,8 +229,8 @@ std::optional<std::vector<Chosen>> all_of(const Candidates& hosts, auto is_meant
   return all;
 }
 
-// The sort key of networks; the largest is chosen. The rate of the slowest host counts first, then the kinds
-// of addresses.
+// The sort key of a network, given the port that each host would use in it; the network with the largest key
+// is chosen. The rate of the slowest host counts first, then the kinds of the GIDs.
 auto worth(const std::vector<Chosen>& all) {
   double slowest = all.front().gigabits;
   int least = 1 << 20, privates = 0, untagged = 0;

@@ -1,15 +1,16 @@
-// Which device, port and GID each host uses: one rule over what all hosts offer, for the fabric and for
-// `loch doctor`. Data in, data out.
+// Chooses the device, port and GID of each host, by one rule from what all hosts offer. `loch doctor` and the
+// fabric use it. The choice depends on its arguments alone.
 //
-// A host's candidates are the GIDs of its usable ports. A *network* is what a GID belongs to: a subnet of
-// InfiniBand, or a version of RoCE and an IP subnet. All hosts use one network: the one, of those in which
-// every host has a candidate, whose slowest host is fastest; among equals RoCE v2 over IPv4 before others
-// (gid.h), private addresses before public ones, interfaces without a VLAN before those with one. Where no
-// network is common to all, RoCE v2 hosts are taken to reach each other through routers. In its network a
-// host uses its fastest port; among equals the first by name and number, and the lowest index.
+// A host's candidates are the GIDs of its usable ports. The *network* of a GID is an InfiniBand subnet, or an
+// IP subnet with a version of RoCE. All hosts use the same network. Of the networks in which every host has a
+// candidate, it is the one whose slowest host is fastest. Between equally fast networks, RoCE v2 over IPv4 is
+// preferred (gid.h), then private to public addresses, then interfaces without a VLAN to those with one. If
+// the hosts have no network in common, hosts with RoCE v2 are assumed to reach each other through routers. In
+// the chosen network a host uses its fastest port; of equally fast ones the first by device name and port
+// number, with its lowest GID index.
 //
-// On InfiniBand the hosts' queue pairs are of one partition: the first in the first host's table of which all
-// are full members, since limited members do not hear each other.
+// On InfiniBand, the queue pairs of all hosts are in one partition: the first one in the first host's P_Key
+// table of which all hosts are full members. Limited members cannot communicate with each other.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +31,17 @@ struct PortOffer {
   std::uint32_t number = 1;
   bool is_roce = false;
   double gigabits = 0;               // rate in Gbit/s; 0 if unknown
-  std::vector<std::uint16_t> pkeys;  // P_Keys by index; empty: only that of the default partition
+  std::vector<std::uint16_t> pkeys;  // P_Key table; empty: the port has the default partition only
   std::string refusal;               // the reason why the port cannot be used; empty if it can
   std::vector<GidEntry> gids;
   bool operator==(const PortOffer&) const = default;
 };
 
-// The flags of a host that restrict the choice.
+// The command-line flags by which a host restricts the choice.
 struct Wish {
-  // --device: names of devices, alone or as HOST=NAME, and subnets such as 10.1.0.0/16, separated by commas.
-  // Ports that match one of them may be used; on a host that is named, only ports that match its own entries.
-  // Empty: any port.
+  // --device: a comma-separated list of device names, of HOST=NAME entries, and of subnets such as
+  // 10.1.0.0/16. A port that matches an entry may be used. For a host that is named in HOST=NAME entries,
+  // only those entries count. Empty: any port may be used.
   std::string device;
   std::uint32_t port = 0;             // port number; 0: any
   int gid_index = -1;                 // GID index; -1: any
@@ -67,11 +68,12 @@ struct Chosen {
   bool operator==(const Chosen&) const = default;
 };
 
-// Returns the choice for each host. The error is one line that says which hosts have what: invalid_argument
-// if a flag names something that does not exist, unsupported if the hosts cannot reach each other.
+// Returns the choice for each host, in the order of `hosts`. An error's message is one line that lists what
+// each host has. Its code is invalid_argument if a flag names something that does not exist, and unsupported
+// if the hosts cannot reach each other.
 [[nodiscard]] Result<std::vector<Chosen>> choose_ports(std::span<const HostOffer> hosts);
 
-// Conversion to and from JSON, which other processes send. Parsing accepts no malformed input.
+// Conversion to and from the JSON that processes send each other. The parsers refuse malformed input.
 [[nodiscard]] std::string to_text(const HostOffer& offer);
 [[nodiscard]] Result<HostOffer> parse_offer(std::string_view text);
 [[nodiscard]] std::string to_text(const NodeDevice& device);

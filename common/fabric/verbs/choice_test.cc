@@ -54,7 +54,7 @@ TEST(Choice, AloneAHostUsesItsFastestPortAndTheFirstAmongEquals) {
       std::vector<std::string>{"a"});
 }
 
-// A device that cannot be used does not keep the next device from being chosen.
+// If a host's first device cannot be used, its next device is chosen.
 TEST(Choice, WhatCannotBeUsedIsPassedOver) {
   PortOffer iwarp = roce("iw0", 100, {ip(0, {10, 0, 0, 1})});
   iwarp.refusal = "is an iWARP device's";
@@ -75,7 +75,8 @@ TEST(Choice, HostsWhoseDevicesHaveOtherOrdersMeetOnOneNetwork) {
             (std::vector<std::string>{"mlx5_1", "mlx5_0"}));
 }
 
-// On CloudLab the control network has a NIC of the same kind and rate, with a public address.
+// On CloudLab, the control network has public addresses and uses a NIC of the same kind and rate as the
+// experiment's network, which has private ones.
 TEST(Choice, APrivateNetworkComesBeforeAPublicOne) {
   EXPECT_EQ(devices({{"n1",
                       {},
@@ -88,7 +89,8 @@ TEST(Choice, APrivateNetworkComesBeforeAPublicOne) {
             (std::vector<std::string>{"mlx5_1", "mlx5_1"}));
 }
 
-// The best network is that whose slowest host is fastest, not the first host's best.
+// The network is chosen whose slowest host is fastest, even if it is not the fastest network of the first
+// host.
 TEST(Choice, TheSlowestHostDecidesBetweenNetworks) {
   EXPECT_EQ(
       devices(
@@ -97,7 +99,8 @@ TEST(Choice, TheSlowestHostDecidesBetweenNetworks) {
       (std::vector<std::string>{"slow", "two"}));
 }
 
-// Two hosts whose best GIDs, each chosen alone, would be of different subnets.
+// The GIDs that the two hosts would choose independently are in different subnets, so each host uses its GID
+// in their common subnet.
 TEST(Choice, GidsOfOneSubnetAreTakenThoughOthersComeFirst) {
   const std::vector<HostOffer> hosts = {
       {"n1", {}, {roce("a", 100, {ip(2, {10, 5, 0, 1}), ip(3, {10, 9, 0, 1})})}},
@@ -164,7 +167,7 @@ TEST(Choice, APortOrAGidIndexThatIsNotThereIsNamed) {
 
 TEST(Choice, ThePartitionIsOneOfWhichAllAreFullMembers) {
   PortOffer one = infiniband("a", 100), two = infiniband("a", 100);
-  one.pkeys = {0x7fff, 0x8001, 0x8002};  // a limited member of the default partition, as on Azure
+  one.pkeys = {0x7fff, 0x8001, 0x8002};  // 0x7fff: limited member of the default partition, as on Azure
   two.pkeys = {0xffff, 0x8002, 0x0001};
   std::vector<HostOffer> hosts = {{"n1", {}, {one}}, {"n2", {}, {two}}};
   const auto chosen = choose_ports(hosts);

@@ -26,8 +26,8 @@ namespace {
 constexpr Nanos connect_patience = 10'000'000'000, ask_interval = 500'000'000, port_patience = 5'000'000'000;
 constexpr int look_interval_ms = 100;
 
-// Identifies one connection attempt of a posting end. An answer that carries another number belongs to an
-// earlier attempt and is ignored.
+// The number of one attempt to connect a queue pair, made from the queue pair number and PSN of its posting
+// end. An answer with another number belongs to an earlier attempt and is ignored.
 std::uint64_t try_of(const LinkRecord& sender) { return std::uint64_t{sender.qpn} << 24 | sender.psn; }
 
 }  // namespace
@@ -365,8 +365,9 @@ void Connector::add_symptoms(PortHealth& health) const {
   for (const auto& [event, count] : symptoms_) health.changes[std::string(event)] = {count, false};
 }
 
-// The sender of an RC queue pair sees the error in a completion. A UC sender sees none and must be told, or
-// every message that it sends from now on would be lost.
+// Called when the receiving end of a queue pair has failed. On RC, the sender learns of the failure from a
+// completion. A UC sender gets no error, so it is told to connect again; otherwise every message that it
+// sends from now on would be lost.
 void Connector::receiving_end_broke(const ibv_qp* qp) {
   for (const auto& [key, end] : receivers_) {
     if (end.end.get() != qp || key.transport != Transport::uc) continue;
@@ -399,8 +400,7 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
     const std::scoped_lock lock(mutex_);
     fenced_by_.clear();
   }
-  // Asks every live process to cut its queue pairs from the dead node. This process gets the request as a
-  // message too.
+  // Asks every live process, this one included, to cut the receiving ends of the dead node's queue pairs.
   for (std::uint32_t rank = 0; rank < shared_->control->ranks(); ++rank) {
     if (!shared_->is_lost(static_cast<NodeId>(rank))) send(rank, {Notice::Kind::fence, {}, dead, 0, {}});
   }
@@ -424,8 +424,8 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
 
 // ---- Nodes that come back ----------------------------------------------------------------------------
 
-// Handles `back` or `here` from a restarted node or to one: records its new incarnation's addresses and
-// regions, and answers a `back` with `here`.
+// Handles a `back` notice, which a restarted node sends, or the `here` notice that answers one: records the
+// addresses and regions of the sender's current incarnation, and answers `back` with `here`.
 void Connector::meet_again(const Notice& notice) {
   const NodeId node = notice.record.node;
   if (notice.record.incarnation != shared_->control->incarnation(node))

@@ -1,9 +1,10 @@
-// Connects queue pairs: in bulk during the exchange, and one at a time during the run, on the connector's own
-// thread, when a queue pair is first used, when it failed, and when another process asks. Control path.
+// Connects queue pairs: in bulk during the exchange, and singly during the run, on the connector's own
+// thread, when a queue pair is first used, when it has failed, and when another process asks for it. Control
+// path.
 //
-// The posting end sends `connect`; the receiving end makes or restarts its queue pair and answers `accept`.
-// Both ends draw fresh packet sequence numbers (PSNs). Between nodes of one process a function call replaces
-// the messages.
+// The end that posts requests sends a `connect` notice; the end that receives them makes or restarts its
+// queue pair and answers with `accept`. Both ends draw fresh packet sequence numbers (PSNs). If both nodes
+// are in one process, function calls replace the notices.
 #pragma once
 
 #include <atomic>
@@ -40,9 +41,10 @@ class Connector {
   // ---- The exchange, on the set-up thread -----------------------------------------------------
   // The posting end of a queue, ready to be told of the other.
   [[nodiscard]] Result<LinkRecord> open_sender(VerbsWorker& worker, SendQueue& queue);
-  // Makes the receiving end of the queue pair that `sender` asks for; that end is on a node of this process.
+  // Makes the receiving end of a queue pair whose posting end is `sender`. The receiving node is one of this
+  // process.
   [[nodiscard]] Result<LinkRecord> answer(const LinkRecord& sender);
-  // Moves the posting end to ready to send, with the address of its receiving end.
+  // Connects the posting end of a queue pair to `receiver` and moves it to the state ready-to-send.
   [[nodiscard]] Result<> complete(VerbsWorker& worker, SendQueue& queue, const LinkRecord& receiver);
 
   // Sets the record of this process's node, which is sent to other processes when they restart, or when this
@@ -56,11 +58,12 @@ class Connector {
   // ---- The run ----------------------------------------------------------------------------------
   void start();
   void stop();
-  // Destroys the receiving ends. Called before the workers are destroyed, whose receive queues these ends
-  // use.
+  // Destroys the receiving ends. They use the workers' receive queues, so this is called before the workers
+  // are destroyed.
   void drop_receivers() { receivers_.clear(); }
-  // Any worker's thread may call it. The queue is in state `connecting` with no request outstanding; it
-  // belongs to the connector until its state is `ready` or `refused`, of which the worker is then notified.
+  // Asks the connector's thread to connect the queue pair. Any worker's thread may call it. The queue is in
+  // state `connecting` and has no request outstanding. The connector owns it until it sets the state to
+  // `ready` or `refused` and notifies the worker.
   void connect_later(VerbsWorker& worker, SendQueue& queue);
   // Tells every worker of this process that a node was lost or is back. Any thread may call it after the
   // exchange.
@@ -89,8 +92,8 @@ class Connector {
   };
   struct Receiver {
     QueuePair end;
-    // The last `connect` that was answered. When it is repeated because the answer was slow, the connector
-    // sends the same answer and leaves the queue pair connected.
+    // The posting end in the last `connect` notice that was answered. If the notice comes again because the
+    // answer was slow, the connector repeats the answer and does not restart the queue pair.
     std::optional<LinkRecord> asked;
     LinkRecord answer;
   };
@@ -120,12 +123,15 @@ class Connector {
   Shared* shared_;
   Peers* peers_;
   NodeRecord record_;
-  CompletionQueue passive_cq_;                      // for queue pair ends of which no completion is ever read
+  CompletionQueue passive_cq_;                      // for completions that nobody reads
   std::vector<std::vector<VerbsWorker*>> workers_;  // by node, then worker index; null: no such worker
-  // used by the thread that sets up the fabric, and after start() by the connector's
+  // Receiving ends. Used by the set-up thread before start(), and by the connector's thread after it.
   std::map<LinkKey, Receiver> receivers_;
-  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;  // used by the same threads as receivers_
-  std::map<LinkKey, Asking> asking_;                                // connector's thread only
+  // Posting ends. Used by the set-up thread before start(), and by the connector's thread after it.
+  std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;
+  // Connections that this process asked for and that are not answered yet. Used by the connector's thread
+  // only.
+  std::map<LinkKey, Asking> asking_;
   std::vector<std::atomic<std::uint64_t>> runs_ended_;  // by rank: last run whose clients have ended
   std::atomic<std::uint64_t> run_ = 0;
 

@@ -1,5 +1,4 @@
-// Chooses and opens an RDMA device and its port, and finds by trial which properties the device does not
-// report.
+// Opens an RDMA device and its port, and finds out by trial the properties that the device does not report.
 #include "common/fabric/verbs/device.h"
 
 #include <fmt/format.h>
@@ -84,21 +83,23 @@ Result<> Device::query() {
   if (attributes.vendor_id == software_vendor) {
     can.device += " (Soft-RoCE)";
     is_software_ = true;
-    port_.ack_timeout = 17;      // an ACK may take 0.54 s: 4.096 us * 2^17
-    port_.not_ready_timer = 28;  // code for 164 ms: the receiver may be waiting for a core
+    port_.ack_timeout = 17;  // an ACK may take 0.54 s: 4.096 us * 2^17
+    // RNR timer code for 164 ms: a receiver without a posted buffer may be waiting for a core
+    port_.not_ready_timer = 28;
   }
   can.atomic_scope = attributes.atomic_cap == IBV_ATOMIC_GLOB  ? AtomicScope::global
                      : attributes.atomic_cap == IBV_ATOMIC_HCA ? AtomicScope::nic
                                                                : AtomicScope::none;
   can.max_rd_atomic = static_cast<std::uint32_t>(std::clamp(attributes.max_qp_init_rd_atom, 1, 128));
-  // A request is sent seven times (six retries), and a NIC may wait up to four times its ACK timeout for each
-  // (InfiniBand 1.3, 9.7.6.1.3).
+  // A request is sent up to seven times (six retries). After each time, a NIC may wait up to four times its
+  // ACK timeout (InfiniBand 1.3, 9.7.6.1.3).
   can.request_lifetime = 7 * 4 * (Nanos{4'096} << port_.ack_timeout);
   rd_atomic_in_ = static_cast<std::uint32_t>(std::clamp(attributes.max_qp_rd_atom, 1, 128));
   can.mtu_bytes = port_.address.mtu_bytes;
   can.send_queue_depth =
       std::min<std::uint32_t>(send_depth, static_cast<std::uint32_t>(attributes.max_qp_wr));
-  // Depth of receive queues: of UD queue pairs, and of shared receive queues if the device has any.
+  // The depth of the receive queues has to suit UD queue pairs and, if the device has them, shared receive
+  // queues.
   const int recv_most = attributes.max_srq_wr > 0 ? std::min(attributes.max_qp_wr, attributes.max_srq_wr)
                                                   : attributes.max_qp_wr;
   can.recv_queue_depth = std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(recv_most));
@@ -107,8 +108,8 @@ Result<> Device::query() {
   return {};
 }
 
-// Creates queue pairs to find out which transports the device has, how many bytes it takes inline, and
-// whether it places WRITEs in order.
+// Creates queue pairs to find out which transports the device has and how many bytes it takes inline, and a
+// shared receive queue to find out whether the device has any.
 Result<> Device::try_queue_pairs() {
   const CompletionQueue cq(ibv_create_cq(context(), 16, nullptr, nullptr, 0));
   if (cq == nullptr)
@@ -151,10 +152,10 @@ Result<QueuePair> Device::connect_to_itself(Transport transport, ibv_cq* cq) con
   return qp;
 }
 
-// Asks whether the bytes of a message are placed in the order of their addresses. That is a property of a
-// connected queue pair: libmlx5 answers "no" for one that is not ready to send. Each transport that has the
-// verb is asked, and all must say yes. The other nodes' devices are asked by their own processes
-// (opening.cc).
+// Asks the device whether it places the bytes of a message in the order of their addresses. That is a
+// property of a connected queue pair: libmlx5 answers "no" for one that is not ready to send. WRITEs have to
+// be in order on RC and, if the device has it, on UC. Every process asks its own device; open_together()
+// (opening.cc) combines the answers.
 Result<> Device::ask_order() {
   const CompletionQueue cq(ibv_create_cq(context(), 4, nullptr, nullptr, 0));
   if (cq == nullptr)
@@ -190,8 +191,8 @@ CompletionQueue Device::make_private_queue(int entries, ibv_pd* domain) const {
   asked.cqe = static_cast<std::uint32_t>(entries);
   asked.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
   asked.parent_domain = domain;
-  // Some providers heed the flag in the extended polling functions alone, and the domain in ibv_poll_cq; some
-  // know no domain here.
+  // Providers may omit locks for the flag SINGLE_THREADED (some only in the extended polling functions) or
+  // for a parent domain. Some providers refuse a parent domain here; then the flag is given alone.
   for (const std::uint32_t mask : {std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS} | IBV_CQ_INIT_ATTR_MASK_PD,
                                    std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}}) {
     if (domain == nullptr && (mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) continue;
@@ -202,8 +203,8 @@ CompletionQueue Device::make_private_queue(int entries, ibv_pd* domain) const {
   return CompletionQueue(ibv_create_cq(context(), entries, nullptr, nullptr, 0));
 }
 
-// Fetch-and-adds zero to a word of its own memory, and looks whether the old word arrives as it is or with
-// its bytes reversed.
+// Executes a fetch-and-add of zero on a word of this process, to find out whether the device returns the old
+// word as it is or with its bytes reversed.
 Result<> Device::try_atomics() {
   if (capabilities_.atomic_scope == AtomicScope::none) return {};
   constexpr std::uint64_t pattern = 0x0102030405060708;

@@ -1,5 +1,5 @@
-// One RDMA device of this machine, open: context, protection domain, the port and GID in use, and the
-// device's capabilities. Control path.
+// An open RDMA device of this machine: its context, protection domain, the port and GID in use, and its
+// capabilities. Control path.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,9 +17,10 @@
 
 namespace loch::fabric::verbs {
 
-// What the objects of one worker belong to, if the device has thread domains: one thread alone uses them, so
-// that the provider needs no locks and gives the thread a doorbell register of its own. A parent domain is
-// the device's protection domain under another name, so regions need no further registration.
+// The thread domain of one worker, and the parent domain in which the worker's queues are made. Only the
+// worker's thread uses these queues, so that the provider needs no locks and gives the thread its own
+// doorbell register. The parent domain wraps the device's protection domain, so regions that are registered
+// in the latter can be used without further registration.
 struct WorkerDomain {
   ThreadDomain thread;
   ProtectionDomain domain;  // null: the device has no thread domains, or has run out of them
@@ -34,14 +35,15 @@ class Device {
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
   [[nodiscard]] WorkerDomain make_worker_domain() const;
-  // A completion queue that only one thread polls, without locks if the device offers that. Queue pairs that
-  // complete there must not be reset or destroyed by another thread while it polls, as the provider then
-  // removes their completions. The domain may be null. Returns null with errno if there is none to be had.
+  // Makes a completion queue that only one thread polls, without locks if the device offers that. While that
+  // thread polls, no other thread may reset or destroy a queue pair that uses the completion queue, because
+  // the provider then removes the queue pair's completions from it. `domain` may be null. If the queue cannot
+  // be made, returns null and sets errno.
   [[nodiscard]] CompletionQueue make_private_queue(int entries, ibv_pd* domain) const;
   [[nodiscard]] const Port& port() const { return port_; }
-  // To be called before any queue pair is connected: senders then wait up to 1 s for a receiver that has no
-  // buffer posted because it lost its core.
-  void wait_for_receivers() { port_.not_ready_timer = 28; }  // code for 164 ms
+  // Makes senders wait up to 1 s for a receiver that has no buffer posted because its worker lost its core.
+  // To be called before any queue pair is connected.
+  void wait_for_receivers() { port_.not_ready_timer = 28; }  // RNR timer code for 164 ms
   // To be called before any queue pair is connected to another process.
   void set_traffic_class(std::uint8_t traffic_class) { port_.traffic_class = traffic_class; }
   [[nodiscard]] const Address& address() const { return port_.address; }

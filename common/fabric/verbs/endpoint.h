@@ -22,7 +22,7 @@ struct Address {
   // InfiniBand: the port shares its LID with others, as virtual functions do, so that packets need a global
   // routing header even within the subnet.
   bool needs_grh = false;
-  std::uint32_t mtu_bytes = 1024;  // path MTU; a connection uses the lesser of both ends
+  std::uint32_t mtu_bytes = 1024;  // MTU of the port; a connection uses the smaller MTU of its two ports
   bool operator==(const Address&) const = default;
 };
 
@@ -38,8 +38,8 @@ inline constexpr std::size_t ud_lanes_most = 64;  // UD queue pairs of one worke
 
 struct WorkerRecord {
   std::uint16_t index = 0;
-  std::uint32_t ud_qpn = 0;            // the UD queue pair of lane 0: sends and receives
-  std::vector<std::uint32_t> ud_also;  // the UD queue pairs of lanes 1 and up: send only
+  std::uint32_t ud_qpn = 0;            // number of the UD queue pair of lane 0, which sends and receives
+  std::vector<std::uint32_t> ud_also;  // numbers of the UD queue pairs of the other lanes, which only send
   bool operator==(const WorkerRecord&) const = default;
 };
 
@@ -47,9 +47,9 @@ struct NodeRecord {
   NodeId node = 0;
   std::uint32_t incarnation = 0;  // how often the node's process was restarted (cluster::Control)
   Address address;
-  std::uint32_t rd_atomic_in = 0;     // READs and atomics in progress per queue pair, as responder
-  std::uint32_t rd_atomic_out = 0;    // READs and atomics outstanding per queue pair, as requester
-  std::uint32_t qkey = 0;             // the UD QKey that this node proposes or uses
+  std::uint32_t rd_atomic_in = 0;     // most READs and atomics that a queue pair can answer at a time
+  std::uint32_t rd_atomic_out = 0;    // most READs and atomics that a queue pair can have outstanding
+  std::uint32_t qkey = 0;             // UD QKey that this node proposes, or that its run uses already
   std::vector<RegionRecord> regions;  // by region id
   std::vector<WorkerRecord> workers;
   bool operator==(const NodeRecord&) const = default;
@@ -85,7 +85,7 @@ struct Notice {
     fenced,         // answers fence: connections from `node` are cut
     clients_ended,  // the sender's clients have ended run `number`
     back,           // the sender has restarted; `record` has its new regions
-    here,           // answers back: `record` is the sender's, `number` its run
+    here,           // answers back: `record` is of the sender's node, `number` is that of its current run
   };
   Kind kind = Kind::connect;
   LinkRecord link;

@@ -1,4 +1,5 @@
-// Runs the endpoint fuzzer's stored inputs through its target function, in every kind of build.
+// Runs the stored inputs of the endpoint fuzzer through the fuzzer's target function, also in builds without
+// a fuzzer.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Fuzz target for the parsers of what another process says of its node and queue pairs. Arbitrary bytes must
-// be refused, or parse to values within every bound that connecting relies on and be equal after being
-// written and parsed again. The first byte selects the parser.
+// Fuzz target for the parsers of the records in which processes describe their nodes and queue pairs.
+// Arbitrary bytes must be refused, or be parsed to values within every bound that the connector relies on;
+// writing these values and parsing the result must give equal values. The first byte selects the parser.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

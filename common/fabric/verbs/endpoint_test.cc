@@ -1,5 +1,5 @@
-// Tests that nodes, links and notices survive their JSON, and that a damaged text is refused with the name of
-// the bad field.
+// Tests that nodes, links and notices are the same after conversion to JSON and back, and that the error for
+// a damaged text names the bad field.
 #include "common/fabric/verbs/endpoint.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,8 @@ TEST(Endpoint, ANodeThatIsBackBringsItsRecord) {
   }
 }
 
-// A damage to a valid text: the first `from` is replaced by `to`, and the error must contain `names`.
+// How a test damages a valid text: it replaces the first `from` by `to`. The parser's error must contain
+// `names`.
 struct Damage {
   const char *from, *to, *names;
 };

@@ -1,4 +1,5 @@
-// The control path of the verbs fabric: regions, the exchange, runs, and what several processes agree on.
+// The control path of the verbs fabric: regions, the exchange of addresses and queue pairs, runs, and
+// agreement between the processes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/random.h>
@@ -31,7 +32,8 @@ constexpr Nanos interrupted_most = 3'000'000'000, failed_most = 2'000'000'000;
 constexpr std::size_t sources_most = 4096;  // most queue pairs that may end at one worker
 
 int access_of(const RegionSpec& spec) {
-  // Local write access: the NIC writes READ results here, and ibv_reg_mr requires it for remote write access.
+  // Every region has local write access: the NIC writes the results of READs to it, and ibv_reg_mr requires
+  // local write access for remote write access.
   int access = IBV_ACCESS_LOCAL_WRITE;
   if (spec.remote_read) access |= IBV_ACCESS_REMOTE_READ;
   if (spec.remote_write) access |= IBV_ACCESS_REMOTE_WRITE;
@@ -51,7 +53,7 @@ class VerbsFabric final : public Fabric {
     shared_.capabilities = std::move(opened.agreed);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
     shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
-    // no PAUSE instruction between polls, because polling a completion queue takes as long itself
+    // no PAUSE instruction between polls, because a poll of a completion queue takes as long as a PAUSE
     shared_.pauses = false;
     shared_.turns_before_yield = 1024;
     shared_.device = device_.get();
@@ -86,7 +88,9 @@ class VerbsFabric final : public Fabric {
   }
   [[nodiscard]] Result<std::vector<std::string>> gather(const std::string& mine, Nanos within) override {
     if (config_.control == nullptr) return std::vector<std::string>{mine};
-    // Results go to the lowest live rank. Every process agrees which that is, and process 0 may be dead.
+    // Only the live process with the lowest rank keeps the texts; all other processes return none. That
+    // process need not be process 0, which may be dead; all processes agree on it, because they see the same
+    // texts.
     LOCH_ASSIGN(std::vector<std::string> texts, config_.control->all_gather("results", mine, within));
     for (std::uint32_t first = 0; first < texts.size(); ++first) {
       if (texts[first].empty()) continue;
@@ -242,7 +246,7 @@ Result<> VerbsFabric::learn_peers(Nanos within) {
   return {};
 }
 
-// Sets the limits that both ends of every connection support, and the QKey that one node chose for all.
+// Sets the limits that the devices of all nodes support, and the QKey, which one node chooses for all.
 void VerbsFabric::learn_limits() {
   const Peer* chooser = nullptr;
   for (const auto& entry : shared_.peers) {
@@ -263,8 +267,8 @@ void VerbsFabric::learn_limits() {
   peers_.publish_senders();
 }
 
-// Gives the ends of queue pairs that each process has made (`mine`) to every process. Returns all of them, in
-// rank order.
+// Sends the queue pair ends that this process has made (`mine`) to every process. Returns the ends that all
+// processes have made, in the order of the ranks.
 Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const std::vector<LinkRecord>& mine,
                                                    Nanos within) {
   if (config_.control == nullptr) return mine;
@@ -278,7 +282,7 @@ Result<std::vector<LinkRecord>> VerbsFabric::share(std::string_view what, const 
   return all;
 }
 
-// Connects the RC queue pair of every worker to worker 0 of every node.
+// Connects an RC queue pair from every worker to worker 0 of every node, and makes the UD queue pairs ready.
 Result<> VerbsFabric::connect_all(Nanos within) {
   std::size_t workers = 0;
   for (std::uint32_t node = 0; node < config_.nodes; ++node)
@@ -323,7 +327,8 @@ Result<> VerbsFabric::exchange(Nanos within) {
   std::uint32_t qkey = 0;
   if (getrandom(&qkey, sizeof qkey, 0) != sizeof qkey)
     return fail(ErrorCode::internal, "no random numbers from the kernel");
-  // A QKey with its highest bit set would stand for the queue pair's own QKey.
+  // The highest bit is cleared: in a send request, a QKey with that bit set means "use the QKey of the
+  // sending queue pair".
   shared_.qkey = qkey & 0x7fffffffu;
   LOCH_TRY(each_worker([&](VerbsWorker& worker) -> Result<> {
     worker.sources().reserve(sources_most);
@@ -381,8 +386,9 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
 
 // ---- Runs ----------------------------------------------------------------------------------------
 
-// Waits until all clients have ended. It is woken by notices of the other processes and looks at nothing in
-// between: where a worker polls on every core, each wake-up of this thread takes a core from a worker.
+// Waits until the clients of all processes have ended, or have taken too long. This thread sleeps until a
+// notice of another process or a time-out wakes it, and does not poll: where a worker polls on every core,
+// each wake-up of this thread takes a core from a worker.
 void VerbsFabric::await_clients() {
   const bool is_alone = config_.control == nullptr;
   processes::Laggards laggards(shared_.now(), config_.laggards_most, config_.run_most);

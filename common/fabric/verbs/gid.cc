@@ -1,4 +1,4 @@
-// Scores the GIDs (RDMA port addresses) of a port and chooses the best.
+// Scores the GIDs (RDMA port addresses) of a port, so that the best can be chosen.
 #include "common/fabric/verbs/gid.h"
 
 #include <arpa/inet.h>

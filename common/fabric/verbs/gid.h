@@ -1,5 +1,5 @@
-// Chooses which GID (RDMA port address) of a port to use. A GID's index differs from host to host, so the
-// choice is by the entry's kind and address.
+// Scores the GIDs (RDMA port addresses) of a port, so that the best can be chosen. A GID's index differs from
+// host to host, so the score depends on the GID's kind and address.
 #pragma once
 
 #include <array>
@@ -15,8 +15,9 @@ struct GidEntry {
   std::uint32_t index = 0;
   Gid gid{};
   GidKind kind = GidKind::infiniband;
-  std::uint32_t prefix_bits = 0;  // prefix length of the interface's address, 24 of 10.1.2.3/24; 0 if unknown
-  bool is_vlan = false;           // the GID belongs to an interface with a VLAN tag
+  // prefix length of the interface's address, such as 24 for 10.1.2.3/24; 0 if unknown
+  std::uint32_t prefix_bits = 0;
+  bool is_vlan = false;  // the GID belongs to an interface with a VLAN tag
   bool operator==(const GidEntry&) const = default;
 };
 

@@ -16,11 +16,11 @@
 namespace loch::fabric::verbs {
 namespace {
 
-// DSCP 26 in the upper six bits, and ECN-capable transport in the lower two
+// The traffic class has DSCP 26 in the upper six bits, and ECN-capable transport in the lower two.
 constexpr std::uint8_t lossless_class = 106;
 
-// Sends a text to all processes and returns theirs by rank; empty for lost processes. A process that runs
-// alone gets its own text.
+// Sends a text to all processes and returns the texts of all processes by rank; that of a lost process is
+// empty. A process without a control plane, or one that was restarted, gets its own text alone.
 Result<std::vector<std::string>> tell_all(const VerbsConfig& config, std::string_view what,
                                           std::string mine) {
   cluster::Control* control = config.control;

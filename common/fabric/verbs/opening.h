@@ -1,5 +1,5 @@
-// Opens a process's device together with the other processes of the run: they agree on a network before, and
-// on what all of their devices can do afterwards. Control path.
+// Opens a process's device in agreement with the other processes of the run: they choose a common network
+// before, and afterwards find the capabilities that all their devices have. Control path.
 #pragma once
 
 #include <memory>
@@ -19,16 +19,18 @@ struct Opened {
   Capabilities agreed;              // capabilities that all devices have
 };
 
-// Opens this process's device. A process that was restarted chooses alone, because the others are in the
-// middle of their run.
+// Opens this process's device. A restarted process chooses its device without the other processes, because
+// they are in the middle of their run.
 [[nodiscard]] Result<Opened> open_together(const VerbsConfig& config);
 
-// Returns the capabilities that all devices have, and assumes the order of bytes if the user says so. At
-// least one device is required.
+// Returns the capabilities that all devices have. If `assumes_order` is set, in-order placement, in-order
+// READs and untorn blocks of 64 bytes are assumed even if the devices do not report them. At least one device
+// is required.
 [[nodiscard]] Capabilities agree(const std::vector<NodeDevice>& devices, bool assumes_order);
 
-// Returns the traffic class of packets. In this order: the class that was asked for; the administrator's,
-// from the text of /sys/class/infiniband/DEVICE/tc/PORT/traffic_class (`administered`); on RoCE v2 the class
+// Returns the traffic class of the packets that the device sends: `asked` if it is set; else the class that
+// the administrator has set, which `administered`, the text of
+// /sys/class/infiniband/DEVICE/tc/PORT/traffic_class, names; else, on RoCE v2 with a hardware NIC, the class
 // that switches are usually configured to keep lossless (DSCP 26, as in UCX); else 0.
 [[nodiscard]] std::uint8_t choose_traffic_class(std::optional<std::uint8_t> asked,
                                                 std::string_view administered, LinkFormat link,

@@ -1,4 +1,5 @@
-// Records the address of each node, and publishes the senders of datagrams to the workers' data path.
+// Records the addresses and regions of each node, and gives the workers the table of the UD queue pairs that
+// may send to them.
 #include "common/fabric/verbs/peers.h"
 
 #include <fmt/format.h>

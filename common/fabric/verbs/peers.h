@@ -1,6 +1,6 @@
-// The addresses and regions of all nodes, as this process uses them. Control path: the set-up thread calls it
-// until the connector starts, the connector's thread from then on. Workers read its tables without a lock; so
-// an update replaces a whole table, and old ones are kept until the fabric is destroyed.
+// The addresses and regions of all nodes, as this process uses them. Control path: the set-up thread updates
+// them until the connector starts, and the connector's thread from then on. Workers read the tables without a
+// lock, so an update replaces a whole table, and the old tables are kept until the fabric is destroyed.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace loch::fabric::verbs {
 class Peers {
  public:
   explicit Peers(Shared* shared) : shared_(shared) {}
-  // Sets or replaces the record by which the node is reached from now on.
+  // Adds or replaces the record of a node, whose addresses and regions are used from now on.
   [[nodiscard]] Result<> put(NodeRecord record);
   // Publishes a new table of the UD queue pairs that may send to this process. Called after put().
   void publish_senders();

@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::size_t most_gids = 256;
 
-// Returns the prefix length of each IP address of this host, by the GID that is derived from the address.
+// Returns the prefix length of each IP address of this host, keyed by the GID that is derived from the
+// address.
 std::map<Gid, std::uint32_t> prefixes_here() {
   std::map<Gid, std::uint32_t> all;
   ifaddrs* list = nullptr;
@@ -141,7 +142,7 @@ ibv_device* DeviceList::find(const std::string& name) const {
 }
 
 double gigabits_of(std::uint8_t width, std::uint8_t speed) {
-  // number of lanes, from the code in PortInfo (InfiniBand 1.5, 14.2.5.6)
+  // Number of lanes of the link, from the width code in PortInfo (InfiniBand 1.5, 14.2.5.6).
   const double lanes = width == 1    ? 1
                        : width == 2  ? 4
                        : width == 4  ? 8

@@ -21,7 +21,7 @@ struct DeviceList {
   ibv_device** list;
 };
 
-// Returns every port of every device; for a port that cannot be used, with the reason.
+// Returns every port of every device of this host. A port that cannot be used has the reason in `refusal`.
 [[nodiscard]] HostOffer offer_of_this_host(const Wish& wish);
 // Returns the rate in Gbit/s for the width and speed codes of ibv_port_attr; 0 if the codes are unknown.
 [[nodiscard]] double gigabits_of(std::uint8_t width, std::uint8_t speed);

@@ -1,5 +1,5 @@
-// Posting: turns work requests of the fabric contract into work requests of the device, and gives each queue
-// pair those of a turn as one chain.
+// Posting: translates the work requests of the fabric to those of libibverbs, and gives each queue pair the
+// requests of one turn of the worker's polling loop as one chain.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -59,7 +59,8 @@ WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
     return WcStatus::local_error;
   if (request.transport == Transport::ud && request.length > can.mtu_bytes) return WcStatus::local_error;
   if (is_atomic(request.verb) && can.atomic_scope == AtomicScope::none) return WcStatus::local_error;
-  // An atomic on an unaligned word: some NICs refuse it at the target, some libraries when it is posted.
+  // An atomic on an unaligned word fails here for all devices; some NICs would refuse it at the target, some
+  // libraries when it is posted.
   if (is_atomic(request.verb) && request.remote_offset % 8 != 0) return WcStatus::remote_access;
   const LocalSlice& local = request.local;
   if (local.region == nullptr)
@@ -246,7 +247,7 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   take_into(queue, out);
 }
 
-// Gives the device the queue pair's staged requests.
+// Posts the queue pair's staged requests to the device as one chain.
 void VerbsWorker::ring_doorbell(SendQueue& queue) {
   ibv_send_wr* bad = nullptr;
   ibv_send_wr* const first = queue.first_staged;
@@ -261,7 +262,8 @@ void VerbsWorker::ring_doorbell(SendQueue& queue) {
   }
 }
 
-// Gives the device all that is staged; RECVs first, because an answer to a request may need one.
+// Posts all staged RECVs to the device, and then all staged requests, because the answer to a request may
+// need one of these RECVs.
 void VerbsWorker::ring_doorbells() {
   if (staged_receives_ != 0) give_receives();
   for (SendQueue* queue = first_staged_; queue != nullptr; queue = queue->next_staged) {
@@ -272,9 +274,9 @@ void VerbsWorker::ring_doorbells() {
   staged_ = 0;
 }
 
-// Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, and none from `bad`
-// on. The connection is cut: unsignaled requests that the device took before would wait for ever for a later
-// signaled one to retire them.
+// Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, but not `bad` and
+// those after it. The connection is cut, because unsignaled requests that the device has taken would
+// otherwise stay outstanding until a later signaled request completes, which may never be posted.
 void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   const auto& refused = *reinterpret_cast<const SendSlot*>(bad->wr_id);
   const std::uint32_t first = queue.rung + ((refused.index - queue.rung) & (queue.depth - 1));

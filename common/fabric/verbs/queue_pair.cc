@@ -16,8 +16,8 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t psn_mask = (1u << 24) - 1;
-// Six retries of a request that gets no ACK, and six when the receiver has no buffer posted. 7, the most that
-// these fields hold, means no limit on Soft-RoCE (rdma_rxe), for both.
+// Number of retries of a request that gets no ACK, and of a SEND whose receiver has no buffer posted. On
+// Soft-RoCE (rdma_rxe), the largest value of these fields, 7, means retries without limit for both.
 constexpr std::uint8_t retries = 6, not_ready_retries = 6;
 // Lets packets pass up to 64 routers; a hop limit of 1 would keep them within the subnet.
 constexpr std::uint8_t hop_limit = 64;

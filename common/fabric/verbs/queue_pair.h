@@ -38,13 +38,13 @@ struct Port {
   std::uint8_t service_level = 0;
   std::uint8_t traffic_class = 0;
   std::uint32_t flow_label = 0;
-  bool is_roce = true;  // peers are addressed by GID; on InfiniBand within a subnet by LID
-  // Local ACK timeout, 4.096 us * 2^n; after six retries the peer is given up. 14 (67 ms) suits a NIC;
-  // Soft-RoCE acknowledges only when its kernel gets a core.
+  bool is_roce = true;  // on RoCE, peers are addressed by GID; on InfiniBand, within a subnet by LID
+  // Code n of the local ACK timeout, 4.096 us * 2^n; a request fails after six retries. 14 (67 ms) suits a
+  // hardware NIC. Soft-RoCE gets a larger value, because it acknowledges only when its kernel gets a core.
   std::uint8_t ack_timeout = 14;
-  // RNR timer code: after how long a SEND is repeated whose receiver had no buffer; 22 is 20 ms. There are
-  // six repetitions, so that a server may start 120 ms after its clients, or lose its core for as long. Other
-  // systems use 0.64 ms and repeat without limit.
+  // RNR timer code: the time after which a SEND is repeated because its receiver had no buffer posted; 22 is
+  // 20 ms. With six repetitions, a server may start 120 ms later than its clients, or be without a core for
+  // that time. Other systems use 0.64 ms and repeat without limit.
   std::uint8_t not_ready_timer = 22;
   Address address;
 };
@@ -68,23 +68,24 @@ class QueuePair {
 
   [[nodiscard]] ibv_qp* get() const { return qp_.get(); }
   [[nodiscard]] std::uint32_t qpn() const { return qp_->qp_num; }
-  [[nodiscard]] std::uint32_t psn() const { return psn_; }  // first packet sequence number it sends
+  // first packet sequence number that the queue pair sends
+  [[nodiscard]] std::uint32_t psn() const { return psn_; }
   [[nodiscard]] std::uint32_t inline_bytes() const { return inline_bytes_; }
   explicit operator bool() const { return qp_ != nullptr; }
 
   // Moves the queue pair to RESET. Its queued requests are dropped, and the provider removes its completions
   // from its completion queues.
   [[nodiscard]] Result<> reset();
-  // Moves the queue pair from RESET, to which it is moved first if need be, to INIT, with a fresh random PSN.
+  // Moves the queue pair to INIT (through RESET if it is in another state), with a fresh random PSN.
   [[nodiscard]] Result<> restart(const Port& port);
-  // Moves the queue pair from INIT to ready to receive, connected to `peer` by its qpn and psn. `incoming`:
-  // READs and atomics that it may have in progress as the responder.
+  // Moves the queue pair from INIT to ready-to-receive, connected to the queue pair `peer` at `address`.
+  // `incoming`: most READs and atomics that it may have in progress as the responder.
   [[nodiscard]] Result<> receive_from(const Port& port, const Address& address, const LinkRecord& peer,
                                       std::uint32_t incoming);
-  // Moves the queue pair from ready-to-receive to ready to send. `outgoing`: READs and atomics it may have
-  // outstanding.
+  // Moves the queue pair from ready-to-receive to ready-to-send. `outgoing`: most READs and atomics that it
+  // may have outstanding.
   [[nodiscard]] Result<> make_sender(const Port& port, std::uint32_t outgoing);
-  // Moves a UD queue pair from INIT to ready to send, with the run's QKey.
+  // Moves a UD queue pair from INIT to ready-to-send, with the QKey that the run uses.
   [[nodiscard]] Result<> make_datagram(const Port& port, std::uint32_t qkey);
   // Moves the queue pair to the error state: its queued requests complete as flushed, incoming ones are
   // refused.

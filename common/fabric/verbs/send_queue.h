@@ -1,5 +1,6 @@
-// The posting end of one queue pair: its outstanding requests, and those that wait for room. The worker's
-// thread uses it; the connector owns it while `state` is `connecting`. The states:
+// The posting end of one queue pair: its outstanding requests, and the requests that wait for room in its
+// send queue or for a connection. The worker's thread uses it, except that the connector owns it while
+// `state` is `connecting`. The states:
 //
 //   connecting -> ready -> failed (RC error) or broken (the other end is gone) -> connecting …
 //   connecting -> refused                              the peer is lost or refused the connection
@@ -21,8 +22,9 @@ namespace loch::fabric::verbs {
 
 class VerbsWorker;
 
-// A request whose data must outlive post(): it waits for room or for a connection. Holds a copy of the
-// request if it is detached, and of its inline data.
+// A request that waits for room in the send queue or for a connection. It holds a copy of the request's
+// inline data and, if the request is detached, of the request, because the caller may change these after
+// post().
 struct Parked : CompletionSink {
   static constexpr std::uint32_t inline_most = 256;
   WorkRequest* request = nullptr;
@@ -34,13 +36,14 @@ struct Parked : CompletionSink {
 
 struct SendQueue;
 
-// One place of a send queue: whom the completion of its request concerns. The request's wr_id is the address
-// of its slot.
+// A slot of a send queue, which describes one outstanding request. The slot's address is the wr_id under
+// which the request is posted to the device.
 struct SendSlot {
   WorkRequest* request = nullptr;  // null if no completion is to be reported
   SendQueue* queue = nullptr;
   std::uint32_t index = 0;
-  // Index of the worker's landing word that gets the old word of an atomic; 0 if no old word is needed.
+  // Index of the worker's landing word to which the device writes the old word of an atomic. 0 if nobody
+  // needs the old word, or if the device writes it to the request's own local buffer.
   std::uint32_t landing = 0;
 };
 
@@ -51,15 +54,17 @@ struct SendQueue {
   std::atomic<State> state = State::connecting;
 
   std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair is connected to
-  bool is_cut = false;            // this end cut the queue pair: flushed requests may have been executed
+  // this end cut the queue pair: requests that complete as flushed may have been executed
+  bool is_cut = false;
 
-  // the queue pair was cut while it was full, and the request that drains it is still to be posted
+  // The queue pair was cut while its send queue was full, so that the signaled request which drains it is
+  // still to be posted.
   bool needs_marker = false;
 
   QueuePair qp;
   std::uint32_t depth = 0;  // capacity in requests, a power of two
-  // Sequence numbers: requests `retired` to `posted` - 1 are outstanding, of which the device has not been
-  // given `rung` to `posted` - 1 yet. Request s uses slot s % depth.
+  // Sequence numbers of requests. The requests from `retired` to `posted` - 1 are outstanding; those of them
+  // from `rung` on are staged and not yet given to the device. Request s uses slot s % depth.
   std::uint32_t posted = 0, rung = 0, retired = 0;
   std::uint32_t since_signaled = 0;  // number of requests since the last signaled one
   std::vector<SendSlot> slots;
@@ -67,14 +72,14 @@ struct SendQueue {
   // The requests that the next doorbell gives to the device, as a chain.
   ibv_send_wr* first_staged = nullptr;
   ibv_send_wr* last_staged = nullptr;
-  SendQueue* next_staged = nullptr;  // the next queue in the worker's list of those with staged requests
-  bool is_staged = false;            // whether that list has this queue
+  SendQueue* next_staged = nullptr;  // next element of the worker's list of send queues with staged requests
+  bool is_staged = false;  // whether the worker's list of send queues with staged requests has this one
 
   Parked* first_parked = nullptr;
   Parked* last_parked = nullptr;
   bool is_listed = false;  // whether the worker's waiting_queues_ has this queue
 
-  // Makes the slots of a queue that has none. `requests` is a power of two.
+  // Gives a new send queue its slots. `requests` is a power of two.
   void prepare(std::uint32_t requests) {
     depth = requests;
     slots.resize(requests);

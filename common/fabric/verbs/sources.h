@@ -17,9 +17,9 @@ struct Source {
   std::uint16_t worker = 0;
 };
 
-// Open-addressed hash table of 64-bit words: bit 56 set, queue pair number (24 bits), node (16), worker (16).
-// Entries are added or rewritten, never removed; reserve() makes it large enough for all queue pairs that may
-// end here.
+// A worker's open-addressed hash table of receiving queue pairs and their senders. An entry is a 64-bit word:
+// bit 56 set, queue pair number (24 bits), node (16), worker (16). Entries are added or rewritten, never
+// removed; reserve() makes the table large enough for all queue pairs that may end at the worker.
 class Sources {
  public:
   Sources() : words_(2) {}

@@ -1,10 +1,12 @@
-// RDMA hardware or Soft-RoCE: libibverbs over InfiniBand or RoCE. The nodes are threads of one process that
-// share its device, or one process each, on one or many machines, that agree by the control plane
-// (common/cluster/control.h). Data moves through the device alone.
+// The verbs fabric: RDMA hardware or Soft-RoCE, used through libibverbs over InfiniBand or RoCE. Either one
+// process hosts all nodes, whose workers are threads that share its device; or every node has a process of
+// its own, on one or many machines, and the processes coordinate through the control plane
+// (common/cluster/control.h). Data moves through the devices alone.
 //
-// Queue pairs are directed and named by (worker, peer node, peer worker, lane, transport): one end posts,
-// the other receives. exchange() connects each worker's RC queue pair to worker 0 of every node, lane 0; any
-// other queue pair is connected when it is first used, and its first request waits for that.
+// A queue pair has a direction: one end posts requests, the other receives them. Its name is (worker, peer
+// node, peer worker, lane, transport). exchange() connects each worker's RC queue pair of lane 0 to worker 0
+// of every node. Any other queue pair is connected when it is first used; its first request waits for the
+// connection.
 #pragma once
 
 #include <functional>
@@ -33,10 +35,11 @@ struct VerbsConfig {
   std::optional<std::uint16_t> pkey;
   std::uint8_t service_level = 0;             // InfiniBand service level, 0 to 15
   std::optional<std::uint8_t> traffic_class;  // if not set: chosen by choose_traffic_class() (opening.h)
-  // 20 bits; 0: the kernel derives the UDP port of RoCE packets from the queue pair numbers
+  // Flow label of the packets, 20 bits. 0: the kernel derives the UDP port of RoCE packets from the queue
+  // pair numbers.
   std::uint32_t flow_label = 0;
-  // Assume that bytes arrive in order, and aligned blocks of 64 bytes at once, although the devices do not
-  // say so. Results record the assumption.
+  // Whether to assume that the bytes of a message are placed in order, and aligned blocks of 64 bytes untorn,
+  // even if the devices do not report it. Results record the assumption.
   bool assumes_order = false;
   Nanos meet_within = 120'000'000'000;  // time limit in ns for agreeing on a network with the other processes
   bool pin_threads = false;
@@ -47,11 +50,12 @@ struct VerbsConfig {
   // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond
   // (realtime/tsc_clock.h).
   bool exact_clock = true;
-  // Whether workers that poll in vain give their cores up after a while (realtime/worker.h). If not set: yes
-  // with more workers than cores, and on Soft-RoCE, whose packets are moved by the same cores.
+  // Whether workers give up their cores after polling in vain for a while (realtime/worker.h). If not set:
+  // yes with more workers than cores, and on Soft-RoCE, whose kernel threads need the same cores.
   std::optional<bool> shares_cores;
-  // When the clients of some processes have ended, the others' may go on for this many ns, or for as long as
-  // the first ones took, if that is longer. Then run() fails with timed_out and names the nodes.
+  // How many ns clients may still run after the clients of some other process have ended; if those took
+  // longer than that, as long as they took. After it, run() fails with timed_out and names the nodes whose
+  // clients still run.
   Nanos laggards_most = 120'000'000'000;
   // The longest that a run may take in ns, after which run() fails with timed_out; 0: no limit.
   Nanos run_most = 0;

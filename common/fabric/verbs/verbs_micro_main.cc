@@ -1,7 +1,7 @@
-// One microbenchmark of a real fabric by its coroutine interface, as a line of JSON: what verbs_bench.py
-// sets beside perftest's tools. Latencies are medians: of the whole round trip for READ and CAS, of half
-// a ping-pong for WRITE and SEND, as perftest counts them. Allocations are counted over the measured
-// operations, those of all threads.
+// Runs one microbenchmark of a real fabric through its coroutine interface, and prints the result as a line
+// of JSON, which verbs_bench.py compares with the results of perftest's tools. Latencies are medians: of the
+// whole round trip for READ and CAS, of half a round trip of a ping-pong for WRITE and SEND, as perftest
+// reports them. Allocations are those of all threads during the measured operations.
 //
 //   verbs_micro [--fabric verbs|shm] TEST [--bytes N] [--window W] [--operations N] [--spin]
 //   TEST: read, cas, uc-write, ud-send, read-rate; --spin: workers never give their cores up
@@ -139,8 +139,8 @@ coro::Task<void> windowed(Bench* bench) {
   }
 }
 
-// The WRITE or SEND that `self` repeats. It is made once, as in perftest's tools, so that only its posting is
-// measured.
+// The WRITE or SEND that node `self` posts in every round of the ping-pong. It is built once, as in
+// perftest's tools, so that only its posting is measured.
 WorkRequest ball_of(Bench& bench, int self) {
   Worker& worker = *bench.workers[self];
   Traffic traffic{.verb = Verb::write, .transport = Transport::uc, .bytes = bench.test.bytes};
@@ -152,8 +152,8 @@ WorkRequest ball_of(Bench& bench, int self) {
   return request_of(traffic, worker, target, bench.at(self, 0), 0);
 }
 
-// A ping-pong: node 0 serves first. A WRITE's arrival is seen by polling its last word, a SEND's by its
-// completion.
+// One side of a ping-pong, in which node 0 sends first. The receiver notices a WRITE by polling the WRITE's
+// last word, and a SEND by the completion of its RECV.
 coro::Task<void> play(Bench* bench, int self) {
   Worker& worker = *bench->workers[self];
   const bool is_datagram = bench->test.name == "ud-send";

@@ -1,4 +1,4 @@
-// Polls a worker's completion queue and receive queues, and follows peers that are lost or come back.
+// Polls a worker's completion queues and receive queues, and reacts to peers that are lost or restarted.
 #include "common/fabric/verbs/worker.h"
 
 #include <fmt/format.h>
@@ -102,7 +102,7 @@ Result<> VerbsWorker::open() {
   return {};
 }
 
-// Creates the queue of RECVs that all queue pairs of the transport share which end at this worker.
+// Creates the shared receive queue of all queue pairs of the transport that end at this worker.
 Result<> VerbsWorker::open_receives(Transport transport) {
   const Device& device = *shared_->device;
   ibv_srq_init_attr attributes{};
@@ -115,8 +115,8 @@ Result<> VerbsWorker::open_receives(Transport transport) {
               fmt::format("verbs: cannot create a shared receive queue: {}", std::strerror(errno)));
 }
 
-// Registers the landing words: one for each request that can be outstanding, and one for atomics whose old
-// word nobody needs.
+// Registers the landing words, to which the device writes the old words of atomics: one for each request that
+// can be outstanding, and one for all atomics whose old word nobody needs.
 Result<> VerbsWorker::open_landing() {
   landing_.resize(std::size_t{most_outstanding_} + 1);
   free_landing_.reserve(most_outstanding_);
@@ -154,9 +154,9 @@ Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_
   return {};
 }
 
-// A software device's doorbell is a system call on its file. In a file table that threads share, the
-// kernel counts each use of a file, which costs latency; so this thread gets a file table of its own. Where
-// the kernel refuses that, the doorbell works all the same.
+// On Soft-RoCE a doorbell is a system call on the device's file. In a file table that threads share, the
+// kernel counts each use of a file, which costs time; so this thread gets a file table of its own. If the
+// kernel refuses that, doorbells are slower, but still work.
 void VerbsWorker::enter_thread() {
   if (shared_->device->is_software()) (void)unshare(CLONE_FILES);
   ring_at_ = batch;
@@ -249,7 +249,7 @@ void VerbsWorker::arrive(const ibv_wc& wc) {
     source = sources_.find(wc.qp_num);
   }
   if (wc.status != IBV_WC_SUCCESS || !source) {
-    // The sender is not of this run, or the receiving end broke: the buffer is posted again for the next
+    // The RECV failed, or the sender is not part of this run. The buffer is posted again for the next
     // message.
     ++(wc.status != IBV_WC_SUCCESS ? counters_.errors : counters_.unknown_source);
     post_recv(transport, posted.buffer, posted.length, posted.user);
@@ -302,8 +302,8 @@ void VerbsWorker::take_old_word(const SendSlot& slot, WorkRequest& request) {
   if (request.local.region != nullptr) store_word_release(request.local.data(), request.result);
 }
 
-// Retires the oldest `count` requests of the queue pair, which were unsignaled and succeeded: a request that
-// fails has a completion of its own.
+// Removes the oldest `count` requests from the outstanding ones of the queue pair. They are unsignaled and
+// have succeeded, because a request that fails has a completion of its own.
 void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
   for (const std::uint32_t end = queue.retired + count; queue.retired != end; ++queue.retired) {
     SendSlot& slot = queue.slot_of(queue.retired);
@@ -392,9 +392,9 @@ void VerbsWorker::adopt_incarnations() {
     links_[peer].incarnation = shared_->incarnations[peer].load();
 }
 
-// Fails queue pairs to a lost peer at once, not only when the device's time-outs expire. Queue pairs to a
-// former incarnation of a peer fail too, and stay failed until reconnect(), because the regions that were
-// looked up are void; the link counts as failed even if no queue pair was in use.
+// Cuts the queue pairs to lost peers at once, before the device's time-outs expire. Also cuts queue pairs to
+// a former incarnation of a restarted peer, because the addresses of the former regions are void. The link to
+// a restarted peer counts as failed until reconnect(), even if it had no connected queue pair.
 void VerbsWorker::heed_incarnations() {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     Link& link = links_[peer];
@@ -411,8 +411,9 @@ void VerbsWorker::heed_incarnations() {
   }
 }
 
-// Has a queue pair without outstanding requests connected anew. The reset belongs to this thread, because the
-// provider looks through the completion queue that this thread polls; if it fails, the connector says so.
+// Asks the connector to connect a queue pair without outstanding requests again. This thread resets the queue
+// pair, because the provider then removes its completions from the completion queue that this thread polls.
+// An error of the reset is not handled here, because the connector runs into it and reports it.
 void VerbsWorker::connect_again(SendQueue& queue) {
   if (queue.qp) (void)queue.qp.reset();
   queue.state = SendQueue::State::connecting;
@@ -424,7 +425,8 @@ void VerbsWorker::leave(SendQueue& queue) {
 }
 
 void VerbsWorker::cut(SendQueue& queue) {
-  if (queue.first_staged != nullptr) ring_doorbell(queue);  // cuts the queue pair if a request is refused
+  // also cuts the queue pair if the device refuses a request
+  if (queue.first_staged != nullptr) ring_doorbell(queue);
   if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);
   queue.is_cut = true;
@@ -432,11 +434,11 @@ void VerbsWorker::cut(SendQueue& queue) {
   drain(queue);
 }
 
-// Posts a last, signaled request to a queue pair that was cut. Unsignaled requests that were executed before
-// the cut produce no completion; they count as completed when a later signaled request completes. This
-// request does nothing and is flushed.
+// Posts a last, signaled request to a queue pair that was cut. The device flushes it; its completion retires
+// the unsignaled requests before it that were executed before the cut and have no completions of their own.
 void VerbsWorker::drain(SendQueue& queue) {
-  queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();  // retire() calls drain() again
+  // if the send queue is full, retire() calls drain() again
+  queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();
   if (queue.outstanding() == 0 || queue.needs_marker) return;
   SendSlot& slot = queue.slot_of(queue.posted);
   slot.request = nullptr;
@@ -474,8 +476,8 @@ bool VerbsWorker::poll_device() {
     silence_.end();
     moved = true;
   }
-  // Even if no request awaits a completion, the queue is polled now and then, since an unsignaled request may
-  // have failed.
+  // If no request awaits a completion, the completion queue is polled less often; an outstanding unsignaled
+  // request may have failed.
   if (owed_ != 0 || (outstanding_ != 0 && polls_++ % polls_per_error_look == 0)) moved |= poll_sends();
   if (has_notice_.load(std::memory_order_relaxed)) [[unlikely]] {
     has_notice_.store(false, std::memory_order_relaxed);
@@ -499,8 +501,8 @@ void VerbsWorker::mark_failed(SendQueue& queue) {
   }
 }
 
-// Starts connecting the failed queue pairs to the peer anew, once all of them have drained. Returns true when
-// they are connected; the link then has a new epoch.
+// Called repeatedly to reconnect to a peer. Once all failed queue pairs to the peer have drained, starts
+// connecting them again. Returns true when they are connected; the link then has a new epoch.
 bool VerbsWorker::try_reconnect(NodeId peer) {
   Link& link = links_.at(peer);
   if (shared_->is_lost(peer)) return false;

@@ -1,8 +1,8 @@
-// The data path of verbs: one worker is one thread with one completion queue for the requests that it posts
-// and one for the messages that it receives. post() builds the device's work requests; at the end of the turn
-// each queue pair gets those of all coroutines as one chain, by one doorbell. Once warm, it makes no
-// allocation, lock, exception or system call of its own (a provider may make one for its doorbell, as rxe's
-// does).
+// The data path of the verbs fabric. A worker is one thread with one completion queue for the requests that
+// it posts and one for the messages that it receives. post() builds work requests of libibverbs. At the end
+// of each turn of the polling loop, the requests of all coroutines for one queue pair are given to it as one
+// chain by one doorbell. After a warm-up, this code makes no allocation, takes no lock, throws no exception
+// and makes no system call (a provider may make one for its doorbell, as rxe's does).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -51,12 +51,12 @@ class VerbsRegion final : public Region {
   std::uint32_t lkey_;
 };
 
-// A peer node's addresses and regions as a requester uses them. Immutable: when the node comes back, the
-// whole object is replaced.
+// A peer node's addresses and regions, as a requester uses them. Immutable: when the node restarts, a new
+// object replaces this one.
 struct Peer {
   NodeRecord record;
   ibv_ah* address_handle = nullptr;         // for UD requests to this node
-  std::vector<std::uint32_t> datagram_qpn;  // UD queue pair by worker index; 0: no such worker
+  std::vector<std::uint32_t> datagram_qpn;  // UD queue pair number by worker index; 0: no such worker
 };
 
 struct Shared : realtime::Shared {
@@ -79,8 +79,9 @@ struct Shared : realtime::Shared {
   Device* device = nullptr;
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
-  std::vector<std::atomic<const Peer*>> peers;           // by node; null before the exchange
-  std::vector<std::atomic<std::uint32_t>> incarnations;  // of each node; stored after peers[node]
+  std::vector<std::atomic<const Peer*>> peers;  // by node; null before the exchange
+  // by node; stored after the node's new entry in `peers`
+  std::vector<std::atomic<std::uint32_t>> incarnations;
   std::atomic<const DatagramSources*> datagram_sources = nullptr;
   std::atomic<std::uint32_t> qkey = 0;
   // Whether `node` died, or has restarted and not announced its new regions yet.
@@ -117,11 +118,13 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] Result<> open_datagram(std::uint32_t qkey);  // called once the run's QKey is known
   // The send queue of `key`. Makes an unconnected one if there is none.
   [[nodiscard]] SendQueue& queue(const LinkKey& key);
-  // Records the current incarnation of every peer as the one to talk to. Called before the threads start.
+  // Takes the current incarnation of every peer as the one that this worker's queue pairs are for. Called
+  // before the threads start.
   void adopt_incarnations();
   // The completion queue of the receiving ends that deliver to this worker.
   [[nodiscard]] ibv_cq* receive_cq() const { return receive_cq_.get(); }
-  // Returns null if the worker's spec says that it posts no RECVs for the transport.
+  // Returns the shared receive queue for the transport, or null if the worker's spec says that it posts no
+  // RECVs for it.
   [[nodiscard]] ibv_srq* shared_receives(Transport transport) const {
     return shared_receives_[static_cast<std::size_t>(transport)].get();
   }
@@ -157,14 +160,14 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool try_reconnect(NodeId peer) override;
 
  private:
-  // Most work requests that wait for the end of the turn, and most completions a poll.
+  // Most work requests that are staged at a time, and most completions that one poll takes.
   static constexpr std::uint32_t batch = 32;
   static constexpr int most_completions = 4096;
 
   // All RC queue pairs to one peer.
   struct Link {
     std::vector<SendQueue*> queues;
-    std::uint32_t failed = 0;  // queue pairs in the error state, until reconnected
+    std::uint32_t failed = 0;  // queue pairs in the error state; at least 1 while the link is down
     std::uint32_t epoch = 1;
     bool is_reconnecting = false;
     std::uint32_t incarnation = 0;  // incarnation of the peer that these queue pairs are for
@@ -181,9 +184,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   struct Receives {
     std::vector<ReceiveSlot> slots;
     std::vector<std::uint32_t> free;
-    std::vector<Received> arrived;  // ring with room for as many messages as RECVs are posted
+    // ring of messages not yet taken by a coroutine; as large as the receive queue
+    std::vector<Received> arrived;
     std::uint32_t first = 0, count = 0;
-    // the RECVs that the device is given next, as a chain
+    // chain of the RECVs that are to be posted to the device next
     ibv_recv_wr* first_staged = nullptr;
     ibv_recv_wr* last_staged = nullptr;
     [[nodiscard]] std::uint32_t wrapped(std::uint32_t at) const {  // `at` is below twice the ring's size
@@ -248,7 +252,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   SharedReceiveQueue shared_receives_[2];            // index: rc, uc
   SendQueue datagram_;                               // UD queue pair of lane 0, where datagrams arrive
   std::vector<SendQueue*> datagram_lanes_;           // UD queue pairs by lane
-  std::vector<std::unique_ptr<SendQueue>> queues_;   // all others
+  std::vector<std::unique_ptr<SendQueue>> queues_;   // owns all send queues but datagram_
   std::vector<Link> links_;                          // RC connections by peer node
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
   std::uint32_t outstanding_ = 0;                    // requests outstanding on all queue pairs
@@ -257,14 +261,16 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t polls_ = 0;
   Sources sources_;
 
-  // Landing words for the old words of atomics without a local buffer. They are one registered region for all
-  // queue pairs, so that the NIC needs a single translation. Word 0 is for old words that nobody needs.
+  // Landing words, to which the device writes the old word of an atomic if the atomic has no local buffer or
+  // the device reverses the word's bytes. All are in one registered region, so that the NIC needs a single
+  // address translation. Word 0 is for old words that nobody needs.
   std::vector<std::uint64_t> landing_;
   std::vector<std::uint32_t> free_landing_;
   MemoryRegion landing_memory_;
 
-  // Requests that the device is given at the end of the turn, at the latest when there are `ring_at_`. What
-  // all requests have in common is set once. Inline data is copied, since its owner may change it at once.
+  // A request that is to be posted to the device at the end of the turn of the polling loop, or as soon as
+  // `ring_at_` requests are staged. The fields that are equal in all requests are set once. Inline data is
+  // copied to staged_inline_, because the caller may change it after post().
   struct Staged {
     ibv_send_wr request{};
     ibv_sge slice{};
@@ -272,10 +278,11 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   std::uint32_t staged_ = 0;
-  std::uint32_t ring_at_ = 1;          // 1 until the worker's thread runs, which has turns
-  SendQueue* first_staged_ = nullptr;  // the queue pairs with staged requests
+  std::uint32_t ring_at_ = 1;          // 1 (no staging) before the worker's thread runs
+  SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
-  // RECVs that the device is given at the end of the turn, before the requests.
+  // A RECV that is to be posted to the device at the end of the turn of the polling loop, before the staged
+  // requests.
   struct StagedReceive {
     ibv_recv_wr request{};
     ibv_sge slice{};
@@ -284,9 +291,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t staged_receives_ = 0;
   std::array<ibv_wc, batch> completed_{};
 
-  // requests completed without the device; the two lists are swapped at each poll
+  // Requests that completed without the device. Each poll swaps the two lists, then calls the sinks of these
+  // requests.
   std::vector<WorkRequest*> completions_, completing_;
-  std::vector<SendQueue*> waiting_queues_;  // queue pairs with requests that wait
+  std::vector<SendQueue*> waiting_queues_;  // queue pairs with requests that wait for room or a connection
   std::vector<std::unique_ptr<Parked>> parked_pool_;
   std::vector<Parked*> free_parked_;
   Receives receives_[3];

@@ -1,5 +1,5 @@
-// The table of emulated machines. Each entry names the card that it stands for and the source of its
-// properties. None of them was measured; where a source gives no value, the entry has that of `mlx5-ib`.
+// The table of emulated machines. Each entry names the card that it stands for and the source of the card's
+// properties. No property was measured; where the source does not give one, that of `mlx5-ib` is used.
 #include <algorithm>
 #include <array>
 

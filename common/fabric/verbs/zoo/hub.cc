@@ -1,5 +1,5 @@
-// The parts of the emulated NIC that no single queue pair owns: timers, asynchronous events, messages between
-// processes, injected failures, addresses.
+// The parts of the emulated NIC that belong to no single queue pair: timers, asynchronous events, messages
+// between processes, injected failures, addresses.
 #include "common/fabric/verbs/zoo/hub.h"
 
 #include <pthread.h>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr Nanos sleep_most = 100'000'000, full_stream_wait = 50'000;
 
-// Hash of a counter, which gives a stream of random numbers: Steele, Lea, Flood, "Fast Splittable
-// Pseudorandom Number Generators".
+// A hash function that turns the values of a counter into random numbers: Steele, Lea, Flood, "Fast
+// Splittable Pseudorandom Number Generators".
 std::uint64_t mix(std::uint64_t word) {
   word += 0x9e3779b97f4a7c15;
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9;
@@ -66,9 +66,10 @@ Hub::Hub() {
 void Hub::configure() {
   const std::scoped_lock lock(control_mutex_);
   if (open_devices_ != 0) return;
-  // Programs that this one starts, such as a sanitizer's symbolizer, need no NIC and may not be able to load
-  // the library of a sanitizer's build. Programs that start this one (nice, valgrind) must hand the variable
-  // on, so it is removed here and not when the library is loaded.
+  // LD_PRELOAD is removed because programs that this one starts, such as a sanitizer's symbolizer, need no
+  // emulated NIC and may be unable to load a library that was built with a sanitizer. It is removed here and
+  // not when the library is loaded, because programs that start this one (nice, valgrind) load the library
+  // too and must pass the variable on.
   unsetenv("LD_PRELOAD");
   const char* given = std::getenv("LOCH_ZOO");
   const std::string text = given == nullptr ? "mlx5-ib" : given;
@@ -124,8 +125,8 @@ void Hub::closed() {
   has_thread_ = is_stopping_ = false;
 }
 
-// Called under control_mutex_, except by look_later(), which is never called while a device is opened or
-// closed.
+// Starts the emulated NIC's thread if it is not running. The caller holds control_mutex_, except for
+// look_later(), which is never called while a device is opened or closed.
 void Hub::start_thread() {
   if (has_thread_.exchange(true)) return;
   thread_ = std::thread([this] {
@@ -225,8 +226,8 @@ Nanos Hub::look() {
   }
 }
 
-// Raises a harmless asynchronous event when the next one is due, `events_per_second` times a second. Tests
-// that a program survives events that it does not expect or never fetches.
+// Raises a harmless asynchronous event if the next one is due, `events_per_second` times a second, so that
+// tests show whether a program survives events that it does not expect or never fetches.
 void Hub::storm(Nanos at) {
   constexpr ibv_event_type types[] = {IBV_EVENT_PORT_ACTIVE,       IBV_EVENT_SM_CHANGE,
                                       IBV_EVENT_LID_CHANGE,        IBV_EVENT_PKEY_CHANGE,
@@ -297,8 +298,8 @@ void Hub::remove(Nic* nic) {
 
 // ---- Addresses ---------------------------------------------------------------------------------------
 
-// Gives the port its LID and GIDs. The last two bytes of a GID are the device's and the process's number; the
-// bytes before name the subnet.
+// Gives the port its LID and GIDs. The last two bytes of a GID hold the device's and the process's number;
+// the bytes before them name the subnet.
 void set_addresses(Nic& nic) {
   const std::uint16_t process = hub().wire.self(), device = nic.device->number;
   const DeviceModel& model = nic.model();
