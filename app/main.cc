@@ -1,4 +1,5 @@
-// loch-bench: one binary with the subcommands written in C++; ./loch adds those written in Python.
+// The program loch-bench with the subcommands that are written in C++; the script ./loch adds those written
+// in Python.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -28,7 +28,7 @@ struct Address {
 // bounds the connecting in ns, but not the look-up of a host name.
 [[nodiscard]] Result<int> connect_to(const Address& address, Nanos within);
 
-// A port of 127.0.0.1 that was free when this function looked.
+// A TCP port of 127.0.0.1 that was free during this call; another program may take it afterwards.
 [[nodiscard]] Result<std::uint16_t> free_port();
 
 // CLOCK_MONOTONIC in ns, for set-up only; workers have their own clock.

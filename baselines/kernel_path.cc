@@ -7,17 +7,18 @@
 namespace loch::baselines {
 namespace {
 
-// Bytes of a reply in the microbenchmark.
+// Bytes of a reply in Pilaf's microbenchmark (table 1).
 constexpr double table_reply = 10;
 constexpr double by_byte(double ns_16, double ns_1024) { return (ns_1024 - ns_16) / (1024 - 16); }
 constexpr double fixed(double ns_16, double byte_ns) { return ns_16 - byte_ns * (16 + table_reply); }
-// CPU time in ns of each segment after a message's first: a request of 4096 bytes has two such segments,
-// which take what the fixed part and the part for each byte do not explain.
+// CPU time in ns of each segment after a message's first. A request of 4096 bytes has two such segments; they
+// account for its CPU time beyond the fixed part and the part for each byte.
 constexpr double by_segment(double ns_4096, double fixed_ns, double byte_ns) {
   return (ns_4096 - fixed_ns - byte_ns * (4096 + table_reply)) / 2;
 }
-// CPU time in ns that the simulated fabric charges for receiving and sending a message (posting, doorbell,
-// polling and completions of the profile connectx2-20g-ib), subtracted so that it is not charged twice.
+// CPU time in ns that the simulated fabric itself charges for receiving and sending a message (posting,
+// doorbell, polling and completions of the profile connectx2-20g-ib). ns_of() subtracts it from the published
+// CPU time of a request, so that it is not charged twice.
 constexpr double fabric_cpu = 300;
 constexpr double ns_of(double million_a_second) { return 1e3 / million_a_second - fabric_cpu; }
 
@@ -25,9 +26,9 @@ constexpr double ipoib_byte = by_byte(ns_of(0.126), ns_of(0.122));
 constexpr double ipoib_fixed = fixed(ns_of(0.126), ipoib_byte);
 constexpr double ethernet_byte = by_byte(ns_of(0.120), ns_of(0.068));
 
-// The round trip of 60 us (Pilaf, figure 1). Subtracted from it are the work of both ends on a small request;
-// the simulated fabric's two messages and the wake-ups, 8 us (figure 1 has verbs messages below 10 us); and
-// two frames on an Ethernet link, 2 us.
+// The published round trip of 60 us (Pilaf, figure 1), in ns. one_way() subtracts from it the CPU time of
+// client and server for a small request; 8 us for the simulated fabric's two messages and the wake-ups
+// (figure 1 has verbs messages below 10 us); and, on Ethernet, 2 us for two small frames.
 constexpr double round_trip = 60'000, fabric_messages = 8'000, small_frames = 2'000;
 constexpr Nanos one_way(double ns_16, double elsewhere) {
   return static_cast<Nanos>((round_trip - 2 * (ns_16 + fabric_cpu) - elsewhere) / 2);
@@ -51,12 +52,12 @@ constexpr KernelPath ethernet = {
     .frame_bytes = 38 + 20 + 32,  // Ethernet with preamble, checksum and inter-frame gap; IP; TCP
 };
 
-// CPU time of a small request relative to an echo's, as printed by baselines/server_work.py (ratio of the
-// minima); Debian's memcached 1.6.18 and Redis 7.0.15. Four measurements on a busy machine lie between 1.10
-// and 1.37 (docs/protocols/memcached.md), so the uncertainty is 0.15 of an echo.
+// CPU time of a small request divided by that of an echo request, as printed by baselines/server_work.py
+// (ratio of the minima of all rounds) for Debian's memcached 1.6.18 and Redis 7.0.15. Four measurements on a
+// busy machine lie between 1.10 and 1.37 (docs/protocols/memcached.md), so each ratio is uncertain by 0.15.
 constexpr double memcached_get = 1.28, memcached_put = 1.29, redis_get = 1.25, redis_put = 1.26;
-// CPU time of the published echo in ns; used for both links, because a server's work beyond an echo does not
-// depend on the link.
+// CPU time in ns of one published echo over IP over InfiniBand. It is used for Ethernet too, because a
+// server's work beyond an echo does not depend on the link.
 constexpr double table_echo = 1e3 / 0.126;
 
 }  // namespace

@@ -56,12 +56,13 @@ struct KernelPath {
 // times. No other published number is used. Since the published echo also drives a NIC and takes its
 // interrupts, the charge is rather too high.
 //
-// Assumed: the published microbenchmark's server is an event loop. Not charged: Redis before 3.0 sent each
-// reply in the next pass of its event loop, with two more epoll_ctl calls.
+// Assumed: the published microbenchmark's server is an event loop. Redis before 3.0 sent each reply in the
+// next pass of its event loop; the two further epoll_ctl calls that this takes are not charged.
 [[nodiscard]] Nanos beyond_echo(System system, OpKind op);
 
-// Links that carry one message at a time. A message occupies the sender's link and, overlapping in time, the
-// receiver's. One object serves all nodes of a simulation, which has one thread.
+// Models network links that carry one message at a time. A message occupies its sender's link and,
+// overlapping in time, its receiver's link. One object holds the links of all nodes of a simulation and needs
+// no locks, because a simulation has one thread.
 class Links {
  public:
   explicit Links(std::uint32_t nodes) : sends_until_(nodes, 0), receives_until_(nodes, 0) {}

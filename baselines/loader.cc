@@ -15,7 +15,7 @@
 namespace loch::baselines {
 namespace {
 
-// Bytes that are buffered before the loader waits for the server.
+// Unsent bytes at which put() sends requests until at most half as many are unsent.
 constexpr std::size_t batch_bytes = 256 * 1024;
 
 }  // namespace

@@ -122,12 +122,13 @@ void MemcachedConnection::end(std::span<MemcachedCall* const> calls, int code) {
     ++counts_.timed_out;
   else if (status == kv::OpStatus::error)
     ++counts_.failed;
-  // Closes the connection, because a late reply would be taken for the reply to the next request.
+  // Closes the connection after a time-out or an error, because a late reply would be taken for the reply to
+  // the next request.
   close();
 }
 
-// GETs several keys by one request. Replies come in the order of the keys, without those that the server does
-// not have.
+// GETs several keys by one request (mget). Replies come in the order of the keys; the server sends none for a
+// key that it does not have.
 void MemcachedConnection::get(std::span<MemcachedCall* const> calls) {
   if (calls.size() == 1) {
     fetch_one(*calls.front());
@@ -222,7 +223,8 @@ void Courier::submit(MemcachedCall* call) {
   wakes_.notify_one();
 }
 
-// Sends all waiting GETs and then one other request, so that neither kind waits long.
+// The courier thread's loop: sends all waiting GETs as one mget, then one waiting PUT, INSERT or DELETE, so
+// that neither GETs nor the others wait long.
 void Courier::work() {
   std::vector<MemcachedCall*> gets;
   std::unique_lock lock(mutex_);

@@ -26,8 +26,8 @@ struct memcached_st;
 
 namespace loch::baselines {
 
-// One request and its outcome. If a courier thread executes it, the wait is finished when the outcome is
-// known.
+// One request and its outcome. If a courier thread executes the request, the client's coroutine waits on this
+// object until the outcome is known.
 struct MemcachedCall : Reactor::Wait {
   OpKind op = OpKind::get;
   std::string key;                 // the key's text for the server
@@ -65,15 +65,16 @@ class MemcachedConnection {
   std::vector<std::size_t> key_sizes_;
 };
 
-// The list to which the courier threads of one worker append calls that have ended; the worker's Reactor
-// reads it.
+// The list to which the courier threads of one worker append the calls that they have executed. The worker's
+// Reactor is woken by a file descriptor, empties the list and resumes the coroutines that wait for these
+// calls.
 class CourierBoard {
  public:
   explicit CourierBoard(Reactor& reactor);
   ~CourierBoard();
   CourierBoard(const CourierBoard&) = delete;
   CourierBoard& operator=(const CourierBoard&) = delete;
-  // Adds ended calls; any thread may call this.
+  // Appends calls whose outcome is known; any thread may call this.
   void post(std::span<MemcachedCall* const> ended);
 
  private:
@@ -108,7 +109,8 @@ class Courier {
   std::thread thread_;  // declared last, because the thread uses the other members
 };
 
-// The connections of one worker, which it uses directly if it has one window slot, or else its couriers.
+// The connections of one worker to all servers. A worker with one window slot uses `connections`; a worker
+// with several slots passes its requests to the threads of `couriers`.
 struct MemcachedWorker {
   MemcachedWorker(fabric::Worker& worker, const std::vector<Address>& servers, ConnectionCounts& counts,
                   const Settings& settings);

@@ -79,7 +79,7 @@ class ModelStore::Client final : public kv::Client {
   rpc::MessageClient& channel_;
   std::uint32_t slot_;
   std::string key_, head_;
-  // known-bad variant stale-copy: values by key that GETs answer from
+  // known-bad variant stale-copy: the client's own copies of values by key, which its GETs return
   std::map<std::string, std::string> copies_;
 };
 
@@ -230,7 +230,7 @@ std::string_view ModelStore::kept_text(const std::byte* message, std::uint32_t l
 
 Nanos ModelStore::work_cpu(const fabric::CpuCosts& costs, const Table& table,
                            const ParsedRequest& request) const {
-  // The measured time of a small request includes parsing, hashing, comparing, and copying a small value.
+  // beyond_echo() was measured with small values, so copying the value is charged in addition.
   std::uint32_t value = brings_value(request.op) ? request.value_size : settings_.config.value_size;
   if (const auto item = table.find(std::string(request.key_text));
       request.op == OpKind::get && item != table.end())

@@ -83,7 +83,8 @@ class BaselineModule final : public kv::Module {
                                                                   : kv::Consistency::lossy_cache;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    return {};  // no requirements: requests do not use the fabric, and the model checks its own needs
+    // no requirements: real servers use kernel sockets, and the modelled store checks what it needs
+    return {};
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {

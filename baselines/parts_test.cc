@@ -1,5 +1,5 @@
-// Tests the parts that need no server: addresses, the text protocols, settings, the model of the kernel's
-// TCP.
+// Tests the parts of the memcached and Redis baselines that need no server: addresses, the text protocols,
+// settings, and the model of the kernel's TCP.
 #include <gtest/gtest.h>
 
 #include <set>

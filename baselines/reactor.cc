@@ -12,7 +12,7 @@
 namespace loch::baselines {
 namespace {
 
-constexpr Nanos look_at_the_end = 500'000;  // ns between checks of `done`
+constexpr Nanos look_at_the_end = 500'000;  // ns between checks whether the run has ended
 constexpr Nanos nap = 10'000'000;           // longest ppoll in ns while every client waits for a reply
 // Longest ppoll in ns while some client sleeps until its next operation is due.
 constexpr Nanos short_nap = 20'000;
@@ -87,8 +87,8 @@ coro::Task<void> Reactor::pump() {
   }
 }
 
-// How long ppoll may block. Two polls in a row without an event show that no coroutine of this worker can run
-// now.
+// How long ppoll may block, in ns: not at all until two polls in a row were without an event, because until
+// then a coroutine of this worker may be able to run.
 Nanos Reactor::patience() const {
   if (fruitless_ < 2) return 0;
   if (waiting_ < clients_) return short_nap;
@@ -109,7 +109,8 @@ bool Reactor::poll(Nanos longest) {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i].revents == 0) continue;
     sources_[i]->ready(sources_[i], polled_[i].revents);
-    if (changes != changes_) break;  // sources_ changed: the next poll finds the remaining ready ones
+    // the callback has changed sources_; the next poll reports the remaining ready ones
+    if (changes != changes_) break;
   }
   return true;
 }

@@ -1,9 +1,9 @@
 // Waiting for sockets on a worker: coroutines register what they wait for, and one coroutine polls for all.
 //
-// A worker has one Reactor, used only on the worker's thread. While every client of the worker waits, the
-// thread blocks in the kernel, so that it leaves its core to the servers of this machine. While some clients
-// sleep until their next operation is due, it blocks for 20 us at a time, by which such an operation may
-// begin late. While a client can run, polling does not block.
+// A worker has one Reactor, used only on the worker's thread. While every client of the worker waits for a
+// reply, the thread blocks in the kernel, so that it leaves its core to the servers of this machine. While
+// some clients sleep until their next operation is due, the thread blocks for at most 20 us at a time, so
+// that an operation begins at most about 20 us late. While a client can run, polling does not block.
 #pragma once
 
 #include <coroutine>

@@ -71,7 +71,8 @@ void RedisConnection::on_expired(Reactor::Wait* wait) {
   RedisConnection* self = request->connection;
   ++self->counts_.timed_out;
   request->status = kv::OpStatus::timeout;
-  // After a time-out the reply may still arrive in front of others, so the whole connection is closed.
+  // After a time-out the late reply may still arrive, before the replies to later requests; closing the
+  // connection discards all of them.
   self->close();
   self->reactor_.finish(request);
 }

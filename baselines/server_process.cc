@@ -35,8 +35,8 @@ std::string temporary_folder() {
   return given != nullptr && given[0] == '/' && std::strlen(given) < 60 ? given : "/tmp";
 }
 
-// Identifies the process namespace of one boot, in which process ids are unique: another machine or container
-// may share the folder.
+// A hash of the machine's boot id and of this process's PID namespace. Process ids are unique only within one
+// namespace of one boot, and other machines or containers may share the temporary folder.
 std::string world() {
   std::ifstream in("/proc/sys/kernel/random/boot_id");
   std::string boot;
@@ -59,7 +59,7 @@ bool is_abandoned(const fs::path& folder, const std::string& prefix) {
 void remove_abandoned(const std::string& parent, const std::string& prefix) {
   std::error_code ignored;
   for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end; at.increment(ignored)) {
-    std::error_code refused;  // ignored: a process of another user cannot be killed
+    std::error_code refused;  // ignored: the folder of another user's process cannot be removed
     if (is_abandoned(at->path(), prefix)) fs::remove_all(at->path(), refused);
   }
 }
@@ -113,7 +113,8 @@ Result<std::string> find_program(const std::string& given, const std::vector<std
     std::error_code ignored;
     return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
   };
-  // Returns an empty path for an empty folder, because a path made from it would begin at the root.
+  // The path of a program in a folder; empty for an empty folder name, which would otherwise give a path that
+  // begins at the root.
   const auto inside = [](std::string_view folder, const std::string& name) {
     return folder.empty() ? std::string() : fmt::format("{}/{}", folder, name);
   };
@@ -200,7 +201,7 @@ double ServerProcess::cpu_s() const {
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
   std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;  // skips the fields state to cmajflt
+  for (int i = 0; i < 11; ++i) fields >> skipped;  // skips 11 fields of /proc/PID/stat: state to cmajflt
   double user = 0, kernel = 0;
   fields >> user >> kernel;
   return (user + kernel) / static_cast<double>(::sysconf(_SC_CLK_TCK));

@@ -119,7 +119,8 @@ class Server:
                 "root",
             ]
         elif kind == "redis":
-            # Debian's redis-tools has the server under another name; the program acts by the name that it is called by.
+            # Debian's redis-tools has the Redis server as redis-check-rdb; the program is the server when
+            # called as redis-server.
             link = os.path.join(folder, "redis-server")
             os.symlink(find("redis-server", "redis-check-rdb"), link)
             command = [
@@ -212,7 +213,7 @@ class Case:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
-            tracer.stderr.readline()  # strace's line that it has attached
+            tracer.stderr.readline()  # waits for the line by which strace reports that it has attached
             self.load(arguments, requests)
             tracer.send_signal(signal.SIGINT)
             tracer.communicate()

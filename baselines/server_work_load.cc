@@ -1,9 +1,10 @@
-// The echo server that server_work.py compares memcached and Redis with, and the load on these servers. One
-// thread each, TCP over 127.0.0.1.
+// The echo server with which server_work.py compares memcached and Redis, and the client that loads these
+// servers over TCP on 127.0.0.1. Client and echo server have one thread each, except the echo server
+// `threads`.
 //
 //   server_work_load echo PORT [at-once|second-pass|threads]
 //     answers the bytes of each receive with 10 bytes. at-once: one epoll, level-triggered; a readable
-//     connection is received from and answered. second-pass: after receiving, asks for room to send
+//     connection is received from and answered. second-pass: after receiving, registers for EPOLLOUT
 //     (epoll_ctl), and answers in the next pass (epoll_ctl again), as Redis did before its version 3.0.
 //     threads: a blocking thread for each connection.
 //   server_work_load load PORT CONNECTIONS REQUESTS REQUEST_BYTES REPLY_BYTES FILE

@@ -82,9 +82,10 @@ std::vector<std::string> memcached_arguments(const Settings& s, const Address& a
     add({"-s", at.path, "-a", "0700"});
   else
     add({"-l", at.host, "-p", std::to_string(at.port), "-U", "0"});
-  // -M: memcached refuses a PUT without memory instead of evicting a record.
+  // With -M, memcached refuses a PUT when its memory is full, instead of evicting a record.
   const std::uint64_t connections = std::uint64_t{s.config.nodes} * s.config.client_workers * s.config.window;
-  // memcached's largest item is 1 MiB unless -I allows more, in whole MiB; its memory has to hold two.
+  // memcached's largest item is 1 MiB unless -I allows more, in whole MiB; the server's memory (-m) has to be
+  // at least twice that size.
   const std::uint64_t item = (std::uint64_t{s.config.key_size} + s.config.value_size + 1024) * 9 / 8;
   const std::uint64_t item_mib = (item >> 20) + 1;
   const std::uint64_t memory_mib = std::max((s.memory_bytes >> 20) + 1, 2 * item_mib);
@@ -103,7 +104,7 @@ std::vector<std::string> redis_arguments(const Settings& s, const Address& at, c
   else
     add({"--bind", at.host, "--port", std::to_string(at.port)});
   const std::uint64_t connections = std::uint64_t{s.config.nodes} * s.config.client_workers;
-  // Redis without persistence; a PUT without memory is refused.
+  // Redis runs without persistence and refuses a PUT when its memory is full.
   add({"--save", "", "--appendonly", "no", "--maxmemory", std::to_string(s.memory_bytes),
        "--maxmemory-policy", "noeviction", "--maxclients", std::to_string(connections + 64), "--dir", folder,
        "--daemonize", "no", "--loglevel", "warning"});

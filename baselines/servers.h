@@ -1,5 +1,5 @@
-// The real servers: starting one so that it holds the records and evicts nothing, and asking whether it is
-// ready and what it is.
+// Starts memcached and Redis servers, configured to hold all records without evicting any, and asks servers
+// for their process id and version.
 #pragma once
 
 #include <memory>

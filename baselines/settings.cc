@@ -14,8 +14,9 @@ std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
 }
 
-// Memory in bytes for a server's records: its share, with a margin for an uneven distribution of keys, each
-// record with the server's own fields, in slabs that may be a quarter larger than their items.
+// Memory in bytes for one server's records: the server's share of the keys, 20 % more for an uneven
+// distribution, 120 bytes of the server's own fields for each record, and 25 % for slabs that are larger than
+// their items.
 std::uint64_t memory_of(const kv::DeployConfig& config, std::uint32_t servers) {
   constexpr double item_bytes = 120, slabs = 1.25, uneven = 1.2, least = 64e6;
   const double record = static_cast<double>(config.key_size) + config.value_size + item_bytes;

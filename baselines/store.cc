@@ -172,7 +172,7 @@ coro::Task<void> RealStore::background(fabric::Worker& worker, const bool* done)
   if (state.redis != nullptr) {
     co_await state.redis->reactor.run(done);
   } else if (!state.memcached->couriers.empty()) {
-    // A worker that calls libmemcached directly has nothing to poll.
+    // Without courier threads, the worker calls libmemcached directly, and nothing waits on the reactor.
     co_await state.memcached->reactor.run(done);
   }
 }

@@ -33,7 +33,8 @@ class RealStore final : public kv::Store {
 
  private:
   struct WorkerState;
-  // A server that this process started. During the run, only the thread that watches its node uses `running`.
+  // A server that this process started. During the run, only the first server worker of the server's node
+  // uses `running`.
   struct Own {
     std::uint32_t index = 0;
     RunningServer running;
@@ -51,7 +52,7 @@ class RealStore final : public kv::Store {
   std::atomic<std::uint64_t> lost_servers_ = 0;
   std::mutex mutex_;  // guards workers_; each element's content is used by one thread only
   std::map<std::pair<fabric::NodeId, std::uint16_t>, std::unique_ptr<WorkerState>> workers_;
-  // CPU time in seconds of the servers that this process started: after the preload, and at the last check.
+  // CPU time in seconds that the servers started by this process had used at the end of the preload.
   double cpu_before_s_ = 0;
 };
 

@@ -36,8 +36,8 @@ void append_reply(System system, OpKind op, kv::OpStatus status, std::string_vie
 // The text after a GET's value.
 [[nodiscard]] std::string_view reply_end(System system);
 
-// Bytes of a request, and of its reply with a `status` of completed operations (0 for any other status, whose
-// reply has no known size).
+// Bytes of a request, and of its reply. The size of a reply is known only for the statuses of completed
+// operations; for any other `status`, reply_bytes() returns 0.
 [[nodiscard]] std::uint64_t request_bytes(System system, OpKind op, std::uint32_t key_bytes,
                                           std::uint32_t value_size);
 [[nodiscard]] std::uint64_t reply_bytes(System system, OpKind op, kv::OpStatus status,

@@ -1,5 +1,5 @@
-// micro-echo by SEND: a server answers each message with one of another size. All messages are alike, so any
-// reply ends any operation of its worker.
+// micro-echo by SEND: a server answers each request with a reply of another size. Messages carry no
+// identifier, so a reply that a worker receives ends any one of the worker's waiting operations.
 #pragma once
 
 #include <atomic>

@@ -155,8 +155,8 @@ Words echo(const std::string& fabric, const Words& more) {
               more);
 }
 
-// A GET has a request of 24 + 8 bytes and a reply of 256 + 8 bytes; a PUT has a request of 256 + 8 bytes and
-// a reply of 24 + 8 bytes.
+// A frame adds 24 bytes to a request and 8 bytes to a reply. A GET's request has a payload of 8 bytes and its
+// reply one of 256 bytes; a PUT's request has 256 bytes and its reply 8 bytes.
 TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   const auto point = run(echo(GetParam(), {}));
   ASSERT_TRUE(point) << point.error().message;
@@ -200,7 +200,8 @@ TEST_P(OnFabric, AnEchoBySendIsAnsweredByASend) {
     EXPECT_GE(tally.completed(), 2000U - lost) << transport;
     const std::uint64_t unanswered = 2000 - tally.completed();
     std::uint64_t payload = 0, sent = 0,
-                  // A reply ends any waiting operation of its worker, so single operations cannot be checked.
+                  // The sums cover GETs and PUTs, because a reply to a GET may end a waiting PUT of the same
+                  // worker.
         received = 0;
     for (const OpKind kind : {OpKind::get, OpKind::put}) {
       const measure::RequestTotals& requests = tally.of(kind).requests;
@@ -273,8 +274,9 @@ TEST(MicroRefuses, WhatCannotBe) {
               HasSubstr("inlines"));
 }
 
-// A regression test, not evidence for the simulator, which was calibrated on these rates: it checks that the
-// load generator reaches through a protocol the rates that the calibration's own loops reach.
+// A regression test, not evidence for the simulator, which was calibrated on these published rates: it checks
+// that the load generator, driving the microbenchmarks as protocols, reaches the rates that the calibration's
+// own request loops reach.
 struct Card {
   const char* what;
   double mops;  // published million work requests (or echoes) a second

@@ -26,8 +26,8 @@ Transport transport_of(const std::string& text) {
 
 Result<> refuse(std::string why) { return fail(ErrorCode::invalid_argument, std::move(why)); }
 
-// Checks the direction, which says whose rate is measured: that of the node that posts, or of the node that
-// is posted to.
+// Checks the direction: "outbound" measures the rate of a node that posts work requests, "inbound" the rate
+// of a node to which others post them.
 Result<> check_direction(const Settings& settings, const std::string& direction) {
   const kv::DeployConfig& shape = settings.shape;
   const std::string flag = "--" + key(settings.kind, "direction");

@@ -60,7 +60,8 @@ class TrafficClient final : public kv::Client {
     *is_ok = *is_ok && done;
   }
 
-  // Waits until a credit is free, for a bounded time, because a lost message returns no credit.
+  // Waits until no more SENDs are on the way than there are credits. The wait ends after 100 us, because a
+  // lost message is never counted as received.
   coro::Task<void> credit() {
     constexpr Nanos look = 100, patience = 100'000;
     const Nanos give_up = worker_.now() + patience;

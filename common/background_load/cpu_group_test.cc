@@ -34,8 +34,9 @@ class FakeCgroups : public testing::Test {
     std::ofstream(root_ / name) << text;
   }
   CgroupPaths paths() { return {(root_ / "self").string(), (root_ / "mounts").string()}; }
-  // Returns the path of `name` in the fake tree. CpuGroup::make() fails here: a plain mkdir creates no
-  // control files as the kernel's file system does. The new folder then remains for the test to inspect.
+  // Returns the path of `name` in the fake tree. CpuGroup::make() fails in this tree, because mkdir on an
+  // ordinary file system creates no cgroup control files; the folder that it made remains for the test to
+  // inspect.
   [[nodiscard]] std::string at(const std::string& name) const { return (root_ / name).string(); }
 
   std::filesystem::path root_ =
@@ -109,7 +110,7 @@ TEST(CpuGroup, ThisMachineHasAnAnswer) {
   EXPECT_EQ(to_json(facts).at("kind"), facts.kind);
 }
 
-// While a CpuGroup exists, this process is in its cgroup; afterwards it is back in the cgroup before.
+// While a CpuGroup exists, this process is in the new cgroup; afterwards it is in its former cgroup again.
 TEST(CpuGroup, IsEnteredAndLeft) {
   const Cgroup before = found_in();
   auto made = CpuGroup::make(std::nullopt);

@@ -1,4 +1,4 @@
-// Prints a failed LOCH_CHECK with both values and aborts.
+// Prints the expression and the details of a failed LOCH_CHECK, and aborts.
 #include "common/base/check.h"
 
 #include <cstdio>

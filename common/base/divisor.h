@@ -1,6 +1,6 @@
-// Division by a number that is fixed after its choice at run time. A multiplication replaces the
-// processor's division instruction, which takes about 15 cycles; the simulator divides several times per
-// event.
+// Division by a number that is chosen at run time and then stays fixed. A multiplication by its reciprocal
+// replaces the processor's division instruction, which takes about 15 cycles; the simulator divides several
+// times per event.
 #pragma once
 
 #include <cstdint>

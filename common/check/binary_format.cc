@@ -14,11 +14,15 @@ namespace loch::check {
 namespace {
 
 constexpr std::size_t varint_bytes_max = 10;
-// Bytes of a tag, of three varints besides those of names, and of the numbers of two names.
+// Upper bound in bytes of an encoded operation without the text of its key and value: a tag of one byte and
+// at most eight varints (two times, and up to three for each of two names).
 constexpr std::size_t operation_bytes_most = 1 + 4 * varint_bytes_max + 4 * varint_bytes_max;
-// The tag: kind in bits 0 to 2, outcome in bits 3 to 5, whether there is a value, whether there is a return.
+// An operation's tag byte: the kind in bits 0 to 2, the outcome in bits 3 to 5, bit 6 set if the operation
+// has a value, and bit 7 set if it has a time of return.
 constexpr unsigned outcome_shift = 3, value_bit = 1U << 6, return_bit = 1U << 7;
-// The two low bits of a name's first varint. For text, the bits above are its length in bytes.
+// The form in which the name of a key or value is encoded, in the two low bits of the name's first varint: as
+// text, or as the numbers in a name such as "user12" or "w3.17", or as the preloaded value. For text, the
+// higher bits are its length in bytes.
 constexpr std::uint64_t text_form = 0, user_form = 1, version_form = 2, init_form = 3;
 constexpr std::string_view user_prefix = "user";
 constexpr std::size_t user_bytes = sizeof(std::uint64_t);
@@ -29,7 +33,8 @@ std::byte* put_varint(std::uint64_t number, std::byte* out) {
   return out;
 }
 
-// Small differences of either sign become small numbers.
+// Maps signed to unsigned numbers so that a number near 0, positive or negative, becomes a small one, which
+// takes few bytes as a varint.
 std::uint64_t zigzag(std::int64_t number) {
   return (static_cast<std::uint64_t>(number) << 1) ^ static_cast<std::uint64_t>(number >> 63);
 }
@@ -43,7 +48,8 @@ Nanos sum(Nanos a, std::int64_t b) {
   return static_cast<Nanos>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-// Reads a number in decimal without leading zeros, which to_chars() therefore writes as it stood.
+// Reads a decimal number without leading zeros, so that to_chars() gives the same digits again; nothing for
+// any other text.
 std::optional<std::uint64_t> canonical(std::string_view digits) {
   if (digits.empty() || (digits.front() == '0' && digits.size() > 1)) return std::nullopt;
   std::uint64_t number = 0;
@@ -146,7 +152,8 @@ bool BlockDecoder::name(Name* out) {
       if (first >> 2 > payload_.size() - at_) return false;
       out->text = payload_.substr(at_, first >> 2);
       at_ += out->text.size();
-      // Each name has one form, so that names are equal exactly where their forms are.
+      // Refuses text for which there is a shorter form, so that two names are equal exactly if their
+      // encodings are.
       return out->text != preloaded_value && !user_number(out->text) && !version_numbers(out->text);
   }
 }

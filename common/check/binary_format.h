@@ -2,15 +2,15 @@
 // and an end. Numbers are little-endian; a varint has 7 bits a byte, the low ones first, and the high bit in
 // every byte but the last.
 //
-//   file header  | magic 8 | version u32 | byte order u32 |
-//   block        | "LBLK" | payload bytes u32 | operations u32 | client i32 | log u32 | number u32 | XXH3 u64
-//   |
-//                | payload |
-//   end          | "LEND" | 0 u32 | operations u64 | waits u64 | waited ns u64 | 0 u64 | XXH3 u64 |
-//   operation    | tag u8 | invoke varint | return varint | key | value |
+// file header | magic 8 | version u32 | byte order u32 |
+// block       | "LBLK" | payload bytes u32 | operations u32 | client i32 | log u32 | number u32 | XXH3 u64 |
+//             | payload |
+// end         | "LEND" | 0 u32 | operations u64 | waits u64 | waited ns u64 | 0 u64 | XXH3 u64 |
+// operation   | tag u8 | invoke varint | return varint | key | value |
 //
-// A checksum covers its header's bytes before it and the payload. Files that are concatenated are one
-// history. The operations of a block depend on no other block.
+// The checksum (XXH3) of a block covers the fields of its header before the checksum and the payload; that of
+// the end covers the fields before it. Files that are concatenated are one history. The operations of a block
+// can be decoded without any other block.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ namespace loch::check {
 
 static_assert(std::endian::native == std::endian::little, "the structs below are written as they are");
 
-// A byte that is no text begins the magic, and line ends of both kinds end it, so that a transfer that
-// rewrites line ends is noticed.
+// The first byte is not ASCII, so that the file is not taken for text. The last two bytes are CR and LF, so
+// that a transfer that rewrites line ends is noticed.
 inline constexpr std::array<char, 8> binary_magic = {'\x8B', 'L', 'O', 'C', 'H', 'H', '\r', '\n'};
 inline constexpr std::uint32_t binary_version = 1;
 inline constexpr std::uint32_t byte_order_mark = 0x0102'0304;
@@ -58,8 +58,8 @@ static_assert(sizeof(BlockHeader) == 32 && offsetof(BlockHeader, checksum) == 24
 struct EndBlock {
   std::uint32_t magic = end_magic;
   std::uint32_t zero = 0;
-  std::uint64_t operations = 0;  // of this file, since its header
-  std::uint64_t waits = 0;       // how often a worker waited for a free chunk of its ring
+  std::uint64_t operations = 0;  // number of operations in this file alone, even if files are concatenated
+  std::uint64_t waits = 0;       // how often a worker waited for room in its ring buffer
   std::uint64_t waited_ns = 0;
   std::uint64_t reserved = 0;
   std::uint64_t checksum = 0;
@@ -80,7 +80,7 @@ static_assert(sizeof(EndBlock) == 48 && offsetof(EndBlock, checksum) == 40);
   return operation.return_ns.value_or(operation.invoke_ns);
 }
 
-// A hash of a key's name, the same whichever format the name was read from.
+// A hash of a key's name, the same whether the history is text or binary.
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);
 
 // Decodes the operations of one block, in the order in which they were recorded.
@@ -96,9 +96,9 @@ class BlockDecoder {
   [[nodiscard]] bool is_done() const { return left_ == 0 && at_ == payload_.size(); }
   // Offset in the payload, in bytes, of the operation that next() decodes.
   [[nodiscard]] std::size_t offset() const { return at_; }
-  // Decodes the next operation into operation(), unless `selected`, called with a hash of its key, returns
-  // false: then only the operation's kind and times are decoded. Returns what was expected in place of what
-  // is there; empty if the operation was decoded.
+  // Decodes the next operation into operation(). If `selected`, called with the hash of the operation's key,
+  // returns false, key and value are left out. Returns an empty text, or for a malformed payload what was
+  // expected, such as "the name of a key".
   template <typename Selected>
   [[nodiscard]] std::string_view next(Selected selected);
   // Valid until the next call of next().
@@ -106,7 +106,8 @@ class BlockDecoder {
   [[nodiscard]] bool is_selected() const { return is_selected_; }
 
  private:
-  // A name as it is encoded: bytes, or the numbers of "user1" (first) and "w1.2" (first, second).
+  // A name of a key or value as it is encoded: its text, or the numbers in "user1" (first) or "w1.2" (first
+  // and second).
   struct Name {
     enum class Form : std::uint8_t { text, user, version, init } form = Form::text;
     std::string_view text;
@@ -117,7 +118,8 @@ class BlockDecoder {
   [[nodiscard]] static std::uint64_t hash_of(const Name& name);
   friend std::uint64_t hash_of_name(std::string_view name);
   [[nodiscard]] static std::string_view spelled(const Name& name, std::array<char, 48>& place);
-  // Decodes all of an operation but the spelling of its names.
+  // Decodes the next operation, but leaves the names of its key and value in their encoded form. Returns what
+  // next() returns.
   [[nodiscard]] std::string_view parse();
 
   std::string_view payload_;
