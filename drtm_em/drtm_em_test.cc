@@ -62,7 +62,7 @@ TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
     EXPECT_EQ(gets.requests.cas + gets.requests.faa + gets.requests.write, 0u);
     const auto& puts = sum.of(OpKind::put);
     const std::uint64_t atomics = puts.requests.faa + puts.requests.cas;
-    // A PUT that finds the item locked ends after its first CAS.
+    // With a single attempt, a PUT that finds the item locked ends after its first CAS.
     EXPECT_EQ(atomics, 2 * puts.completed() + (puts.total() - puts.completed()));
     if (form == std::string("faa")) EXPECT_EQ(puts.completed(), puts.total());
     EXPECT_EQ(puts.requests.payload_bytes, 8 * atomics);
@@ -110,7 +110,8 @@ TEST_P(On, EveryNodeHoldsItemsAndDrivesLoad) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-// Shared posting lists: one completion in 32 requests, and one doorbell for several window slots of a worker.
+// The window slots of a worker post through shared lists: there are fewer signaled requests, and fewer
+// doorbells, than one for every eight requests.
 TEST(OnSim, SlotsShareDoorbellsAndCompletions) {
   const auto module = module_of();
   StoreRun run = shape("sim");

@@ -1,10 +1,11 @@
-// Byte layout of an item. With keys of 16 bytes and values of 32 bytes it has the published emulation's size,
-// 64 bytes with the state at offset 24.
+// Byte layout of an item. With keys of 16 bytes and values of 32 bytes an item has 64 bytes and its state at
+// offset 24, as in the published emulation.
 //
 //   key | pad to 8 | incarnation u32, version u32 | state u64 | value | pad to 8
 //
-// state 0: free. With form cas: bit 63 is the write lock, bits 0 … 31 the holder's number plus one. With form
-// faa: the number of additions. After the preload only the NIC accesses the state (rule 2 of fabric.h).
+// Form cas: state 0 is an unlocked item; else bit 63 is the write lock, and bits 0 … 31 are the number of the
+// client that holds it, plus one. Form faa: the state is the number of additions to the item. After the
+// preload only the NIC accesses the state (rule 2 of fabric.h).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ class ItemLayout {
   [[nodiscard]] std::uint32_t state_at() const { return version_at() + 8; }
   [[nodiscard]] std::uint32_t value_at() const { return state_at() + 8; }
   [[nodiscard]] std::uint32_t bytes() const { return value_at() + round8(value_size_); }
-  // The part of each item that memory keeps, if values keep `kept` bytes.
+  // What memory stores of an item of which only the first `kept` bytes of the value are stored.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept) const {
     const std::uint32_t head = value_at() + round8(std::min(kept, value_size_));
     if (head >= bytes()) return {};

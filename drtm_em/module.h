@@ -1,4 +1,5 @@
-// drtm-em: DrTM-KV as emulated by the guidelines of 2016 (section 4.3.2).
+// drtm-em: the emulation of DrTM-KV in "Design Guidelines for High Performance RDMA Systems" (2016, section
+// 4.3.2).
 #pragma once
 
 #include <memory>

@@ -18,7 +18,8 @@ enum class Fault : std::uint8_t { none, steals_locks, adds_by_write };
 struct Settings {
   kv::DeployConfig config;
   ItemLayout item;
-  cuckoo::HashFamily family;  // has one function, which gives the address that a client's cache would hold
+  // has one hash function: it gives the address of the item, which a real client would take from its cache
+  cuckoo::HashFamily family;
   rpc::PostingShape posting;
   Atomics atomics = Atomics::faa;
   std::uint32_t attempts = 1;  // attempts to lock an item before a conflict is returned
@@ -31,7 +32,8 @@ struct Settings {
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
-// Decides the settings. Refuses impossible combinations with one line that names the flag.
+// Derives the settings from the options. An impossible combination is an error of one line that names the
+// option.
 [[nodiscard]] Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config,
                                                              const kv::Options& options,
                                                              std::string_view mutant);

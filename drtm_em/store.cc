@@ -1,4 +1,5 @@
-// Registers and fills the items of DrTM-em, and checks locks and sums at the end of a run.
+// Registers and fills the items of DrTM-em, and checks at the end of a run that no item is locked, or that no
+// addition was lost.
 #include "drtm_em/store.h"
 
 #include <algorithm>

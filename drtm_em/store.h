@@ -13,8 +13,9 @@
 namespace loch::drtm {
 
 constexpr std::string_view items_region = "drtm-em.items";
-constexpr std::string_view landing_region = "drtm-em.landing";  // one item for each window slot
-// One word for each window slot, used by known-bad variants.
+// landing buffers, one item for each window slot
+constexpr std::string_view landing_region = "drtm-em.landing";
+// One word for each window slot, where READs of an item's state word land.
 constexpr std::string_view words_region = "drtm-em.words";
 
 // State that all window slots of a client worker share; used only by its thread.
@@ -23,9 +24,9 @@ struct WorkerState {
   rpc::PostingLists lists;
   std::vector<rpc::Remote> items;  // indexed by serving node
   struct Counts {
-    std::uint64_t other_keys = 0;      // number of GETs that found another key at the address
-    std::uint64_t lock_conflicts = 0;  // number of attempts that found the item locked
-    std::uint64_t locks_not_held = 0;  // number of releases that found another word than the own lock
+    std::uint64_t other_keys = 0;      // number of GETs that READ an item with another key
+    std::uint64_t lock_conflicts = 0;  // number of attempts to lock an item that was locked
+    std::uint64_t locks_not_held = 0;  // number of releases that did not find this client's lock
     std::uint64_t reconnects = 0;
     // Form faa: numbers of additions posted and completed, to be compared with the sum of all states.
     std::uint64_t atomics_begun = 0, atomics_done = 0;
@@ -49,8 +50,8 @@ class DrtmStore final : public kv::Store {
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
-  // The store's counters. "violations" counts locks that others released, and additions that were lost or
-  // executed twice.
+  // The store's counters. "violations" counts locks that another client than the holder released, and
+  // additions that were lost or executed twice.
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
   [[nodiscard]] const Settings& settings() const { return *settings_; }

@@ -21,7 +21,7 @@ class FarmClient final : public kv::Client {
   // connection.
   [[nodiscard]] coro::Task<bool> read(bool is_value, std::uint32_t node, std::uint64_t offset,
                                       std::uint32_t bytes, fabric::OpStats* stats, std::uint32_t* retries);
-  // Index (0 to 5) of the fetched bucket that holds the key; 0 also if none does.
+  // Index (0 to 5) of the fetched bucket that holds the key; also 0 if no fetched bucket holds it.
   [[nodiscard]] std::uint32_t find(kv::Key key);
 
   FarmStore& store_;

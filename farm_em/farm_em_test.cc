@@ -54,9 +54,9 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, On,
                          ::testing::Combine(::testing::Values("sim", "shm"),
                                             ::testing::Values("farm-em", "farm-em-var")));
 
-// Payload bytes, with keys of S_K and values of S_V bytes. GET: 6 (S_K + S_V), or in farm-em-var 6 (S_K + 8)
-// and S_V. A published PUT: S_K + S_V and a reply of 1 byte; a numbered PUT has 16 bytes more in the request
-// and 7 more in the reply.
+// Payload bytes of operations, if a key has S_K and a value S_V bytes. A GET READs 6 (S_K + S_V), or in
+// farm-em-var 6 (S_K + 8) of the index and S_V of the values. A published PUT has a request of S_K + S_V and
+// a reply of 1; a numbered PUT has 16 more in the request and 7 more in the reply.
 TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
   const auto module = module_of(protocol());
   for (const bool is_numbered : {false, true}) {

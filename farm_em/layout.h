@@ -4,10 +4,10 @@
 //
 //   farm-em       bucket   | key | value |                        READ of 6 (S_K + S_V)
 //   farm-em-var   bucket   | key | pointer u64 |                  READ of 6 (S_K + S_P), S_P = 8
-//                 value    | value |                              READ of S_V at number `pointer`
+//                 value    | value |                              READ of value number `pointer`: S_V
 //
-// Buckets are not padded: with keys of 16 bytes and values of 32 bytes the READs have 288 bytes, or 144 and
-// 32.
+// Buckets are not padded: with keys of 16 bytes and values of 32 bytes a READ of farm-em has 288 bytes, and
+// the two READs of farm-em-var have 144 and 32.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class Layout {
   // Bytes of the six buckets that one READ of the index fetches.
   [[nodiscard]] std::uint32_t neighbourhood_bytes() const { return neighbourhood * bucket_bytes(); }
 
-  // The parts of buckets and of values that memory keeps, if values keep `kept` bytes.
+  // What memory stores of buckets and of values if only the first `kept` bytes of each value are stored.
   [[nodiscard]] fabric::Elision bucket_elision(std::uint32_t kept) const {
     if (form_ == Form::variable) return {};
     return head_of(bucket_bytes(), key_size_ + kept);
@@ -42,7 +42,8 @@ class Layout {
   [[nodiscard]] fabric::Elision value_elision(std::uint32_t kept) const { return head_of(value_size_, kept); }
 
  private:
-  // Keeps the first `kept` bytes of an entry, rounded to whole words.
+  // Elision that stores only the first `kept` bytes, rounded up to a multiple of 8, of each entry of `entry`
+  // bytes.
   [[nodiscard]] static fabric::Elision head_of(std::uint32_t entry, std::uint32_t kept) {
     const std::uint32_t head = (kept + 7) / 8 * 8;
     if (head >= entry) return {};

@@ -1,6 +1,6 @@
 // Numbered PUTs over the write channel, on UC as published or on RC: requests and replies carry sequence
 // numbers, a request without a reply is sent again, and a duplicate is not executed again. A request has 16
-// bytes more and a reply 7 more than published.
+// bytes and a reply 7 bytes more than in the published protocol.
 //
 //   request | value | key | sequence u64 | trailer |     reply | trailer |
 #include "common/fabric/memory.h"
@@ -75,7 +75,7 @@ class NumberedPuts final : public PutChannel {
     own = std::make_unique<NumberedPutter>(*this, worker, lane);
     return *own;
   }
-  // Counters of the PUTs; a request that was executed more than once counts as a violation.
+  // Adds the counters of all PUTs; a request that was executed more than once counts as a violation.
   void add_counters(std::map<std::string, double>& counters) const override {
     PutCounts sum;
     std::uint64_t executed = 0;
@@ -97,7 +97,7 @@ class NumberedPuts final : public PutChannel {
   friend class NumberedPutter;
   struct Node {
     std::unique_ptr<ExecutedPuts> executed;
-    std::vector<std::unique_ptr<Putter>> putters;  // indexed by window slot of the node
+    std::vector<std::unique_ptr<Putter>> putters;  // one for each window slot of the node
   };
   class Server;
   [[nodiscard]] std::uint64_t digest(fabric::LocalSlice frame) const {
@@ -106,7 +106,7 @@ class NumberedPuts final : public PutChannel {
   }
 
   const Settings& settings_;
-  std::uint32_t value_bytes_, key_bytes_;  // bytes in a request frame
+  std::uint32_t value_bytes_, key_bytes_;  // bytes that a value and a key take in a request
   rpc::WriteChannel channel_;
   std::map<fabric::NodeId, Node> nodes_;
 };
@@ -160,7 +160,7 @@ coro::Task<kv::OpResult> NumberedPutter::put(std::uint32_t node, kv::Key key, kv
   }
   ++counts_.answered;
   result.status = kv::OpStatus::ok;
-  // The server's state can be checked only if the server runs in this process.
+  // Checks that the server executed this request last; possible only if the server runs in this process.
   const auto there = puts_.nodes_.find(server.node);
   const std::uint32_t slot = server.index * parties.columns() + parties.column(worker_.node(), lane_);
   if (there != puts_.nodes_.end() && there->second.executed->last(slot) != digest) ++counts_.unexecuted;

@@ -1,7 +1,7 @@
 // PUT as published (HERD 2014, section 5.1): the client WRITEs value and key over UC into a slot that a
 // server worker polls; the worker zeroes the slot's last word and WRITEs one byte back.
 //
-//   slot    | unused | value | key |     the key's last word, never 0, is polled; here it is a hash
+//   slot    | unused | value | key |     the server polls the key's last word, here a hash, never 0
 //   reply   | 1 | 0 0 0 0 0 0 0 |        zeroed by the client before each request
 //
 // Hole F1: requests cannot be told apart. A lost request or reply is never answered (the client gives up), a
@@ -106,12 +106,15 @@ class PublishedPuts final : public PutChannel {
  private:
   friend class PublishedPutter;
   struct Node {
-    // by server worker of the node and client lane of the cluster; clients WRITE here
+    // Request slots, one for each pair of a server worker of this node and a window slot of the cluster;
+    // clients WRITE into them.
     fabric::Region* requests = nullptr;
-    fabric::Region* token = nullptr;  // source of the one byte that a reply WRITEs
+    fabric::Region* token = nullptr;  // holds the byte that a reply WRITEs to the client
     std::unique_ptr<ExecutedPuts> executed;
-    fabric::Region* staged = nullptr;   // indexed by window slot of the node
-    fabric::Region* replies = nullptr;  // indexed by window slot of the node; servers WRITE here
+    // buffers for requests to be sent, one for each window slot of the node
+    fabric::Region* staged = nullptr;
+    // replies, one for each window slot of the node; servers WRITE into them
+    fabric::Region* replies = nullptr;
     std::vector<std::unique_ptr<Putter>> putters;
   };
   static bool is_there(void* /*self*/, std::uint32_t /*column*/, std::uint64_t word) { return word != 0; }
@@ -119,7 +122,7 @@ class PublishedPuts final : public PutChannel {
 
   const Settings& settings_;
   rpc::Parties parties_;
-  std::uint32_t value_bytes_, key_bytes_;  // bytes in a request slot
+  std::uint32_t value_bytes_, key_bytes_;  // bytes that a value and a key take in a request slot
   rpc::SlotGrid requests_, staged_, replies_;
   std::map<fabric::NodeId, Node> nodes_;
   std::vector<fabric::RemoteRegion> remote_requests_, remote_replies_;  // indexed by node
@@ -179,7 +182,7 @@ coro::Task<kv::OpResult> PublishedPutter::put(std::uint32_t node, kv::Key key, k
   arrived.stats = stats;
   worker_.attribute(arrived);
   ++counts_.answered;
-  // The server's state can be checked only if the server runs in this process.
+  // Checks that the server executed this request last; possible only if the server runs in this process.
   const auto there = c.nodes_.find(static_cast<fabric::NodeId>(node));
   if (there != c.nodes_.end() &&
       there->second.executed->last(server * c.parties_.columns() + column) != digest)

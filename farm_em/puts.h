@@ -1,9 +1,11 @@
 // How PUTs reach a server and how replies come back. Numbered PUTs use the write channel that all protocols
-// with polled slots share (sent again without a reply, executed once). Published PUTs WRITE key and value
-// into a polled slot and one byte back, without a request number.
+// with polled slots share: a request without a reply is sent again, and the server executes it once. A
+// published PUT has no request number: the client WRITEs key and value into a polled slot, and the server
+// WRITEs one byte back.
 //
-// The server stores no values. It records a digest of what it executed, and the client compares: a reply to a
-// request that was not executed, or a request that was executed twice, is a violation.
+// The server stores no values. It records a digest of each request that it executed, and the client compares
+// the digest with that of its own request: a reply to a request that was not executed, or a request that was
+// executed twice, is a violation.
 #pragma once
 
 #include <atomic>
@@ -18,7 +20,7 @@
 
 namespace loch::farm {
 
-// Digests of the requests that server workers executed last, by request slot. Thread-safe.
+// For each request slot, the digest of the request that a server worker executed last. Thread-safe.
 class ExecutedPuts {
  public:
   explicit ExecutedPuts(std::uint32_t slots) : digests_(slots) {}
@@ -36,7 +38,8 @@ class ExecutedPuts {
   std::atomic<std::uint64_t> executed_{0};
 };
 
-// Digest of a request: of its key and of those bytes of its value that memory always keeps.
+// Digest of a request: of its key and of the first bytes of its value, which are stored even if values are
+// elided.
 [[nodiscard]] std::uint64_t digest_of(const std::byte* key, std::uint32_t key_bytes, const std::byte* value,
                                       std::uint32_t value_bytes);
 
@@ -50,10 +53,10 @@ struct PutCounts {
 // Adds the counts, and "violations", to `counters`.
 void report(const PutCounts& sum, std::uint64_t executed, std::map<std::string, double>& counters);
 
-// Bytes of each value that memory always keeps.
+// Number of bytes of each value that are stored even if values are elided.
 [[nodiscard]] std::uint32_t kept_of(const Settings& settings);
 
-// The client side of PUTs for one window slot; used by its worker's thread.
+// Sends the PUTs of one window slot; used only by the thread of the slot's worker.
 class Putter {
  public:
   virtual ~Putter() = default;

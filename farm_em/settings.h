@@ -29,8 +29,8 @@ struct Settings {
 
   [[nodiscard]] std::string region(const char* what) const { return prefix + "." + what; }
   [[nodiscard]] std::uint64_t slots_per_node() const { return family.shape().slots_per_node; }
-  // Bytes of a node's index, including the buckets after the last home bucket that belong to its
-  // neighbourhood.
+  // Bytes of a node's index. Five more buckets follow the last home bucket, because its key may lie in any of
+  // six.
   [[nodiscard]] std::uint64_t index_bytes() const {
     return (slots_per_node() + neighbourhood - 1) * layout.bucket_bytes();
   }
@@ -39,7 +39,8 @@ struct Settings {
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs(const std::string& prefix);
-// Decides the settings. Refuses impossible combinations with one line that names the flag.
+// Derives the settings from the options. An impossible combination is an error of one line that names the
+// option.
 [[nodiscard]] Result<std::unique_ptr<const Settings>> decide(Form form, const kv::DeployConfig& config,
                                                              const kv::Options& options,
                                                              std::string_view mutant);

@@ -9,15 +9,17 @@
 namespace loch::herd {
 namespace {
 
-constexpr Nanos sending_poll = 1'000;       // ns between checks for the completion of a large request's WRITE
-constexpr std::uint32_t most_backoff = 16;  // largest wait between repetitions, as a multiple of the first
-// The first wait is at least this multiple of the mean latency, so that a busy server gets no needless
-// repetitions.
+constexpr Nanos sending_poll = 1'000;  // ns between checks whether a WRITE that was not inlined has completed
+// longest wait before a request is repeated, in units of herd.retry
+constexpr std::uint32_t most_backoff = 16;
+// A client repeats a request at the earliest after this multiple of the mean latency, so that a slow server
+// gets no needless repetitions.
 constexpr Nanos patience_factor = 4;
 
 }  // namespace
 
-// The receive buffers: for each window slot one reply and, if its request was repeated, a second one.
+// The receive buffers of a client worker: two for each window slot, because a repeated request may have two
+// replies, and eight in reserve.
 rpc::ReplyDesk::Shape ClientWorker::desk_shape(const Settings& s) {
   return {.payload_bytes = s.config.value_size,
           .buffers = 2 * s.config.window + 8,
@@ -47,8 +49,9 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
   }
 }
 
-// The request slot at the server for a request. In the published variant a client worker uses its request
-// slots at a server worker in turn; in the fixed variant each window slot always uses the same request slot.
+// Number of the server's request slot that a request is written to. In the published variant a client worker
+// uses its request slots at a server worker in turn; in the fixed variant each window slot always uses the
+// same request slot.
 std::uint32_t ClientWorker::slot_of_request(std::uint32_t slot, std::uint32_t server) {
   if (settings_.rules.numbers) return slot;
   std::uint32_t& seen = requests_seen_[server];
@@ -128,7 +131,8 @@ std::optional<std::uint32_t> ClientWorker::read(const fabric::Received& message,
   if (message.length > 0)
     fabric::copy_from_shared(pending.reply.data(), payload,
                              std::min<std::size_t>(message.length, pending.reply.size()));
-  fabric::WorkRequest reply;  // describes the server's reply, to count it for this operation
+  // the server's reply, described as a work request to count it in this operation's statistics
+  fabric::WorkRequest reply;
   reply.verb = fabric::Verb::send;
   reply.transport = fabric::Transport::ud;
   reply.peer = message.from;

@@ -24,9 +24,9 @@ struct ClientCounts {
 
 // Memory regions of a node's clients.
 struct ClientRegions {
-  // [client worker][window]: requests in the layout of the server's slots
+  // Buffers for requests, by client worker and window slot, in the layout of the server's request slots.
   fabric::Region* requests = nullptr;
-  fabric::Region* replies = nullptr;  // [client worker]: receive buffers for replies
+  fabric::Region* replies = nullptr;  // receive buffers for replies, by client worker
 };
 
 // State that the window slots of one client worker share: receive buffers, request slots at each server, and
@@ -75,13 +75,14 @@ class ClientWorker : public rpc::DatagramReader {
   fabric::Worker& worker_;
   fabric::Region& requests_;
   fabric::Fabric& fabric_;
-  std::vector<rpc::Remote> slots_;       // request slots, indexed by serving node
+  std::vector<rpc::Remote> slots_;       // the request slots at each serving node
   std::uint32_t client_;                 // number of this client worker in the cluster
   std::vector<Pending> pending_;         // indexed by window slot
   std::vector<std::uint16_t> sequence_;  // last sequence number, by server and window slot
-  // published: number of requests to each server, modulo the window
+  // Published variant: for each server worker, the number of requests sent to it, modulo the window.
   std::vector<std::uint32_t> requests_seen_;
-  // published: for each server, the window slots that wait, in order
+  // Published variant: for each server worker, the window slots that wait for its replies, in the order of
+  // their requests.
   std::vector<std::deque<std::uint32_t>> queue_;
   Nanos usual_latency_ = 0;  // moving mean of the latency in ns
   ClientCounts counts_;

@@ -1,5 +1,5 @@
-// Tests HERD on sim and shm: work requests and bytes of each operation, that no value is lost except what the
-// cache may forget, and that lost messages cause neither hangs nor repeated executions.
+// Tests HERD on sim and shm: work requests and bytes of each operation, that only values are lost which a
+// cache may evict, and that lost messages cause neither hangs nor repeated executions.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -212,9 +212,9 @@ TEST_P(Herd, OneNodeServesTheOthers) {
   expect_no_stale_value(total(outcome));
 }
 
-// Payload bytes as in docs/protocols/herd.md, with values of V bytes. GET: request 16 (in the 2016 layout
-// 17), reply V. PUT: request 2 + V + 16 (in the 2016 layout 18 + V), reply 1 (0). A request of the fixed
-// variant has 8 bytes more. Each operation is one WRITE and one SEND.
+// Payload bytes of operations with values of V bytes (docs/protocols/herd.md). A GET has a request of 16, in
+// the 2016 layout 17, and a reply of V. A PUT has a request of V + 18 and a reply of 1, in the 2016 layout of
+// 0. A request of the fixed variant has 8 more. Each operation is one WRITE and one SEND.
 TEST_P(Herd, CountsAreThoseDerived) {
   plan_.deploy.server_nodes = 1;
   plan_.load.mix = {.get = 0.5, .put = 0.5, .remove = 0, .insert = 0, .read_modify_write = 0};
@@ -224,7 +224,7 @@ TEST_P(Herd, CountsAreThoseDerived) {
       // Published layouts are refused on shm, which promises neither whole lines nor order.
       if (is_published && !is_sim()) continue;
       set_value(is_2016 ? 46 : 32);
-      // Published replies are matched by their order, which UD does not keep.
+      // Published replies are matched to requests by their order, which UD does not preserve.
       plan_.deploy.window = is_published ? 1 : 4;
       SCOPED_TRACE(std::string(is_2016 ? "2016 " : "2014 ") + (is_published ? "published" : "mended"));
       const std::uint64_t v = plan_.deploy.value_size;
@@ -248,8 +248,8 @@ TEST_P(Herd, CountsAreThoseDerived) {
   }
 }
 
-// Hole Q5: a published request is accepted when its flag is there, so the 2016 layout needs whole cache lines
-// and the 2014 layout bytes placed in order.
+// Hole Q5: the published server accepts a request as soon as the flag in it has arrived. So the 2016 layout
+// needs a fabric that places whole cache lines, and the 2014 layout one that places bytes in order.
 TEST(HerdRequirements, PublishedLayoutsAreRefusedWhereTheirBytesMayComeInAnyOrder) {
   const std::unique_ptr<kv::Module> module = make_module();
   const auto refusal = [&](const Given& given) {
@@ -286,9 +286,10 @@ TEST_P(Herd, LosesNothingAndHangsNothingUnderLoss) {
   }
 }
 
-// A repeated request has a different polled word. With the mutant repeated-word it has the same word, which
-// the server ignores, so that the client whose reply was lost waits until it gives up. Fuzzing cannot find
-// this: no promise bounds waits while messages are lost, and no history is violated.
+// A client that repeats a request changes the word that the server polls. With the mutant repeated-word the
+// word stays the same, the server ignores the repeated request, and a client whose reply was lost waits until
+// it gives up. Fuzzing cannot find this mutant: no promise bounds waits while messages are lost, and all
+// histories are correct.
 class SimulatedHerd : public Herd {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, SimulatedHerd, ::testing::Values("sim"));
 
@@ -305,7 +306,7 @@ TEST_P(SimulatedHerd, AReplyThatWasLostIsSentAgain) {
   }
 }
 
-// The table has room for all keys, so no GET misses without a DELETE.
+// The table has room for all keys and no key is deleted, so no GET misses.
 TEST_P(Herd, ForgetsNothingThatFits) {
   plan_.load.mix = {.get = 0.7, .put = 0.3, .remove = 0, .insert = 0, .read_modify_write = 0};
   const workloads::RunOutcome outcome = run({}, 0.01);

@@ -10,9 +10,9 @@
 //
 // The trailer is that of common/rpc/frame.h: sequence number, attempt, operation, check.
 //
-// A fixed request that lies in one cache line, on a fabric that places lines as a whole, has arrived when its
-// trailer has; any other fixed request when the trailer's check fits. In-order placement would not suffice,
-// because UC may lose a part of a WRITE.
+// On a fabric that places cache lines as a whole, a fixed request that lies in one line has arrived when its
+// trailer has arrived. Any other fixed request has arrived when the check in its trailer matches the bytes of
+// the request. In-order placement would not suffice, because UC may lose a part of a WRITE.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct SlotFormat {
   std::uint32_t value_bytes = 32;  // V: bytes of a value
   std::uint32_t kept_bytes = 32;   // bytes of each value that are copied; fewer than V if values are elided
   std::uint32_t slot_bytes = 1024;
-  bool checks = true;         // with a trailer: a message of several lines has a checksum
+  bool checks = true;         // in a request with a trailer: requests of several cache lines have a checksum
   bool places_lines = false;  // the fabric places a cache line as a whole
 
   static constexpr std::uint32_t line = 64;
@@ -43,7 +43,7 @@ struct SlotFormat {
   // A 2016 request's opcode is this plus the Op's value, as in HERD's public code: 111 for a GET.
   static constexpr std::uint8_t opcode_base = 110;
 
-  // Bytes of a request as in the paper, and bytes that are really written.
+  // Bytes of a request: body_bytes() as in the paper, message_bytes() including the trailer, if it has one.
   [[nodiscard]] std::uint32_t body_bytes(Op op) const;
   [[nodiscard]] std::uint32_t message_bytes(Op op) const {
     return body_bytes(op) + (has_trailer ? rpc::trailer_bytes : 0);

@@ -1,8 +1,8 @@
 // A set-associative index that may forget keys. A bucket has eight 8-byte slots in one cache line; a key has
 // one bucket, and inserting into a full bucket evicts another key.
 //
-//   slot   0              48 (or 40)        63
-//          | offset + 1   | tag             |      0: free
+//   bit    0              48 (or 40)        63
+//   slot   | offset + 1   | tag             |      a free slot is 0
 //
 // The tag is part of the key's hash. Since different keys may have the same tag, a search checks the log
 // entry of every slot with the key's tag.
@@ -60,7 +60,8 @@ class Index {
     return offset_of(buckets_[place.bucket][place.way]);
   }
   void set(KeyHash key, Place place, std::uint64_t offset);
-  // Calls `visit` with each used slot's home bucket (store mode: the first bucket of its chain) and offset.
+  // Calls `visit` for each used slot with two numbers: the slot's bucket (in store mode, the first bucket of
+  // its chain) and the log offset that the slot holds.
   template <typename Visit>
   void visit(Visit&& visit) const {
     for (std::uint64_t home = 0; home < home_buckets_; ++home) {
@@ -74,9 +75,9 @@ class Index {
   [[nodiscard]] std::uint64_t home(KeyHash key) const { return key.bucket(home_buckets_); }
   void clear(Place place) { buckets_[place.bucket][place.way] = 0; }
 
-  // The slot for a new entry of the key: the first (or with `takes_last` the last) slot that is free or whose
-  // entry is not live; otherwise a victim's slot, or in store mode one of an additional bucket. `evicts`: the
-  // slot holds a live entry.
+  // The slot for a new entry of the key: the first (or with `takes_last` the last) slot of the key's bucket
+  // that is free or whose log entry was overwritten. If there is none, it is the slot of a live entry, which
+  // is to be evicted (`evicts`), or in store mode a slot of a bucket that is added to the chain.
   struct Room {
     Place place;
     bool evicts = false;

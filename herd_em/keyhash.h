@@ -1,5 +1,5 @@
-// The 16 bytes of hash that stand for a key in HERD (2014, sections 4.2 and 5.2). They are sent and stored
-// instead of the key, so that keys of other sizes than 16 bytes work too.
+// The hash of 16 bytes that HERD sends and stores instead of a key (2014, sections 4.2 and 5.2), so that keys
+// of other sizes than 16 bytes work too.
 #pragma once
 
 #include <xxhash.h>
@@ -15,10 +15,11 @@ constexpr std::uint32_t keyhash_bytes = 16;
 
 struct KeyHash {
   std::uint64_t first = 0;
-  std::uint64_t second = 0;  // last 8 bytes of a 2014 request, whose low byte announces the request
+  // the last 8 bytes of a 2014 request; if their low byte is not 0, the request has arrived
+  std::uint64_t second = 0;
   friend bool operator==(const KeyHash&, const KeyHash&) = default;
 
-  // Partition, bucket and tag are taken from disjoint bits of the hash.
+  // The partition, bucket and tag of a key are taken from disjoint bits of its hash.
   [[nodiscard]] std::uint32_t partition(std::uint32_t partitions) const {
     return static_cast<std::uint32_t>((second >> 8) % partitions);
   }

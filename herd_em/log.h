@@ -1,8 +1,9 @@
 // A circular log of entries of any size in private memory: appending overwrites the oldest entries.
 //
 // Offsets are logical and only increase; the byte at offset o lies at o modulo the capacity, and an entry may
-// wrap around the end of the memory. An offset is live until the log's head is one capacity beyond it, when
-// at least its first byte has been overwritten.
+// wrap around the end of the memory. The head is the offset of the next entry. An entry is live while the
+// head is at most one capacity beyond the entry's offset; later, at least its first byte has been
+// overwritten.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,10 @@ namespace loch::herd {
 
 // Defects of the known-bad variants of the log.
 struct LogDefects {
-  bool checks_nothing = false;  // an overwritten offset is taken for a live one
-  // Computes "capacity - head" with unsigned numbers as if the head were a position: after the first
-  // wrap-around an entry never seems to reach the end of the memory, and its bytes beyond the end are lost.
+  bool checks_nothing = false;  // an overwritten entry is taken for a live one
+  // The room up to the end of the memory is computed as "capacity - head" in unsigned arithmetic. Once the
+  // head exceeds the capacity, the result is huge: an entry never seems to reach the end of the memory, and
+  // its bytes beyond the end are lost.
   bool wrap_underflows = false;
 };
 
@@ -26,11 +28,11 @@ class Log {
   struct Header {
     KeyHash key;
     std::uint32_t length = 0;  // bytes of the whole value
-    std::uint32_t kept = 0;    // bytes of the value that are stored here
+    std::uint32_t kept = 0;    // bytes of the value that the log stores
   };
   static_assert(sizeof(Header) == 24);
 
-  // Bytes of the log for an entry with `kept` bytes of value.
+  // Bytes that an entry takes in the log if `kept` bytes of its value are stored.
   [[nodiscard]] static std::uint64_t entry_bytes(std::uint32_t kept) {
     return sizeof(Header) + (kept + 7) / 8 * 8;
   }
@@ -45,7 +47,7 @@ class Log {
   }
   // Appends an entry, which has to be smaller than the log, and returns its offset.
   std::uint64_t append(const Header& header, const std::byte* value);
-  // Overwrites a live entry by another of the same size.
+  // Overwrites a live entry with another of the same size.
   void rewrite(std::uint64_t offset, const Header& header, const std::byte* value);
   // The header of a live entry.
   [[nodiscard]] Header header(std::uint64_t offset) const;

@@ -26,8 +26,8 @@ class HerdModule final : public kv::Module {
     return options.choice("herd.mode") == "store" ? kv::Consistency::linearizable
                                                   : kv::Consistency::lossy_cache;
   }
-  // INSERT is supported by the fixed variant only: published requests have no code for it (in 2014, the
-  // length tells the operation).
+  // INSERT is supported by the fixed variant only: published requests have no code for it (a request of 2014
+  // has no operation code at all, only a length).
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
     kv::DataSupport all;
     if (options.choice("herd.variant") != "published")
@@ -37,9 +37,9 @@ class HerdModule final : public kv::Module {
     return all;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // Published requests are accepted when their flag is there (hole Q5). In the 2016 layout the opcode lies
-    // before the value, so the cache line has to be placed as a whole; in the 2014 layout the flag is last,
-    // so bytes have to be placed in order.
+    // The published server accepts a request as soon as the flag in it has arrived (hole Q5). In the 2016
+    // layout the flag is the opcode, which lies before the value, so the fabric has to place whole cache
+    // lines; in the 2014 layout the flag is last, so the fabric has to place bytes in order.
     const bool trusts_flag =
         options.choice("herd.variant") == "published" && !options.boolean("herd.mend-q5");
     const bool needs_line =
@@ -55,8 +55,9 @@ class HerdModule final : public kv::Module {
   [[nodiscard]] std::string_view departure(const kv::Options& options) const override {
     return is_over_rc(options) ? "over RC" : "";
   }
-  // What is served after a loss. No partition has a replica, no worker serves another's partition, and
-  // clients cannot learn that a node has restarted, because UD and UC have no connection that breaks.
+  // When keys can be read and written again after a failure. No partition has a replica, no worker serves
+  // another's partition, and clients cannot learn that a node has restarted, because UD and UC have no
+  // connection that breaks.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
     const bool is_borne = loss == kv::Loss::client_killed || loss == kv::Loss::link_down;
     return is_borne ? kv::Promise::serves : kv::Promise::unavailable;

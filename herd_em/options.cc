@@ -121,7 +121,7 @@ Specs memory_specs() {
   };
 }
 
-// Options of a client that gets no reply.
+// Options for the case that a client gets no reply.
 Specs loss_specs() {
   return {
       {"herd.transport",
@@ -234,8 +234,8 @@ std::vector<kv::Fix> open_holes(const kv::Options& options) {
   return all;
 }
 
-// The holes that can be found alone. Q3 (a keyhash that looks like an empty slot, docs/protocols/herd.md) is
-// missing: the trailer that the fixes of Q1 and Q5 add removes Q3 as well.
+// The holes that a test can find while all other holes are closed. Q3 (a keyhash that looks like an empty
+// slot, docs/protocols/herd.md) is missing: the trailer that the fixes of Q1 and Q5 add removes Q3 as well.
 std::vector<kv::Hole> single_holes() {
   const auto all_but = [](const char* open) {
     std::map<std::string, std::string> options = {{"herd.variant", "published"}};

@@ -1,4 +1,4 @@
-// Tests log, index and partition, which are pure memory.
+// Tests HERD's log, index and partition, which need no fabric.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,7 +22,8 @@ std::vector<std::byte> bytes_of(std::uint64_t number, std::uint32_t size) {
 }
 
 TEST(Log, AnEntryIncarnationsUntilTheHeadIsACapacityFurther) {
-  Log log(3 * Log::entry_bytes(8) + 8);  // an entry has 32 bytes, so every fourth entry wraps around
+  // an entry has 32 bytes, so that some entries wrap around the end of the memory
+  Log log(3 * Log::entry_bytes(8) + 8);
   std::vector<std::uint64_t> offsets;
   for (std::uint64_t i = 0; i < 50; ++i) {
     const auto value = bytes_of(i, 8);
@@ -44,7 +45,8 @@ TEST(Log, OverwritesInPlaceAcrossTheEnd) {
   EXPECT_EQ(log.capacity(), 104u);
   const auto one = bytes_of(1, 40), two = bytes_of(2, 40);
   log.append({{1, 1}, 40, 40}, one.data());
-  const std::uint64_t at = log.append({{2, 2}, 40, 40}, one.data());  // bytes 64 to 128, wraps around
+  // at offsets 64 to 128, beyond the capacity of 104, so that the entry wraps around
+  const std::uint64_t at = log.append({{2, 2}, 40, 40}, one.data());
   log.overwrite_value(at, two.data(), 40);
   std::vector<std::byte> read(40);
   log.read_value(at, read.data(), 40);
@@ -57,11 +59,11 @@ TEST(Log, AnUnderflowingWrapLosesWhatLiesBeyondTheEnd) {
   std::vector<std::byte> read(40);
   log.read_value(log.append({{1, 1}, 40, 40}, value.data()), read.data(), 40);
   log.append({{2, 2}, 40, 40}, value.data());  // the defect has no effect before the first wrap-around
-  // This entry has the bytes from 24 to 88 of the memory.
+  // This entry lies at bytes 24 to 88 of the log's memory.
   log.read_value(log.append({{3, 3}, 40, 40}, value.data()), read.data(), 40);
   EXPECT_EQ(read, value);
   const auto other = bytes_of(2, 40);
-  // This entry has the bytes from 88 to 152, beyond the end of the memory, where the defect loses them.
+  // This entry would lie at bytes 88 to 152; the defect loses its bytes beyond the end of the memory at 104.
   log.read_value(log.append({{4, 4}, 40, 40}, other.data()), read.data(), 40);
   EXPECT_NE(read, other);
 }
@@ -92,7 +94,7 @@ TEST(Index, EvictsTheOldestOrByTag) {
     const Index::Room room = index.room(late, false, live);
     EXPECT_TRUE(room.evicts);
     EXPECT_EQ(room.place.way, eviction == Eviction::oldest ? 5u : late.tag(16) % 8);
-    // A slot whose entry the log has overwritten counts as free.
+    // A slot whose log entry has been overwritten is free for a new entry.
     EXPECT_EQ(index.room(late, false, [](std::uint64_t offset) { return offset != 102; }).place.way, 2u);
   }
 }
@@ -270,8 +272,8 @@ TEST(Settings, RefusesInOneLine) {
   EXPECT_NE(message(c).find("--herd.log"), std::string::npos);
 }
 
-// HERD 2014, section 4.2: with 16 servers, 200 clients and 2 slots each, "approximately 6 MB" (6.25 MiB; V154
-// in `./loch calibrate`).
+// HERD 2014, section 4.2: with 16 servers, 200 clients and 2 slots each, the request region has
+// "approximately 6 MB" (6.25 MiB; value V154 of `./loch calibrate`).
 TEST(Settings, TheRequestRegionOfThePaper) {
   kv::DeployConfig c = config();
   c.nodes = 201;

@@ -53,7 +53,8 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   const SlotFormat& format = settings_.format;
   const std::uint64_t at = settings_.slot_at(index_, slot);
   const std::uint64_t word = fabric::load_word(slots_.at(at + format.word_at()));
-  // If the client changes the request after this check, the check after the copy fails.
+  // Whether polling has just found this request complete, so that it need not be checked again. If the client
+  // overwrites the request later, the check after the copy fails.
   const bool was_whole = word != 0 && slot == whole_slot_ && word == whole_word_;
   whole_word_ = 0;
   if (!was_whole && !has_polled_request(slot, word)) return false;
@@ -123,8 +124,9 @@ Nanos Server::move_cost(const fabric::Worker& worker, std::uint32_t bytes) {
   return worker.costs().copy(bytes) - worker.costs().copy(0);
 }
 
-// CPU time for copying a request out of the line that the NIC wrote, and for its checksum. The cache miss on
-// the first request of a pass is part of polling; the others are charged here.
+// CPU time for copying a request from the cache line that the NIC wrote, and for its checksum. The cache miss
+// on the first request of a pass over the slots is charged by polling; those on later requests are charged
+// here.
 Nanos Server::fetch_cost(const fabric::Worker& worker, Op op, bool is_first) const {
   const std::uint32_t bytes = settings_.format.message_bytes(op);
   const Nanos copying = is_first ? move_cost(worker, bytes) : worker.costs().copy(bytes);
@@ -138,8 +140,9 @@ Nanos Server::entry_cost(const fabric::Worker& worker) const {
   return worker.costs().compare(keyhash_bytes) + move_cost(worker, settings_.config.value_size);
 }
 
-// CPU time of a batch. Its prefetches are issued back to back, so the batch waits only once for each: for
-// what remains of the first one's latency when the last has been issued.
+// CPU time of a batch. All prefetches of buckets are issued back to back, and so are all prefetches of log
+// entries. So the batch stalls only twice, each time for the part of a memory latency that is left of the
+// first prefetch when the last one has been issued.
 Nanos Server::batch_cost(const fabric::Worker& worker) const {
   const fabric::CpuCosts& costs = worker.costs();
   const Nanos issue = costs.compare(0), search = costs.compare(sizeof(Index::Bucket));
@@ -164,7 +167,7 @@ coro::Task<void> Server::serve_batch(fabric::Worker& worker) {
   sender_->flush();
 }
 
-// Layout of 2014: each new request moves the earlier ones one pipeline stage further.
+// Layout of 2014: each new request moves the requests in the pipeline on by one stage.
 coro::Task<void> Server::move_pipeline(fabric::Worker& worker, bool has_new) {
   const fabric::CpuCosts& costs = worker.costs();
   if (has_entry_) {
@@ -232,8 +235,9 @@ Server::Answer Server::repeat(Request& request, std::byte* out) {
   return {true, length};
 }
 
-// Executes a request. The reply to a GET is the value, or empty for a miss; to a DELETE or INSERT one byte;
-// to a PUT one byte (2014), or nothing (2016) if it was stored.
+// Executes a request and writes the reply. The reply to a GET is the value, or has no bytes for a miss. The
+// reply to a DELETE or INSERT is one byte, that to a PUT too; but a PUT of 2016 that succeeded is answered
+// without bytes.
 Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
   if (request.what.op == Op::get) {
     const auto length = partition_.get(request.what.key, out);

@@ -20,7 +20,8 @@ struct ServerCounts {
 // State of a server worker, made before the run and outliving it. Used only by that worker's thread.
 class Server {
  public:
-  // `index` counts the node's server workers; `slots` and `replies` are the node's regions.
+  // `index` is the worker's number among the node's server workers; `slots` and `replies` are the node's
+  // regions.
   Server(const Settings& settings, std::uint32_t index, fabric::Region& slots, fabric::Region& replies);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -42,7 +43,6 @@ class Server {
     std::vector<std::byte> value;
     Nanos prefetched_at = 0;
   };
-  // The reply to a request.
   struct Answer {
     bool is_due = false;
     std::uint32_t length = 0;
@@ -80,16 +80,18 @@ class Server {
   fabric::Region& replies_;
   Partition partition_;
   rpc::Duplicates duplicates_;
-  // Slot and word of the complete request that polling found and that is not fetched yet; word 0: none.
+  // Slot and polled word of a complete request that polling has found and that has not been fetched yet; word
+  // 0: no such request.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
   std::vector<std::uint8_t> last_status_;  // by slot: status of the reply to its last PUT or DELETE
-  std::vector<std::uint32_t> next_slot_;   // by client: the slot of its next request (published)
+  // published variant: for each client, the request slot that it uses next
+  std::vector<std::uint32_t> next_slot_;
   std::unique_ptr<rpc::DatagramSender> sender_;
   std::vector<Request> batch_;
   std::uint32_t collected_ = 0;
   std::uint32_t start_ = 0;  // slot at which the next poll starts
-  // The pipeline: a request whose bucket is being prefetched, and one whose log entry is.
+  // The pipeline: a request whose bucket is being prefetched, and one whose log entry is being prefetched.
   Request at_bucket_, at_entry_;
   bool has_bucket_ = false, has_entry_ = false;
   std::uint16_t fabric_index_ = 0;

@@ -15,7 +15,7 @@ namespace loch::herd {
 
 enum class Prefetch : std::uint8_t {
   none,
-  pipeline,  // 2014: a request passes three stages while later requests follow it
+  pipeline,  // 2014: a request passes three stages, with a different request in each stage
   batch,     // 2016: prefetches all buckets of a batch, then all of its log entries
 };
 
@@ -23,7 +23,7 @@ enum class Prefetch : std::uint8_t {
 // break.
 struct Rules {
   bool numbers = true;     // requests have sequence numbers, and a duplicate is not executed again (hole Q1)
-  bool scans_all = true;   // the worker polls every slot of a client, not only its next one (hole Q2)
+  bool scans_all = true;   // the worker polls all slots of a client, not only the one due next (hole Q2)
   bool never_zero = true;  // no keyhash looks like an empty slot (hole Q3)
   bool checks = true;      // a request of several cache lines is accepted when its checksum fits (hole Q5)
   // Rules that only known-bad variants break.
@@ -56,7 +56,7 @@ struct Settings {
   // Numbers of server workers and client workers in the whole cluster.
   [[nodiscard]] std::uint32_t servers() const { return config.serving_nodes() * config.server_workers; }
   [[nodiscard]] std::uint32_t clients() const { return config.driving_nodes() * config.client_workers; }
-  // Number of request slots of one server worker, [client][window].
+  // Number of request slots of one server worker: one for each window slot of each client.
   [[nodiscard]] std::uint32_t slots() const { return clients() * config.window; }
   [[nodiscard]] std::uint64_t slot_at(std::uint32_t server_of_node, std::uint32_t slot) const {
     return (std::uint64_t{server_of_node} * slots() + slot) * format.slot_bytes;

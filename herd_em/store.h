@@ -32,9 +32,9 @@ class HerdStore final : public kv::Store {
 
  private:
   struct Node {
-    // request slots by server worker, client of the cluster, and window slot
+    // Request slots, by server worker of the node, client of the cluster, and window slot.
     fabric::Region* slots = nullptr;
-    fabric::Region* replies = nullptr;  // [server worker]: send buffers for replies
+    fabric::Region* replies = nullptr;  // send buffers for replies, by server worker
     std::vector<std::unique_ptr<Server>> servers;
     ClientRegions client_regions;
     std::vector<std::unique_ptr<ClientWorker>> clients;
@@ -43,7 +43,7 @@ class HerdStore final : public kv::Store {
   Settings settings_;
   fabric::Fabric* fabric_ = nullptr;         // set by connect()
   std::map<fabric::NodeId, Node> nodes_;     // nodes of this process
-  std::vector<fabric::RemoteRegion> slots_;  // indexed by serving node
+  std::vector<fabric::RemoteRegion> slots_;  // the request slots at each serving node
 };
 
 }  // namespace loch::herd

@@ -1,4 +1,4 @@
-// Tests that a client of HERD does not take a datagram that no server sent for its reply.
+// Tests that a client of HERD ignores datagrams that come from no server.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -65,8 +65,8 @@ coro::Task<void> get_all(Cluster* cluster, std::uint64_t count) {
   cluster->is_over = true;
 }
 
-// Sends, from another client, an empty reply to each of the first 200 request numbers of a client on node 0.
-// A GET that accepted such a reply would miss.
+// Sends an empty reply to each of the first 200 request numbers of a client on node 0, from a worker that is
+// not its server. A GET that accepted such a reply would report a miss.
 coro::Task<void> reply_to_everything(Cluster* cluster, fabric::Worker* self) {
   std::uint16_t number = 0;
   while (!cluster->is_over) {

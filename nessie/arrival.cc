@@ -1,5 +1,5 @@
-// Computes the landing places of a lane's requests, and finds out what became of requests that did not
-// land.
+// Tells where the results of a lane's READs and CASes land in memory, and how those ended whose result did
+// not arrive.
 #include "nessie/arrival.h"
 
 #include "nessie/reach.h"

@@ -1,6 +1,6 @@
-// Posts and awaits a lane's READs and CASes (Nessie, 2017, 4.1.1). The client polls the watermark bit of the
-// request's last word, and after a time-out asks whether the request was executed; or it awaits a completion
-// (common/onesided/transfer.h).
+// How a lane learns that a READ or CAS has completed (Nessie, 2017, 4.1.1). The client polls the watermark
+// bit of the last word of the result, and after a time-out finds out whether the request was executed; or it
+// awaits the completion (common/onesided/transfer.h).
 #pragma once
 
 #include "common/onesided/transfer.h"
@@ -8,16 +8,17 @@
 
 namespace loch::nessie {
 
-// The place of a request's last 8 bytes, if their watermark bit is to be polled; none if the completion is
-// awaited.
+// Where the last 8 bytes of a request's result land, if the client polls their watermark bit; none if it
+// awaits the completion.
 [[nodiscard]] std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region,
                                                           std::uint64_t last_word, bool by_watermark);
-// An 8-byte READ to the peer, whose completion shows that earlier requests to the peer have ended.
+// An 8-byte READ to the peer. Its completion shows that all earlier requests to the peer have ended.
 [[nodiscard]] fabric::WorkRequest flush_of(const Lane& lane, fabric::NodeId peer);
-// Finds out the completion status of a request to the peer that ended without a known status.
+// Returns the completion status of a request to the peer; if `ended` does not tell it, posts a READ to find
+// it out.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(Lane* lane, onesided::Ended ended, fabric::NodeId peer);
 
-// Common base of the READs of index words and of entries, as onesided::try_again() needs it.
+// Base of the READs of index words and of entries, with the members that onesided::try_again() calls.
 struct LaneReading {
   Access access;
   fabric::NodeId peer = 0;  // node to which the last attempt was sent

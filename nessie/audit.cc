@@ -35,7 +35,7 @@ class Audit {
     if (findings_.size() < most) findings_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
-  // Takes the newest copy of the member table among the nodes that are up.
+  // Reads the newest copy of the member table among the nodes that are up.
   void read_members() {
     Word newest = 0;
     for (std::uint32_t i = 0; i < s_.config.nodes; ++i) members_.push_back(Member::initial(i));
@@ -78,8 +78,8 @@ class Audit {
     return fabric::load_word(state.data->at(id.index * s_.entry.stride() + within));
   }
 
-  // A slot that a MIGRATE has emptied is reserved by its tag until the MIGRATE's copy is committed; such
-  // a reservation must not last for ever.
+  // An EMPTY slot from which a MIGRATE moved an entry is reserved by its tag until the MIGRATE has committed
+  // its copy. A reservation that is left at the end of a run is a finding.
   void look_at_tag(const cuckoo::Place& place, Word word) {
     if (!s_.format.is_tagged(word)) return;
     const EntryId id = s_.format.entry(word);
@@ -108,10 +108,10 @@ class Audit {
     if (s_.format.has_generation() && meta.generation != id.generation)
       return find("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
     if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
-    // If a CAS of the index word commits an entry, only the word tells whether the entry is committed, and
-    // not the entry's valid bit: the owner may have died before it set that bit, or a rollback of a dead
-    // client's PUT may have restored the word after the owner was scrubbed. The bit of a MIGRATE's copy
-    // matters while a slot is reserved for the copy (look_at_tag()).
+    // If entries are committed by a CAS of the index word, only the word tells whether an entry is committed.
+    // The entry's valid bit does not: the owner may have died before it set the bit, or a rollback of a dead
+    // client's PUT may have restored the word after the owner was scrubbed. The valid bit of a MIGRATE's copy
+    // is used only while a slot is reserved for the copy (look_at_tag()).
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
       if (!is_share_missing()) find("{}: pending for ever", where);
@@ -139,8 +139,9 @@ class Audit {
     return !s_.format.has_generation() || stamp.generation == meta.generation;
   }
 
-  // Whether a share of the index lies on no node, because its node is gone and no other had room for it.
-  // Nobody can then say which entries the share named, and an operation that needs it cannot end.
+  // Whether a share of the index lies on no node, because its node is gone and no other had room for the
+  // share. Then nobody can say which entries its words named, and an operation on one of its slots cannot
+  // end.
   [[nodiscard]] bool is_share_missing() const {
     return std::ranges::any_of(
         members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
@@ -182,7 +183,7 @@ class Audit {
       }
       if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
-      // while a share is missing, stamps and unfinished operations on its slots cannot be completed
+      // While a share is missing, stamps and unfinished operations that need its slots cannot be completed.
       if (is_share_missing()) continue;
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())

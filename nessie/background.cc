@@ -15,8 +15,8 @@ namespace {
 // ns after which the background work looks again whether the worker's clients have ended.
 constexpr Nanos longest_pause = 4'000'000;
 
-// After the clients have ended: continues until stamps are written, unfinished operations are completed and
-// entries in doubt are examined, or for nessie.settle-timeout if a node does not come back.
+// Runs after the clients have ended, until all stamps are written, all unfinished operations completed and
+// all entries in doubt examined; at most for nessie.settle-timeout, in case a node does not come back.
 coro::Task<void> end_background(Lane* lane) {
   WorkerState& own = lane->own;
   fabric::Worker& worker = lane->worker;

@@ -71,7 +71,8 @@ coro::Task<Attempt> choose_after_full_scan(Access access, Writing* w) {
 }  // namespace
 
 coro::Task<Attempt> choose(Access access, Writing* w) {
-  // the prefetch of a free entry completes during the READs that follow
+  // The free entry that the operation will write is prefetched into the CPU cache during the READs that
+  // follow.
   if (!access.lane.in_hand.fresh) access.own().table.prefetch_next();
   access.lane.expect(w->hash.candidate(0));
   const auto functions = static_cast<Nanos>(access.settings().functions());

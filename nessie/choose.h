@@ -7,7 +7,7 @@
 namespace loch::nessie {
 
 // READs candidate slots and sets `seen`, `rank` and `is_update` of the Writing; `rank` remains no_rank if
-// every candidate holds another key. Ends in ok, conflict, expired or link_error.
+// every candidate holds another key. The result is ok, conflict, expired or link_error.
 [[nodiscard]] coro::Task<Attempt> choose(Access access, Writing* w);
 
 }  // namespace loch::nessie

@@ -1,4 +1,4 @@
-// NessieClient implements kv::Client with one lane.
+// NessieClient: implements kv::Client for one window slot, with a Lane of its own.
 #pragma once
 
 #include "nessie/migrate.h"
@@ -28,7 +28,7 @@ class NessieClient final : public kv::Client {
   [[nodiscard]] coro::Task<kv::OpResult> migrate(kv::Key key, fabric::OpStats* stats) override {
     return migrate_once(&lane_, key, stats);
   }
-  // Executes a MIGRATE by itself, of the key in slot `source`: for tests and measurements.
+  // Moves the key in slot `source` by a MIGRATE that is not part of a PUT; for tests and measurements.
   [[nodiscard]] coro::Task<Attempt> migrate_from(cuckoo::Place source, fabric::OpStats* stats) {
     return nessie::migrate_from({.lane = lane_, .stats = stats, .started = lane_.worker.now()}, source);
   }

@@ -28,7 +28,8 @@ class Crash : public ::testing::TestWithParam<Variant> {
                      {"nessie.leak-scan", "on"}};
     return shape;
   }
-  // Expects that no linked entry is pending and that every entry that no word names is free or stamped.
+  // Expects that no linked entry is pending, and that every entry that no index word names is free or
+  // stamped.
   static void expect_clean(TestCluster& cluster) {
     std::set<std::pair<std::uint32_t, std::uint32_t>> named;
     for (const Word word : cluster.occupied()) {
@@ -128,9 +129,8 @@ TEST_P(Crash, InTheMiddleOfAMigrate) {
   if (std::string(GetParam().commit) == "cas") EXPECT_GE(kinds["copies_committed"], 1u);
 }
 
-// A MIGRATE reads its source, a DELETE of the key completes, the MIGRATE links its copy and its client
-// dies. The source has changed, but scrub must not commit the copy, which would bring a deleted value
-// back.
+// A MIGRATE reads its source slot and entry, then a DELETE of the key completes, then the MIGRATE links its
+// copy and its client dies. Scrub must not commit the copy, because that would bring a deleted value back.
 TEST_P(Crash, ACopyOfADeletedValueIsDropped) {
   TestCluster cluster(shape(3));
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -146,16 +146,17 @@ TEST_P(Crash, ACopyOfADeletedValueIsDropped) {
   expect_clean(cluster);
 }
 
-// A client dies after its MIGRATE linked the copy and tagged the source, before the commit. Other clients
-// must not use the tagged slot, because scrub decides by the tag.
+// A client dies after its MIGRATE has linked the copy and tagged the source slot, and before it commits the
+// copy. Other clients must not use the tagged slot, because scrub learns from the tag that the copy may be
+// committed.
 TEST_P(Crash, ATaggedSlotIsKeptUntilScrub) {
   TestCluster cluster(shape(2));
   const std::uint64_t key = cluster.key_at({1, 3});
   const cuckoo::Place source = cluster.candidate(key, 0);
   ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(victim, source);
-  // With Commit::flip the commit is a local store right after the second CAS. So the client is killed
-  // when that CAS has been executed and its completion has not been seen.
+  // With Commit::flip a MIGRATE commits by a local store right after its second CAS. So that the client dies
+  // between the two, the test executes this CAS itself and kills the client before a completion.
   cluster.step_through_cas(victim, 1);
   const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(victim));
   ASSERT_NE(next, nullptr);
@@ -190,7 +191,8 @@ TEST(Scrub, ReportsWithoutRepairIfAsked) {
   Outcome scrub = cluster.scrub(0, {2});
   EXPECT_EQ(scrub.scrubbed["held_puts"], 1u);
   EXPECT_EQ(cluster.word(cluster.candidate(key, 0)), held);
-  EXPECT_EQ(cluster.get(1, key).value, 1u);  // the pending entry leads to its previous version
+  // the GET finds the pending entry and returns its previous version
+  EXPECT_EQ(cluster.get(1, key).value, 1u);
   EXPECT_EQ(cluster.put(1, key, 3).result.status, OpStatus::conflict);
 }
 

@@ -11,7 +11,7 @@ namespace loch::nessie {
 namespace {
 
 constexpr Nanos never = INT64_MAX;
-// Entries that one allocation examines at most before it reports that none is free.
+// Largest number of entries that one allocation examines before it reports that none is free.
 constexpr std::uint32_t scan_chunk = 256;
 
 }  // namespace
@@ -123,7 +123,7 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
       case Verdict::dropped:
         LOCH_PROBE("nessie.stamp-of-another-incarnation");
         ++counts_.stamps_dropped;
-        [[fallthrough]];  // a late stamp may have overwritten the correct one, so the owner checks
+        [[fallthrough]];  // a late stamp may have overwritten the right one, so the owner checks the entry
       case Verdict::doubted:
         fabric::store_word_release(word_at(index, layout_.stamp_at()), 0);
         doubts_.push_back(index);

@@ -1,8 +1,8 @@
-// The DTEs of a node that one worker owns: allocation, and reuse after expiry (Nessie, 2017, 4.2.5 and
-// 4.3.1). The node's workers own its entries in turn, so that no lock is needed: only the owner allocates an
-// entry and decides that it may be reused, while any client may stamp it. A stamp names the incarnation of
-// the entry that left the index; a stamp that arrives late or twice is dropped (A2 in
-// docs/protocols/nessie.md).
+// The data table entries (DTEs) of a node that one worker owns: allocation, and reuse after expiry (Nessie,
+// 2017, 4.2.5 and 4.3.1). Each entry of a node has one worker as its owner, so that no lock is needed: only
+// the owner allocates an entry and decides that it may be reused, while any client may stamp it. A stamp
+// names the incarnation of the entry that left the index; a stamp that arrives late or twice is dropped (A2
+// in docs/protocols/nessie.md).
 #pragma once
 
 #include <algorithm>
@@ -29,26 +29,25 @@ class DataTable {
     std::uint64_t allocated = 0, recycled = 0, scanned = 0, exhausted = 0, stamps_dropped = 0;
   };
 
-  // Uses honours_expiry and stamps_name_incarnation of `rules`. `incarnation` is that of the node's
-  // memory.
+  // `margin` is the allowed clock skew, `incarnation` the current incarnation of the node's memory.
   DataTable(fabric::Region& region, const EntryLayout& layout, const WordFormat& format, const Share& share,
             Nanos margin, const Rules& rules, std::uint32_t incarnation);
 
-  // Allocates a free entry in its next incarnation, not written yet. Returns none if every entry is in
-  // use or waits for its expiry; the caller then backs off. Scans for expired entries if the free list is
-  // empty; `node_now` is the node's clock.
+  // Allocates a free entry and returns its identity with the next generation; the caller writes the entry.
+  // Returns none if every entry is in use or waits for its expiry; the caller then backs off. Scans for
+  // expired entries if the free list is empty; `node_now` is the node's clock.
   [[nodiscard]] std::optional<EntryId> allocate(Nanos node_now);
   // Prefetches the entry that allocate() would return next into the CPU cache, since it will be written.
   void prefetch_next() const;
-  // Returns an entry that no index word ever named. It is free at once, and its next allocation has the
-  // same incarnation, so that failed attempts use up no generation numbers.
+  // Frees an allocated entry that no index word ever named. The entry may be allocated again at once, with
+  // the same generation, so that failed attempts use up no generation numbers.
   void release(const EntryId& id);
   // Examines up to `most` entries, continuing where the last scan stopped, and frees those whose deadline
   // lies strictly before node_now - margin. Returns the number freed.
   std::uint32_t scan(Nanos node_now, std::uint32_t most);
 
-  // Removes and returns an entry that may have left the index without a stamp, or is suspected to have;
-  // its owner finds out whether any word names it (doubts.cc). Returns none if there is no such entry.
+  // Removes and returns an entry in doubt: one that has left the index without a stamp, or may have. The
+  // owner finds out whether an index word names the entry (doubts.cc). Returns none if no entry is in doubt.
   [[nodiscard]] std::optional<EntryId> take_doubt();
   void doubt(std::uint32_t index) { doubts_.push_back(index); }
   // Sets the incarnation of the node's memory after the node was declared lost and lost all its entries.
@@ -70,11 +69,11 @@ class DataTable {
   [[nodiscard]] std::uint64_t take_scanned();
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] std::uint32_t owned() const { return owned_; }
-  // Whether a scan may find expired entries: none expires before next_scan_.
+  // Whether a scan may find expired entries: no entry expires before next_scan_.
   [[nodiscard]] bool is_scan_due(Nanos node_now) const { return node_now >= next_scan_; }
   void no_scan_before(Nanos node_time) { next_scan_ = std::max(next_scan_, node_time); }
-  // Whether less than about an eighth of the entries can be allocated without a scan, so that the
-  // background should scan for expired ones.
+  // Whether less than about an eighth of the entries can be allocated without a scan, so that the background
+  // work should scan for expired entries.
   [[nodiscard]] bool is_short() const { return owned_ - fresh_ + free_.size() < owned_ / 8 + 1; }
 
   // Byte offset of an entry in the node's data region.
@@ -86,7 +85,7 @@ class DataTable {
   }
   [[nodiscard]] EntryId take(std::uint32_t index);
   void put_back(std::uint32_t index);
-  // What a scan does with an entry whose stamp is not "live".
+  // What a scan does with an entry that has a stamp.
   enum class Verdict : std::uint8_t { free_now, wait, dropped, doubted };
   [[nodiscard]] Verdict judge(std::uint32_t index, const Stamp& stamp, Nanos node_now) const;
 
@@ -100,10 +99,10 @@ class DataTable {
   bool frees_suspects_;
   std::uint32_t incarnation_;
   std::uint32_t owned_ = 0;
-  std::uint32_t fresh_ = 0;        // number of owned entries that were ever used; the next one is fresh
+  std::uint32_t fresh_ = 0;        // number of owned entries that have ever been used
   std::uint32_t cursor_ = 0;       // position at which the next scan begins
   std::uint32_t since_found_ = 0;  // entries scanned since the last one that was freed
-  Nanos earliest_ = 0;             // earliest deadline seen since an entry was last freed
+  Nanos earliest_ = 0;             // earliest deadline that scans have seen since they last freed an entry
   Nanos next_scan_ = 0;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> doubts_;

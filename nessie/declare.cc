@@ -1,5 +1,5 @@
-// Declares nodes lost: tells all members, initialises shares of the index again, and empties words that
-// name lost memory.
+// Declares nodes lost: tells all members, fills the index shares that the nodes held with EMPTY words, and
+// empties all words that name lost memory.
 #include "nessie/declare.h"
 
 #include <algorithm>
@@ -47,8 +47,8 @@ coro::Task<bool> fill_area(Lane* lane, Member place) {
   co_return seen.ok();
 }
 
-// Finds a place for a share of the index that lies on no node and fills it with EMPTY words. No operation
-// uses the share meanwhile.
+// Places a share of the index that lies on no node, on a node that is up, and fills it with EMPTY words. No
+// operation uses the share meanwhile.
 coro::Task<bool> lay_out_share(Lane* lane, std::uint32_t share, Survey* survey,
                                std::vector<fabric::NodeId> lost) {
   const Member before = survey->members.of[share];
@@ -75,8 +75,8 @@ coro::Task<bool> lay_out_share(Lane* lane, std::uint32_t share, Survey* survey,
   co_return false;
 }
 
-// Empties every word that names lost memory. read_index() does that when it meets such a word, so each of
-// these slots is read once.
+// Empties every word that names lost memory, by reading its slot once: read_index() empties a slot with such
+// a word.
 coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* counts) {
   bool is_whole = true;
   const std::uint64_t before = access.own().counters.lost_words_buried;
@@ -91,14 +91,15 @@ coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* c
     }
   }
   (*counts)["words_emptied"] += access.own().counters.lost_words_buried - before;
-  // Entries that only words of lost shares named are reported to their owners for reuse.
+  // Reports entries that only words of lost shares named to the entries' owners, who check and free them.
   const LeakScan leaks = co_await stamp_leaks(access);
   (*counts)["leaks_suspected"] += leaks.found;
   co_return is_whole&& leaks.is_whole;
 }
 
-// Whether a node that is not lost cannot be asked. That node might have the newest member table; without
-// it, a share that was initialised by that table and holds values since would be initialised again.
+// Whether a node that is not lost is unreachable. Only that node might have the newest member table. By an
+// older table, this call would fill a share with EMPTY words that has been filled already and holds values
+// again.
 bool is_anyone_missing(const Lane& lane, const std::vector<fabric::NodeId>& lost, const Survey& survey) {
   if (lane.has(Flaw::declares_by_some)) return false;
   for (std::uint32_t node = 0; node < lane.settings.config.nodes; ++node) {
@@ -107,8 +108,8 @@ bool is_anyone_missing(const Lane& lane, const std::vector<fabric::NodeId>& lost
   return false;
 }
 
-// Gives the lost nodes new incarnations and returns those nodes. A node that an earlier, incomplete call
-// has declared lost is skipped, because it may hold values again.
+// Gives the lost nodes new incarnations and returns those nodes. Skips a node that an earlier, incomplete
+// call has declared lost, because that node may hold values again.
 std::vector<fabric::NodeId> begin_declaring(Lane& lane, const std::vector<fabric::NodeId>& lost,
                                             Survey* survey, kv::Repair* done) {
   std::vector<fabric::NodeId> losing;
@@ -117,12 +118,12 @@ std::vector<fabric::NodeId> begin_declaring(Lane& lane, const std::vector<fabric
     Member& member = survey->members.of[node];
     lane.own.peers[node].is_gone = !is_up;
     if (is_up) {
-      // The node answers again, but its memory may be as empty as that of a node that does not answer.
+      // The node is reachable again, but its memory may have been lost.
       LOCH_PROBE("nessie.lost-node-is-back");
       ++done->counts["nodes_back"];
     }
-    // An incarnation that was announced before is kept, because a node that is back uses it as soon as it
-    // is told.
+    // If an earlier call has announced a new incarnation of the node, that incarnation is kept, because a
+    // node that has come back uses its new incarnation as soon as it learns of it.
     const std::optional<std::uint32_t> begun = lane.store.declared_as(node);
     if (begun == member.incarnation && !(is_up && survey->is_new[node])) {
       LOCH_PROBE("nessie.declaration-goes-on");
@@ -153,7 +154,8 @@ coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost
   kv::Repair done;
   const Access access{.lane = *lane, .stats = nullptr, .started = lane->worker.now(), .marks_at_once = true};
   if (!lane->settings.format.has_incarnation()) {
-    done.is_complete = false;  // published variant: a word does not name an incarnation
+    // published variant: no word names an incarnation, so that lost memory cannot be told
+    done.is_complete = false;
     ++done.counts["undecidable"];
     co_return done;
   }

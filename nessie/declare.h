@@ -12,8 +12,8 @@
 //   4. empties every word that names lost memory (a word that a rollback restores later is emptied by the
 //      client that rolls back, or else by the next client that reads it), and has the owners check entries
 //      that only lost shares named.
-// A call that could not reach some node is repeated. The store remembers which nodes have their new
-// incarnation, so that what they hold by then is not declared lost a second time.
+// A call that could not reach some node has to be repeated. The store remembers which nodes the first call
+// declared lost, so that the repeated call does not declare values lost that these nodes have stored since.
 #pragma once
 
 #include <vector>
@@ -22,9 +22,10 @@
 
 namespace loch::nessie {
 
-// Declares `lost` nodes lost; needs a lane of its own and may run alongside clients. The result counts
-// what was found and done. It is incomplete if a node could not be reached, and the call is to be
-// repeated; and for the published variant, whose words do not tell what is lost.
+// Declares the nodes `lost` lost; needs a lane of its own and may run alongside clients. The result counts
+// what was found and done. The result is incomplete if a node could not be reached, and the call has to be
+// repeated; for the published variant it is always incomplete, because its index words do not tell which
+// memory is lost.
 [[nodiscard]] coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost);
 
 }  // namespace loch::nessie

@@ -15,14 +15,15 @@ namespace {
 
 enum class Linked : std::uint8_t { yes, no, unknown };
 
-// Whether the entry belongs to an operation of this worker that is under way or was left unfinished.
+// Whether an operation of this worker that is under way, or was left unfinished, uses the entry.
 bool is_in_hand(const WorkerState& own, const EntryId& id) {
   const auto has = [&](const InHand* hand) { return hand->has(id); };
   if (std::ranges::any_of(own.in_hand, has)) return true;
   return std::ranges::any_of(own.unfinished, [&](const Unfinished& left) { return left.entry == id; });
 }
 
-// Reads the candidate slots of the key until a word names the entry or an answer is impossible.
+// Reads the candidate slots of the entry's key. yes: a word names the entry. unknown: a slot or entry could
+// not be read, or a pending entry has this entry as its previous version.
 coro::Task<Linked> collect_links(Access access, EntryId id, cuckoo::KeyHash* hash, SeenWords* words) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {
@@ -38,7 +39,7 @@ coro::Task<Linked> collect_links(Access access, EntryId id, cuckoo::KeyHash* has
     const bool is_held = !is_committed(settings, read.word, other.meta) && other.prev != 0 &&
                          settings.format.names(other.prev, id);
     if (is_held && !access.lane.has(Flaw::doubt_ignores_previous))
-      co_return Linked::unknown;  // a rollback of that pending entry would link the entry again
+      co_return Linked::unknown;  // if `other` is rolled back, a word will name this entry again
   }
   co_return Linked::no;
 }

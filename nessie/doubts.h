@@ -1,16 +1,17 @@
-// Examines entries in doubt. Nobody knows whether an index word still names such an entry, because the last
+// Examines entries in doubt. It is unknown whether an index word still names such an entry, because the last
 // CAS of an operation ended in an error, a client died before it stamped the entry that it had replaced, or a
-// stamp arrived for another incarnation (H15 in docs/protocols/nessie.md). The owner of such an entry finds
-// out. It reads all candidate slots of the entry's key until two readings agree: if none names the entry,
-// directly or as a pending entry's previous version, then no word ever will.
+// stamp arrived for another incarnation (H15 in docs/protocols/nessie.md). The owner reads all candidate
+// slots of the entry's key until two passes find the same words. If none of these names the entry, directly
+// or as a pending entry's previous version, no word will ever name it again.
 #pragma once
 
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// Examines some of the worker's entries in doubt (DataTable::take_doubt). Each turns out to be linked, or is
-// stamped for reuse, or remains in doubt.
+// Examines some of the worker's entries in doubt (DataTable::take_doubt). If a word names the entry, the
+// doubt is over; if none does, the entry is stamped for reuse; if this cannot be learned, the entry remains
+// in doubt.
 [[nodiscard]] coro::Task<void> settle_doubts(Lane* lane);
 
 }  // namespace loch::nessie

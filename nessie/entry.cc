@@ -36,16 +36,16 @@ struct EntryReading : LaneReading {
   }
 };
 
-// Whether the header in memory belongs to the entry that the index word names.
+// Whether the header read from memory belongs to the entry that the index word names.
 bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored, const EntryId& id) {
   if (!WordFormat::is_stored(stored)) return false;
   const bool is_same_incarnation = !format.has_incarnation() || meta.incarnation == id.incarnation;
   return is_same_incarnation && (!format.has_generation() || meta.generation == id.generation);
 }
 
-// Handles an entry other than the one that the word named. An operation older than the expiry period may find
-// a reused entry, and expires. A younger one can only be reading memory that was lost, which is an error and
-// not a miss (A4 in docs/protocols/nessie.md).
+// Handles an entry that is not the one that the index word named. If the operation is older than the expiry
+// period, the entry may have been reused, and the attempt expires. A younger operation has read memory that
+// was lost, which is an error and not a miss (A4 in docs/protocols/nessie.md).
 void refuse_foreign(Access access, Word stored, Fetched* found) {
   found->ok = false;
   if (WordFormat::is_stored(stored)) {

@@ -6,8 +6,8 @@
 
 namespace loch::nessie {
 
-// How much of an entry a READ transfers: the header (key and words) or all of it. A local entry is always
-// complete.
+// How much of an entry a READ transfers: the header (key and words) or all of it. An entry in local memory is
+// always available as a whole.
 enum class Extent : std::uint8_t { header, full };
 
 // The result of fetching a DTE, which lies in local memory or in the lane's landing buffer.

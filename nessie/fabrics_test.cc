@@ -1,6 +1,6 @@
 // Runs Nessie on the simulator, over shared memory and, with LOCH_TEST_VERBS set, on this machine's RDMA
-// device: several clients work on few keys, with every rule of the hardened variant; afterwards the table
-// must be sound.
+// device: several clients work on few keys, with every rule of the hardened variant. Afterwards the table
+// must have no duplicate and no unfinished entry.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -183,7 +183,8 @@ coro::Task<void> one_put_of_each(TestRun* run, std::vector<fabric::OpStats>* out
   }
 }
 
-// The counting fabric decorator and the protocol's own counters must agree on a simulated cluster too.
+// A PUT READs five index words and executes one CAS, both by the protocol's own counters and by those of the
+// counting fabric decorator.
 TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {
   TestRun run(make_fabric("sim", 5, 3), small(5, 1, 100), {});
   std::vector<fabric::OpStats> all;

@@ -18,8 +18,8 @@ class LinkError : public ::testing::TestWithParam<const char*> {
   }
 };
 
-// Each request of a PUT fails in turn, executed or not. The PUT must continue over a new connection and
-// leave exactly one entry of the key.
+// In each run another request of a PUT completes with an error, after its execution or without it. The PUT
+// must continue over a new connection and leave exactly one entry of the key.
 TEST_P(LinkError, EveryRequestOfAPutMayFailOnce) {
   for (const bool takes_effect : {false, true}) {
     for (std::uint32_t at = 0;; ++at) {
@@ -58,8 +58,8 @@ TEST_P(LinkError, EveryRequestOfADeleteMayFailOnce) {
   }
 }
 
-// A PUT whose CAS ended in an error and cannot be resolved has no effect: its entry is uncommitted and
-// its owner rolls it back later.
+// A PUT whose CAS ended in an error, with an outcome that cannot be learned, has no effect: its entry is
+// uncommitted and its owner rolls it back later.
 TEST_P(LinkError, APutThatCannotAskLeavesNothingBehind) {
   TestCluster cluster(shape());
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -67,7 +67,7 @@ TEST_P(LinkError, APutThatCannotAskLeavesNothingBehind) {
   cluster.begin_put(2, key, 2);
   while (cluster.fabric().next(cluster.worker(2))->verb != fabric::Verb::cas) ASSERT_TRUE(cluster.step(2));
   cluster.fabric().fail_next(cluster.worker(2), true);
-  // The reconnection succeeded at once; from here on every request to node 1 fails.
+  // The client has reconnected already; from here on every request to node 1 fails.
   cluster.fabric().cut_off(1, true);
   const Outcome put = cluster.finish(2);
   EXPECT_EQ(put.result.status, OpStatus::error);
@@ -96,8 +96,8 @@ TestCluster::Shape small_table(std::map<std::string, std::string> more = {}) {
   return shape;
 }
 
-// A small table fills up with replaced versions of a key until they expire; from then on entries are
-// reused for ever.
+// A small table fills up with replaced versions of a key, and PUTs wait until some expire; from then on
+// expired entries are reused.
 TEST(Recycling, BackPressureThenReuse) {
   TestCluster cluster(small_table());
   std::uint64_t waited = 0;
@@ -121,8 +121,8 @@ TEST(Recycling, BackPressureIsReportedWhenNothingExpires) {
   EXPECT_EQ(cluster.get(1, 5).value, 7u);
 }
 
-// A GET reads the index word and then pauses while a third node replaces the entry, whose owner's clock
-// is ahead. The result says when the entry is reused and what the GET returns.
+// A GET reads the index word and then pauses, while a client on a third node replaces the entry. The clock of
+// the entry's owner is ahead. The result says when the entry was reused and what the GET returned.
 struct Dawdle {
   Nanos reused_after = 0;  // true time from the GET's begin to the entry's reuse; 0: never reused
   Outcome seen;
@@ -281,26 +281,27 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;  // migrate_tags closes no hole of the published design: it serves scrub
-  // has_incarnation closes no hole of the published design: it serves lost nodes
+  expected.migrate_tags = false;  // migrate_tags closes no hole of the published design; scrub needs it
+  // has_incarnation closes no hole of the published design; it serves to declare nodes lost.
   expected.has_incarnation = false;
   EXPECT_EQ((*settings)->rules, expected);
 }
 
-// Case A6 of docs/protocols/nessie.md: the word's generation fences a CAS that is executed late, unless the
-// generation number has wrapped around meanwhile (H16 in docs/protocols/nessie.md).
+// Case A6 of docs/protocols/nessie.md: a CAS that is executed late fails, because the generation in the index
+// word has changed, unless generation numbers have wrapped around meanwhile (H16 in
+// docs/protocols/nessie.md).
 TEST(Options, ARequestThatMayBeExecutedTooLateIsRefused) {
   const auto module = make_module();
   kv::Options options(module->options());
   fabric::Capabilities can;
   can.request_lifetime = 33'000'000;
   EXPECT_TRUE(fabric::check(module->requirements(options), can));
-  ASSERT_TRUE(options.set("nessie.expiry", "2us"));  // an entry is used 16,382 times in 32.8 ms
+  ASSERT_TRUE(options.set("nessie.expiry", "2us"));  // an entry may be reused 16,382 times in 32.8 ms
   const Result<> refused = fabric::check(module->requirements(options), can);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("after it was posted"), std::string::npos)
       << refused.error().message;
-  ASSERT_TRUE(options.set("nessie.filter-bits", "11"));  // leaves ten bits for the generation
+  ASSERT_TRUE(options.set("nessie.filter-bits", "11"));  // leaves ten bits of the word for the generation
   ASSERT_TRUE(options.set("nessie.expiry", "30us"));
   EXPECT_FALSE(fabric::check(module->requirements(options), can));
   ASSERT_TRUE(options.set("nessie.expiry", "40us"));

@@ -11,8 +11,8 @@
 namespace loch::nessie {
 namespace {
 
-// Describes an operation that the background is to roll back, with the entries that it had staged for
-// reuse.
+// Describes an operation that the background work is to roll back, with the entries that the operation had
+// staged for reuse.
 Unfinished leave_staged(Lane& lane, const Writing& w, const cuckoo::Place& place) {
   Unfinished left = leave(lane, Unfinished::Step::take_back, place, w.own, w.replaced, lane.in_hand.linked);
   left.staged = w.staged;
@@ -34,15 +34,15 @@ coro::Task<Attempt> commit(Access access, Writing* w) {
       if (settings.rules.settles_later) access.own().unfinished.push_back(left);
       co_return Attempt::ambiguous;
     }
-    // another client broke the entry's lease and took the word away
+    // another client has replaced or removed this operation's pending word
     if (!swap.done()) co_return Attempt::conflict;
   }
   set_meta(access.lane, access.lane.in_hand.linked, {.is_valid = true, .kind = w->kind});
   co_return Attempt::ok;
 }
 
-// Ends a DELETE whose tombstone was verified: no other operation works on the key, and the tombstone
-// leaves the index.
+// Ends a DELETE whose tombstone was verified, so that no other operation works on the key: takes the
+// tombstone out of the index.
 coro::Task<Attempt> end_tombstone(Access access, Writing* w) {
   const Settings& settings = access.settings();
   const cuckoo::Place place = w->hash.candidate(w->rank);
@@ -97,8 +97,8 @@ coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why) {
   const EntryId linked = access.lane.in_hand.linked;
   const Swap swap = co_await take_back(access, place, w->own, to, Proof::expected_ours);
   if (swap.outcome == Swap::Outcome::unknown) {
-    // The background will roll the PUT back. The PUT has no effect, unless it has removed a duplicate of
-    // the key already.
+    // The background work will roll the PUT back. Then the PUT has no effect, unless it has already removed a
+    // duplicate of the key.
     LOCH_PROBE("nessie.rollback-unknown");
     if (!settings.rules.settles_later || w->removed_duplicate) co_return Attempt::ambiguous;
     access.own().unfinished.push_back(
@@ -109,7 +109,7 @@ coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why) {
     co_await bury_restored(access, place, to);
     co_await recycle(access, linked);  // readers may still hold the word of the rolled-back entry
     if (restores && replaced_entry && !access.lane.has(Flaw::rollback_stamps_restored)) {
-      // The replaced entry is back in its slot, so it must not be stamped.
+      // The slot names the replaced entry again, so the entry must not be stamped.
       w->unstage(settings.format.entry(w->replaced));
     }
   }

@@ -6,8 +6,9 @@
 
 namespace loch::nessie {
 
-// Published variants only (holes H1, H4 and H5 of docs/protocols/nessie.md): CASes entries of the key in
-// later candidate slots to EMPTY at once, pending ones too, and stages them to be stamped.
+// Published variants only (holes H1, H4 and H5 of docs/protocols/nessie.md): replaces every entry of the key
+// in later candidate slots, committed or pending, by EMPTY with a CAS, and stages these entries to be
+// stamped.
 [[nodiscard]] coro::Task<Attempt> remove_duplicates(Access access, Writing* w);
 
 // Ends a verified operation: a PUT's entry becomes valid, a DELETE's tombstone leaves the index. conflict:
@@ -15,9 +16,9 @@ namespace loch::nessie {
 // background (unfinished.h).
 [[nodiscard]] coro::Task<Attempt> end(Access access, Writing* w);
 
-// Rolls back (H3 in docs/protocols/nessie.md): restores the exact word that the slot held; replaced entries
-// were not stamped yet. Duplicates that were removed stay removed and are stamped. Ends as `why`, or in
-// link_error or ambiguous if the slot's node cannot be reached.
+// Rolls back (H3 in docs/protocols/nessie.md): restores the exact word that the slot held; the replaced entry
+// has not been stamped yet. Duplicates that were removed stay removed and are stamped. The result is `why`,
+// or link_error or ambiguous if the slot's node cannot be reached.
 [[nodiscard]] coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why);
 
 // Stamps the staged entries, which this operation removed from the index, for reuse.

@@ -71,7 +71,7 @@ coro::Task<void> one_operation(TestRun* run, Kind kind, std::uint64_t key, Measu
     cuckoo::KeyHash hash = run->store().settings().family.hash(bytes);
     const cuckoo::Place place = hash.candidate(0);
     const Attempt moved = co_await client.migrate_from(place, &stats);
-    if (moved != Attempt::ok) co_return;  // the slot is EMPTY, or the key's other slots are full
+    if (moved != Attempt::ok) co_return;  // not counted: the slot is EMPTY, or the key's other slots are full
   }
   if (!is_right) ++out->wrong;
   out->cost[kind].add(stats, worker.now() - begin);

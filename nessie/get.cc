@@ -22,9 +22,9 @@ void copy_local_value(Access access, const Fetched& found) {
                       found.region->at(found.offset + entry.value_at()), kept);
 }
 
-// Compares the key of the entry that `word` names, and brings the value of a committed entry of the key into
-// the lane's landing buffer. A pending entry leads to its previous version, which is committed or gone, so
-// that the recursion has depth 1.
+// Compares the key of the entry that `word` names, and copies or READs the value of a committed entry of the
+// key into the lane's landing buffer. For a pending entry its previous version is looked up instead, which is
+// committed or gone, so that the recursion has depth 1.
 coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key key, bool is_previous) {
   const Settings& settings = access.settings();
   Lane& lane = access.lane;
@@ -57,8 +57,8 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
     co_await worker.compute(worker.costs().copy(entry.value_size()));
     copy_local_value(access, found);
   }
-  // All bytes have been read. If the operation has taken longer than the expiry period, they may belong to a
-  // reused entry.
+  // All bytes of the value have been read. If the operation has taken longer than the expiry period, these
+  // bytes may be those of a reused entry.
   if (access.is_over_age()) co_return Looked{Look::expired, {}};
   const kv::ValueView value{lane.node.landing->at(lane.landing_base + entry.value_at()), entry.value_size(),
                             std::min(settings.config.kept_value_bytes, entry.value_size())};

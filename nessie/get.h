@@ -38,7 +38,8 @@ struct Tables {
 [[nodiscard]] Attempt attempt_of(onesided::Outcome outcome);
 
 // Looks the word up in the node's cache; a hit is valid for one expiry period after the word was read
-// (Nessie, 2017, 4.1.3). `read_at` is now() before that READ. A cached value is pinned by Lane::pinned.
+// (Nessie, 2017, 4.1.3). `read_at` is now() before the READ of the word. Lane::pinned keeps a cached value
+// from being evicted.
 [[nodiscard]] std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv::Key key);
 
 }  // namespace loch::nessie

@@ -1,5 +1,5 @@
-// Scripted schedules for holes of the published protocol: each schedule violates the 2017 rules and not
-// the hardened ones. (`./loch explore` tries all schedules.)
+// Scripted schedules for holes of the published protocol: under each schedule an operation goes wrong by the
+// rules of 2017 and not by the hardened ones. (`./loch explore` tries all schedules.)
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -17,9 +17,9 @@ TestCluster::Shape shape(const char* variant, std::uint32_t functions, std::stri
   return shape;
 }
 
-// Hole H1 of docs/protocols/nessie.md: Key K, with value 1, is at its last slot and key X at the middle one;
-// the first slot is free again. A PUT of K takes the free slot and, by the 2017 text, removes the committed
-// entry of K at once. A PUT of X then makes the PUT of K abort, and no entry of K is left.
+// Hole H1 of docs/protocols/nessie.md: key K, with value 1, is in its last slot, key X is in K's middle slot,
+// and K's first slot is free again. A PUT of K takes the free slot and, by the 2017 text, removes the
+// committed entry of K at once. A PUT of X then makes the PUT of K abort, and no entry of K is left.
 OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -34,7 +34,8 @@ OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   EXPECT_FALSE(cluster.settings().format.is_empty(cluster.word(places[2])));
 
   cluster.begin_put(2, k, 11);
-  // Run the PUT until its CASes are done: one to take a slot and, in 2017, one to remove the duplicate.
+  // Run the PUT until its CASes are done: the first takes a slot, and by the rules of 2017 a second removes
+  // the duplicate.
   const bool removes = cluster.settings().rules.removes_duplicates;
   cluster.step_through_cas(2, removes ? 2 : 1);
   EXPECT_EQ(cluster.put(4, x, 22).result.status, OpStatus::ok);
@@ -53,8 +54,9 @@ TEST(Holes, H1PutDestroysBeforeItCommits) {
   EXPECT_EQ(get_after_aborted_put("hardened", "destructive-put"), OpStatus::not_found);
 }
 
-// Hole H2 of docs/protocols/nessie.md: K is at its second slot and is never absent. Between a GET's reads K
-// moves to the first slot and back; by the 2017 text the first slot then holds the same EMPTY word as before.
+// Hole H2 of docs/protocols/nessie.md: K is in its second slot and is never absent. While a GET reads the
+// slots, K moves to the first slot and back; by the 2017 text the first slot then holds the same EMPTY word
+// as before.
 OpStatus get_while_key_moves_twice(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});

@@ -10,9 +10,9 @@
 namespace loch::nessie {
 namespace {
 
-// Empties a slot whose word names memory that was declared lost. Such a word has no owner, so the first
-// operation that meets it empties the slot, after which all operations agree that the key is absent.
-// Returns what the slot holds then.
+// Empties a slot whose word names memory that was declared lost, and returns the word that the slot holds
+// afterwards. No owner maintains such a word, so the first operation that reads the word empties the slot;
+// from then on all operations agree that the key is absent.
 coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
   LOCH_PROBE("nessie.lost-word-buried");
   const WordFormat& format = access.settings().format;
@@ -23,9 +23,9 @@ coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
     ++access.own().counters.lost_words_buried;
     co_return WordRead{true, emptied};
   }
-  // Another operation changed the slot first, or the slot was read after an error: its word is the
-  // answer. If that word names lost memory again (a rollback may have restored it), a later attempt
-  // empties it.
+  // Another operation changed the slot first, or the slot was read after an error: `swap.seen` is the slot's
+  // word. If that word names lost memory again (a rollback may have restored such a word), a later attempt
+  // empties the slot.
   const bool is_known = swap.outcome == Swap::Outcome::lost || swap.seen == emptied;
   co_return WordRead{is_known && !names_lost_memory(access.lane, swap.seen), swap.seen};
 }
@@ -145,8 +145,9 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
   for (int attempt = 0; attempt < most_tries; ++attempt) {
     const IndexShare& share = access.own().shares[place.node];
     if (share.is_void) [[unlikely]] {
-      // The slot's share lies on no node, so its content is lost. Only an own word may still be in the slot,
-      // if the share is initialised again at its old place.
+      // The slot's share lies on no node, so that its content is lost and the CAS fails. Only if `expected`
+      // is an own word, the outcome is unknown: that word may still be in the slot if the share is
+      // initialised again at its old place.
       co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
     }
     const fabric::NodeId peer = share.index.node;
@@ -187,7 +188,7 @@ coro::Task<Swap> take_back(Access access, cuckoo::Place place, Word own, Word to
 coro::Task<void> bury_restored(Access access, cuckoo::Place place, Word word) {
   if (!access.own().has_losses || !names_lost_memory(access.lane, word)) co_return;
   const WordRead buried = co_await bury(access, place, word);
-  static_cast<void>(buried);  // if the CAS fails, the next operation that meets the word empties the slot
+  static_cast<void>(buried);  // if the CAS fails, the next operation that reads the word empties the slot
 }
 
 }  // namespace loch::nessie

@@ -37,9 +37,9 @@ enum class Proof : std::uint8_t {
   expected_ours,
 };
 
-// CAS of the slot from `expected` to `desired`. After an error the slot is read: by `proof` its word may
-// tell the outcome, and a CAS that did not take place is repeated. The result is `unknown` if neither is
-// possible.
+// CAS of the slot from `expected` to `desired`. After an error the slot is read; `proof` says what its word
+// proves. A CAS that was not executed is posted again. The result is `unknown` if the outcome cannot be
+// learned.
 [[nodiscard]] coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, Word desired,
                                           Proof proof);
 
@@ -48,7 +48,8 @@ enum class Proof : std::uint8_t {
 [[nodiscard]] coro::Task<Swap> take_back(Access access, cuckoo::Place place, Word own, Word to, Proof proof);
 
 // To be called after a rollback has restored `word` in its slot. If the memory that the word names was
-// declared lost meanwhile, empties the slot, because no later operation need ever read it.
+// declared lost meanwhile, empties the slot, because perhaps no later operation reads the slot and empties
+// it.
 [[nodiscard]] coro::Task<void> bury_restored(Access access, cuckoo::Place place, Word word);
 
 }  // namespace loch::nessie

@@ -1,4 +1,5 @@
-// Initialises a lane: its buffers among those of its node, and its registration with its worker.
+// Initialises a lane: gives it its part of the node's buffers and registers its current operation's entries
+// with the worker.
 #include "nessie/lane.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// The resources of Nessie's operations. A Lane is one window slot of a client worker, or the worker's
-// background work, or its repairs: it has buffers, connections and the worker's own entries, and no state
-// of any operation. An Access is the context of one attempt of an operation: the lane, the statistics
-// that its requests count in, and its start time.
+// The resources of Nessie's operations. A Lane belongs to one window slot of a client worker, to the worker's
+// background work or to its repairs. It holds buffers, connections and the worker's own entries, and no state
+// of any operation. An Access is the context of one attempt of an operation: the lane, the statistics in
+// which its requests are counted, and its start time.
 //
 // Every operation and every step of an operation is a coroutine with explicit parameters and results:
-// operations.h has those that a client calls, and each header names the paper's section that it
-// implements. A lane runs one operation at a time.
+// operations.h has those that a client calls, and each header names the paper's section that it implements. A
+// lane runs one operation at a time.
 #pragma once
 
 #include <array>
@@ -48,8 +48,8 @@ struct InHand {
 };
 
 struct Lane {
-  // Makes lane `number` of the worker's node (below Settings::lanes). `store` and `worker` must outlive
-  // the lane.
+  // Makes the lane with this number, which is below Settings::lanes, on the worker's node. `store` and
+  // `worker` must outlive the lane.
   Lane(NessieStore& store, fabric::Worker& worker, std::uint32_t number);
   ~Lane();
   Lane(const Lane&) = delete;
@@ -58,7 +58,8 @@ struct Lane {
   // Offset in NodeState::words of word `word` of this lane.
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
-  // Prefetches the location of the slot's share, because the next request will probably go there.
+  // Prefetches the entry of `shares` that locates the slot into the CPU cache, because the next request
+  // probably goes to this slot.
   void expect(const cuckoo::Place& place) const { __builtin_prefetch(&own.shares[place.node]); }
 
   NessieStore& store;
