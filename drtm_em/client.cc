@@ -86,8 +86,8 @@ coro::Task<kv::OpResult> DrtmClient::update(kv::Key key, fabric::OpStats* stats)
   co_return co_await add_twice(item, stats);
 }
 
-// A PUT in form faa: two fetch-and-adds. An addition whose completion failed is not repeated, because it may
-// have been executed.
+// A PUT or DELETE in form faa: two fetch-and-adds. An addition whose completion failed is not repeated,
+// because it may have been executed.
 coro::Task<kv::OpResult> DrtmClient::add_twice(Address item, fabric::OpStats* stats) {
   for (int i = 0; i < 2; ++i) {
     ++own_.counts.atomics_begun;

@@ -1,6 +1,6 @@
 // READs and CASes of tables on other nodes. They are awaited by polling a watermark, a bit in the landing
-// buffer's last word, or by completion (Nessie, 2017, 4.1.1), and repeated once over a new connection if they
-// fail.
+// buffer's last word, or by completion (Nessie, 2017, 4.1.1). A READ that fails is repeated once over a new
+// connection.
 #pragma once
 
 #include <concepts>

@@ -152,8 +152,8 @@ class ReplyDesk {
   enum class Outcome : std::uint8_t { answered, timed_out, stopping };
   // To be called before the waiter's request is posted: a reply that arrives from now on ends its wait.
   void expect(std::uint32_t waiter);
-  // Waits until the coroutine that reads arrivals has returned the number that expect() gave to this waiter.
-  // To be called on the worker's thread.
+  // Waits until the coroutine that reads arrivals has found the reply for `waiter`, for which expect() was
+  // called before. To be called on the worker's thread.
   [[nodiscard]] coro::Task<Outcome> wait(std::uint32_t waiter, Nanos deadline);
 
  private:

@@ -217,7 +217,8 @@ class MessageServer {
   MessageServer(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker,
                 std::uint32_t index);
 
-  // Waits for the next request that has to be executed. Repeated requests are answered without returning.
+  // Waits for the next request that has to be executed. A repeated request is answered here from the kept
+  // reply; one whose reply was too long to be kept (most_kept bytes) is returned and executed again.
   [[nodiscard]] coro::Task<Incoming> next(Nanos deadline = fabric::forever);
   // The buffer of the next reply.
   [[nodiscard]] coro::Task<std::byte*> reply_buffer();

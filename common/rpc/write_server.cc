@@ -81,8 +81,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
     co_return;
   }
   if (request.code == take_over_code) {
-    // A client has one request at a time, so that no request of its earlier incarnation is being executed any
-    // more.
+    // The server worker executes requests one after another, so that none of the client's earlier incarnation
+    // is being executed any more.
     known_.executed(column, sequence, config_.reply_bytes[take_over_code]);
     answer(column, sequence, take_over_code);
     co_return;

@@ -48,7 +48,7 @@ struct Command {
 
 // The arguments that a command line gave.
 struct Given {
-  // values by the flag's or operand's key, in their order; an empty text: given without a value
+  // values by the flag's key, in the order given; an empty list: the flag was given without a value
   std::map<std::string, std::vector<std::string>> texts;
   std::vector<std::string> words;
   std::vector<std::string> rest;  // the arguments behind a bare --
