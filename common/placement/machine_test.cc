@@ -23,7 +23,7 @@ TEST(Machine, HasCoresHyperThreadsAndNumaNodes) {
 
 TEST(Machine, CpusHaveTheNumbersOfTheKernel) {
   // The numbering of most servers: the second hyper-threads come after all first ones.
-  const auto machine = synthetic_machine("NUMANode:1 Core:4 PU:2(indexes=core:pu)");
+  const auto machine = synthetic_machine("NUMANode:1 Core:4 PU:2(indexes=0,4,1,5,2,6,3,7)");
   ASSERT_TRUE(machine.has_value()) << machine.error().message;
   EXPECT_EQ(machine->cpus[1], (Cpu{1, 1, 0}));
   EXPECT_EQ(machine->cpus[5], (Cpu{5, 1, 0}));
