@@ -47,7 +47,7 @@ class BinaryHistory : public ::testing::Test {
     }
   }
 
-  // Writes the operations of one client.
+  // Writes a history that consists of these operations of one client.
   void write(const std::vector<Operation>& operations) const {
     auto writer = HistoryWriter::create(path_, binary());
     ASSERT_TRUE(writer) << writer.error().message;
@@ -95,7 +95,8 @@ std::vector<std::string> sorted_lines(const std::vector<Operation>& operations) 
   return lines;
 }
 
-// Consistent operations of all kinds with names of all forms and times in any order.
+// Random operations that why_impossible() accepts: of all kinds, with names of all forms and times in any
+// order.
 std::vector<Operation> some_operations(std::uint64_t seed, int count) {
   Rng rng(seed, "binary history");
   std::vector<Operation> all;
@@ -304,8 +305,8 @@ TEST_F(BinaryHistory, IsJudgedAsTextIsInAnyNumberOfParts) {
       EXPECT_EQ(report->failures.front().key, "k9");
     }
   }
-  // A key belongs to the same part in a text and in a binary history, so that files of both formats can be
-  // judged together.
+  // When keys are judged in parts, each key falls into the same part in a text and in a binary history, so
+  // that files of both formats can be judged together.
   std::filesystem::copy_file(text, text + "2");
   const auto both = check_history({path_, text + "2"}, {.model = Model::none}, 3);
   ASSERT_TRUE(both);

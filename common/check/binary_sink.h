@@ -22,11 +22,11 @@ namespace loch::check {
 
 class BinarySink;
 
-// The file of the rings of a durable history, beside it.
+// Path of the file in which a durable history, written to `history`, keeps its rings.
 [[nodiscard]] inline std::string ring_path_of(const std::string& history) { return history + ".ring"; }
 
-// The ring of one log. Only its log's thread calls record() and seal(); only the sink's thread empties
-// chunks.
+// The ring buffer of one client's log. Only that log's thread calls record() and seal(); only the sink's
+// thread empties chunks.
 class BinaryRing {
  public:
   static constexpr std::size_t chunk_bytes = 16 * 1024;
@@ -61,7 +61,7 @@ class BinaryRing {
   std::uint32_t log_;
   Chunk* chunks_;
   std::uint32_t count_;
-  std::uint32_t fill_ = 0;  // index of the chunk that is being filled, or will be next
+  std::uint32_t fill_ = 0;  // index of the chunk that is being filled, or that will be filled next
   std::uint32_t number_ = 0;
   bool is_open_ = false;
   Nanos before_ = 0;

@@ -166,7 +166,7 @@ class ExactSearch {
     const auto reach = [&](Configuration c) {
       look(&c);
       const bool is_done = c.done.has(slot);
-      if (is_done || due.kind == OpKind::lost) next_.insert(c);  // a lost node may not have held the key
+      if (is_done || due.kind == OpKind::lost) next_.insert(c);  // the lost node need not have held the key
       if (!is_done && seen.insert(c).second) todo.push_back(c);
       return seen.size() + next_.size() <= rules_.search_limit;
     };

@@ -153,7 +153,6 @@ class HistoryWriter {
  private:
   friend class ClientLog;
   HistoryWriter(std::string path, std::string whole, Options options, int descriptor);
-  // Opens the sink of a binary history.
   [[nodiscard]] Result<> open_sink();
   void write_out(std::string_view lines);
 
@@ -176,7 +175,7 @@ class HistoryWriter {
                                                        const std::vector<std::string>& parts,
                                                        HistoryFormat format);
 
-// Removes what an unfinished durable writer of this path left.
+// Removes the files PATH.partial and PATH.ring that a killed durable writer of the history `path` left.
 void remove_unfinished(const std::string& path);
 
 // Parses one line of a history: one flat JSON object with exactly the seven fields of docs/formats.md, in
@@ -201,7 +200,7 @@ class HistoryReader {
   // one-line error. A last line without a newline, and a binary file without its end, are errors, because the
   // file may have been truncated.
   [[nodiscard]] Result<const OperationView*> advance();
-  // As advance(), with names that the caller owns.
+  // Advances like advance(), but returns a copy of the operation that owns its names.
   [[nodiscard]] Result<std::optional<Operation>> next();
   // Line number, from 1, of the operation that next() returned last; 0 in a binary history.
   [[nodiscard]] std::size_t line() const { return line_; }
