@@ -75,8 +75,8 @@ std::string some_name(Rng& rng) {
     case 2:
       return fmt::format("user{}", rng());
     case 3:
-      // These names resemble names that are stored as a number ("user7", "w1.2") but have to be stored as
-      // text.
+      // Names that resemble those stored as numbers, such as "user7" and "w1.2". All but "user0" and "w0.0"
+      // have to be stored as text.
       return std::vector<std::string>{"user",  "user01", "w1.02", "w.1", "w1.", "user18446744073709551616",
                                       "user0", "w0.0",   ""}[rng.below(9)];
     case 4:
@@ -135,7 +135,7 @@ TEST_F(BinaryHistory, AnOperationOfALoadTakesFewBytes) {
   }
   write(operations);
   EXPECT_LT(std::filesystem::file_size(path_), operations.size() * 24);
-  // Keys of 64 bytes whose names have to be stored as text.
+  // Keys of up to 64 bytes whose names have to be stored as text.
   for (Operation& operation : operations) operation.key = operation.key + std::string(40, '.');
   write(operations);
   EXPECT_LT(std::filesystem::file_size(path_), operations.size() * 120);

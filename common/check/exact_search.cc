@@ -83,7 +83,7 @@ class ExactSearch {
   }
 
  private:
-  // How often a value is put and read in the history.
+  // How often a value is put in the history, and how many of its GETs are still to come.
   struct Uses {
     std::uint32_t puts = 0;
     std::uint32_t reads = 0;  // GETs of the value that have not returned yet
@@ -232,7 +232,7 @@ class ExactSearch {
   std::span<const KeyOp> ops_;
   const KeyRules& rules_;
   std::vector<Event> events_;
-  std::vector<Uses> uses_;     // number of PUTs and GETs of each value, indexed by value
+  std::vector<Uses> uses_;     // indexed by value
   std::vector<bool> is_read_;  // indexed by value: whether any GET of the history reads it
   std::array<std::uint32_t, open_max> open_{};
   std::size_t highest_ = 0;  // slots of open_ from this one on were never used

@@ -11,9 +11,9 @@
 namespace loch::check {
 namespace {
 
-// Numbers of operations of one kind that must still take effect, ascending. They are numbered by deadline, so
-// that the smallest number is due first. Operations that may never take effect have no deadline; only their
-// number is counted.
+// The operations of one kind that must still take effect, as ascending numbers: the operations of each kind
+// are numbered by deadline, so that the smallest number is due first. Operations that may never take effect
+// have no deadline and are only counted.
 using Pending = std::vector<std::uint32_t>;
 
 struct Configuration {
@@ -123,8 +123,8 @@ class GapSearch {
                          .write_ns = zone.write_ns,
                          .needs_absent = zone.needs_absent});
     }
-    // Events of the same instant are ordered: first operations that can take effect from then on, then
-    // operations whose deadline has come, then the forward zone that begins.
+    // Order of the events of one instant: first operations that may take effect from then on, then operations
+    // whose deadline has come, then the forward zone (span in which the key holds one value) that begins.
     std::ranges::sort(events_, {},
                       [](const Event& e) { return std::tie(e.at, e.step, e.kind, e.number, e.operation); });
   }

@@ -98,8 +98,8 @@ class ClientLog {
 
   // Records a finished operation; `operation.client` is replaced by this log's client. Names are copied.
   void record(OperationView operation);
-  // Records a PUT or DELETE that is about to be issued, with outcome unknown, so that the history has it
-  // even if this process is killed during the operation. The later record() with the same key, value and
+  // Records a PUT, INSERT or DELETE that is about to be issued, with outcome unknown, so that the history has
+  // it even if this process is killed during the operation. The later record() with the same key, value and
   // invoke_ns supersedes it. Does nothing unless the writer is durable.
   void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value, Nanos invoke_ns);
 
@@ -138,8 +138,8 @@ class HistoryWriter {
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
-  // Makes a log for a client; `client` is >= 0 or preload_client. Any thread may call it. Each call
-  // returns a separate log, so that two window slots of one client can each have their own.
+  // Makes a log for a client; `client` is >= 0 or preload_client. Any thread may call it. Each call returns a
+  // separate log, so that the client slots of one client worker can each have their own.
   [[nodiscard]] ClientLog& log(std::int32_t client);
 
   // Flushes every log and renames the file. To be called after the workers have stopped; no log may be

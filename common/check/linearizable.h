@@ -39,7 +39,7 @@ enum class Model : std::uint8_t { linearizable, lossy_cache, none };
 // Parses "linearizable", "lossy-cache" or "none"; the error message lists these three.
 [[nodiscard]] Result<Model> parse_model(std::string_view text);
 
-// The state of each key at the beginning of the history, unless a line of client -1 tells it.
+// The state of each key at the beginning of the history, unless a line of the preload (client -1) tells it.
 enum class Initial : std::uint8_t {
   // present with "init" if some GET read that value; else absent or present with a value that no GET read
   any,

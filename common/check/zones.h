@@ -24,8 +24,8 @@ namespace loch::check {
 struct ForwardZone {
   Nanos begin = 0;
   Nanos end = 0;
-  std::uint32_t begin_op = none;  // index of the value's PUT or GET that returned first; none: the preload
-  std::uint32_t end_op = none;    // index of the value's PUT or GET that was invoked last
+  std::uint32_t begin_op = none;  // index of the value's write or GET that returned first; none: the preload
+  std::uint32_t end_op = none;    // index of the value's write or GET that was invoked last
   Nanos write_ns = beginning;  // the invocation of the PUT or INSERT: the key may hold the value from then on
   bool needs_absent = false;   // written by an INSERT: the key is absent just before
 };

@@ -24,7 +24,7 @@ enum class Order : std::uint8_t { none, waits, device };
 // For a run of several nodes: the least that all their devices can do.
 struct Capabilities {
   std::string fabric;  // "sim", "shm", "verbs", "ofi"
-  std::string device;  // profile or device name
+  std::string device;  // name of the device, or of the simulated NIC's profile
   bool rc = true, uc = true, ud = true;
   bool receives_connected = true;  // RECVs can be posted for SENDs over RC and UC (a shared receive queue)
   AtomicScope atomic_scope = AtomicScope::nic;

@@ -1,4 +1,5 @@
-// The control path of ofi: regions, workers, the exchange, runs, and what several processes agree on.
+// Implements the control path of the fabric over libfabric: regions, workers, the exchange of addresses, and
+// runs with one or several processes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>

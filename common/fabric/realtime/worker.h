@@ -30,7 +30,7 @@ struct Shared {
   // Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
   // worker yields its core.
   std::uint32_t turns_before_yield = 64;
-  std::atomic<bool> is_crowded = false;  // workers share cores, so that fruitless polling yields them
+  std::atomic<bool> is_crowded = false;  // workers share cores, and yield them after fruitless polls
   [[nodiscard]] Nanos now() const;
   // Tells every worker's main coroutine to stop before the regular end of the run.
   void interrupt() {
