@@ -17,7 +17,7 @@ constexpr std::uint32_t absent_state = none;
 constexpr std::uint32_t unread_state = none - 1;  // the key is present with a value that no GET reads
 constexpr std::size_t open_max = 256;
 
-// A set of open operations, as bits by their slot in open_.
+// A set of open operations (invoked and not returned): bit i stands for the operation in open_[i].
 class Slots {
  public:
   [[nodiscard]] bool has(std::size_t slot) const { return (words_[slot / 64] >> slot % 64 & 1) != 0; }

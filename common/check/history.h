@@ -77,7 +77,7 @@ class BinarySink;
 class BinaryReader;
 
 enum class HistoryFormat : std::uint8_t { text, binary };
-[[nodiscard]] std::string_view name(HistoryFormat format);  // "text", "binary"
+[[nodiscard]] std::string_view name(HistoryFormat format);  // name of the format: "text" or "binary"
 
 // What a writer has recorded, and how long workers waited because their ring had no free chunk (binary only).
 struct HistoryStatistics {
@@ -127,7 +127,7 @@ class HistoryWriter {
     // crash of the machine. Costs one disk write per operation. Has no effect without `durable`.
     bool is_synced = false;
     HistoryFormat format = HistoryFormat::text;
-    // Chunks of 16 KiB in the ring of each log (binary only).
+    // Number of chunks, each of 16 KiB, in the ring of each log of a binary history.
     std::uint32_t ring_chunks = 64;
   };
   // Fails with invalid_argument if PATH.partial cannot be created. A durable binary history also has the file

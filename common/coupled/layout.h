@@ -38,7 +38,7 @@ class EntryLayout {
   [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
   [[nodiscard]] std::uint32_t meta_at() const { return meta_at_; }
   [[nodiscard]] std::uint32_t value_at() const { return meta_at_ + 8; }
-  // V, the value size rounded up to 8 bytes
+  // The value size rounded up to a multiple of 8 bytes.
   [[nodiscard]] std::uint32_t value_bytes() const { return tail_at_ - value_at(); }
   [[nodiscard]] std::uint32_t tail_at() const { return tail_at_; }
   [[nodiscard]] std::uint32_t header_bytes() const { return meta_at_ + 8; }

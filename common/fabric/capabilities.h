@@ -23,7 +23,7 @@ enum class Order : std::uint8_t { none, waits, device };
 // What a device or a simulated NIC can do; queried when the device is opened, and recorded with every result.
 // For a run of several nodes: the least that all their devices can do.
 struct Capabilities {
-  std::string fabric;  // "sim", "shm", "verbs", "ofi"
+  std::string fabric;  // name of the fabric: "sim", "shm", "verbs" or "ofi"
   std::string device;  // name of the device, or of the simulated NIC's profile
   bool rc = true, uc = true, ud = true;
   bool receives_connected = true;  // RECVs can be posted for SENDs over RC and UC (a shared receive queue)

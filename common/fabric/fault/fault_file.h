@@ -24,7 +24,7 @@ struct FaultKey {
   bool of_simulator = true;
   bool of_decorator = false;
 };
-// All keys, in the order in which docs/formats.md explains them.
+// All keys of fault files, in the order in which docs/formats.md explains them.
 [[nodiscard]] const std::vector<FaultKey>& fault_keys();
 
 struct FaultFile {

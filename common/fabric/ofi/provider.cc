@@ -35,7 +35,7 @@ Info hints_for(const std::string& provider) {
   return hints;
 }
 
-// Chooses the first description with IPv4 addresses, or libfabric's first if there is none.
+// Chooses the list's first entry with IPv4 addresses, or libfabric's first entry if none has them.
 Info best_of(fi_info* list) {
   const fi_info* best = list;
   for (const fi_info* each = list; each != nullptr; each = each->next) {

@@ -90,12 +90,12 @@ Result<> OfiWorker::open() {
   if (code == 0) code = fi_ep_bind(endpoint, &provider.addresses()->fid, 0);
   if (code == 0) code = fi_enable(endpoint);
   if (code != 0) {
-    // Not closed: ofi_rxm 1.17 crashes when it closes an endpoint that was never enabled.
+    // The endpoint is not closed, because ofi_rxm 1.17 crashes when it closes one that was never enabled.
     (void)endpoint_.release();
     return refuse("cannot enable an endpoint", code);
   }
   LOCH_TRY(provider.check_atomics(endpoint));
-  // A quarter of the provider's queue is left for answers.
+  // A quarter of the provider's transmit queue is left for answers to messages.
   limit_ = static_cast<std::uint32_t>(std::clamp<std::size_t>(info.tx_attr->size / 4 * 3, 4, 1024));
   const auto buffers = std::min<std::size_t>(receive_buffers, info.rx_attr->size);
   for (std::size_t i = 0; i < buffers; ++i) post_buffer(take_buffer());

@@ -150,13 +150,13 @@ class OfiWorker final : public realtime::RealtimeWorker {
   struct Receives {
     Ring<PostedReceive> posted;
     Ring<Received> arrived;
-    std::atomic<std::uint32_t> ready = 0;  // size of `arrived`, readable without the gate
+    std::atomic<std::uint32_t> ready = 0;  // size of `arrived`, readable without holding gate_
   };
   // The result of delivering a message or one piece of it: the message is complete; more pieces are to come
   // (or its first one was lost); no RECV is posted; the RECV is too short.
   enum class Delivery : std::uint8_t { done, more_pieces, no_buffer, too_long };
 
-  // Requests; defined in post.cc. All are called with the gate held.
+  // Functions that handle requests, defined in post.cc. All are called with gate_ held.
   void submit(WorkRequest& request, bool is_detached);
   [[nodiscard]] Slot* take_slot();
   void free_slot(Slot* slot);
@@ -179,7 +179,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   // Takes the requests that have ended off the lane and hands over their completions, in order.
   void retire(Lane& lane);
 
-  // Completions and messages; defined in worker.cc. All are called with the gate held.
+  // Functions that handle completions and messages, defined in worker.cc. All are called with gate_ held.
   bool drain();
   [[nodiscard]] bool drain_error();
   void take_ended();
