@@ -36,8 +36,9 @@ namespace loch::check {
 inline constexpr std::string_view preloaded_value = "init";
 inline constexpr std::int32_t preload_client = -1;
 
-// One recorded operation. `value` is the name of the value that a PUT wrote or a successful GET read,
-// else empty. `return_ns` is empty if the client never received a result (the outcome is then unknown).
+// One recorded operation. `value` is the name of the value that a PUT or INSERT brings or that a successful
+// GET read, else empty. `return_ns` is empty if the client never received a result (the outcome is then
+// unknown).
 struct Operation {
   std::int32_t client = 0;
   OpKind kind = OpKind::get;
