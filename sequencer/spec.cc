@@ -37,7 +37,7 @@ struct Settings : ServedSettings {
     const std::uint64_t workers = std::uint64_t{config.driving_nodes()} * config.client_workers;
     return (workers + servers() - 1) / servers() * config.window;
   }
-  // Number of RECVs that a server worker posts: for all outstanding requests, and for repeated ones.
+  // Number of RECVs that a server worker posts: enough for all outstanding requests and for repeated ones.
   [[nodiscard]] std::uint32_t receives(const fabric::Capabilities& device) const {
     return static_cast<std::uint32_t>(
         std::min<std::uint64_t>(2 * asked_at_once() + 64, device.recv_queue_depth));
@@ -239,8 +239,8 @@ class SpecModule final : public NumberModule {
              {{"seq-spec.mend-r1", "false"}},
              101}};
   }
-  // Option values for fuzzing: so few low bits that the guess changes during a run, but not so few that a
-  // reply is overtaken by half of all low numbers.
+  // Option values for fuzzing: numbers have only 16 low bits and begin just below 2^16, so that the guess of
+  // the high bits changes during a run.
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     std::map<std::string, std::string> drawn = served_fuzz_options(std::string(prefix), rng);

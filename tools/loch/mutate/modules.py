@@ -45,7 +45,7 @@ class Module:
     variants: tuple[Variant, ...] = ()
     only: re.Pattern[str] | None = None  # names of the files to edit; None: all files of the folders
     without: re.Pattern[str] | None = None
-    # lines that are not edited, because only known-bad variants and holes execute them
+    # pattern of lines that are not edited: they implement known-bad variants or published holes (docs/protocols.md)
     skip: re.Pattern[str] | None = None
 
     def files(self, tree: Path) -> list[str]:
