@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view prefix = "seq-spec";
 // Region on node 0 with the receive buffers of the server workers.
 constexpr std::string_view requests_region = "seq-spec.requests";
-// Holds the 40 bytes of the global routing header with which every received datagram begins.
+// Bytes of a server worker's receive buffer: a received datagram begins with a global routing header of 40
+// bytes.
 constexpr std::uint32_t receive_bytes = 64;
 
 enum class Fault : std::uint8_t { none, claims_one, guess_by_batch };
