@@ -184,7 +184,7 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.short_reply(0xFF, 30), 0x0FFu);
   EXPECT_EQ(guess.short_reply(0x01, 40), 0x101u);
   EXPECT_EQ(guess.send(), 1u);
-  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // no request with the previous guess is unanswered
+  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // every request with the previous guess was answered
   EXPECT_EQ(guess.corrections(), 1u);
 }
 

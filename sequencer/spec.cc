@@ -129,7 +129,8 @@ class SpecStore final : public ServedStore {
     std::uint32_t guess = 0;
   };
   [[nodiscard]] std::uint64_t claim(std::uint64_t numbers) {
-    // Known-bad variant claims-one: the other numbers of a batch are claimed again for later batches.
+    // Known-bad variant claims-one: adds 1 for a whole batch, so that later batches get the batch's other
+    // numbers again.
     return counter().number().fetch_add(settings_.fault == Fault::claims_one ? 1 : numbers,
                                         std::memory_order_relaxed);
   }

@@ -169,8 +169,7 @@ TEST(Exponential, PercentileWithinItsFraction) {
   DistributionSpec spec;
   spec.kind = Distribution::exponential;
   const auto hits = draw(spec, 10'000, 500'000);
-  // Counts draws of the newest 85.7 % of the records; without the repetition of draws before the first record
-  // these are 95 %.
+  // Counts draws of the newest 85.7 % of the records: 95 % of all draws if none were repeated.
   std::uint64_t near = 0;
   for (std::uint64_t i = 10'000 - 8'571; i < 10'000; ++i) near += hits[i];
   // Share of the draws that fall before the first record and are repeated.

@@ -163,8 +163,8 @@ class Driver {
                                                             fabric::Fabric& fabric, LogFactory logs);
   ~Driver();
 
-  // Adds the workers of the local nodes, clients first, then servers. To be called before Fabric::exchange.
-  // `needs`: what the protocol's workers use of a device.
+  // Adds the workers of each local node, its clients before its servers. To be called before
+  // Fabric::exchange. `needs`: what the protocol's workers use of a device.
   [[nodiscard]] Result<> add_workers(const Pinning& pinning, const fabric::Requirements& needs);
   // Starts the main coroutine of every local worker. To be called after the preload.
   void start();
@@ -272,7 +272,7 @@ class Driver {
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;
   void prepare(Slot& slot, OpKind kind, std::uint64_t record);
-  // The times at which an operation was due and issued; without a schedule both are the same.
+  // When an operation was due and when it was issued; in a closed loop both times are the same.
   struct Began {
     Nanos due = 0, invoked = 0;
   };

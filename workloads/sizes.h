@@ -17,7 +17,7 @@ namespace loch::workloads {
 
 enum class SizeKind : std::uint8_t {
   fixed,      // every size is `most`
-  uniform,    // uniform over least … most, both included
+  uniform,    // any size from least to most, all equally likely
   zipfian,    // YCSB's ZipfianGenerator over least … most: the smallest is the most frequent
   pareto,     // generalised Pareto with location, scale and shape
   histogram,  // sizes and counts from a file in YCSB's histogram format

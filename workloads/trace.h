@@ -109,7 +109,7 @@ class TraceBuilder {
   explicit TraceBuilder(TraceRequest request);
   // Adds one line, without its line end. An error names file and line.
   [[nodiscard]] Result<> add(std::string_view line);
-  // The requested number of operations is reached: further lines need not be added.
+  // Whether the requested number of operations is reached, so that no further line need be added.
   [[nodiscard]] bool is_full() const { return is_full_; }
   [[nodiscard]] Result<std::shared_ptr<const Trace>> finish();
 

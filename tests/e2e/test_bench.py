@@ -240,8 +240,8 @@ class Bench(EndToEnd):
         total = sum(asked.values())
         hot = sum(count for _, count in asked.most_common(10))
         self.assertAlmostEqual(hot / total, 0.7, delta=0.03)
-        # Keys of the hot part are equally likely, as are those of the cold part: the tenth hot key has about a tenth of
-        # the hot share (7 %), the eleventh key is cold.
+        # Ten of 100 keys are hot and equally likely: each has about a tenth of the hot share of 70 %. The eleventh most
+        # frequent key is cold.
         self.assertGreater(asked.most_common(10)[-1][1], 0.05 * total)
         self.assertLess(asked.most_common(11)[-1][1], 0.01 * total)
 

@@ -61,7 +61,8 @@ class Statistics(unittest.TestCase):
             for _ in range(200):
                 tests = [compare.permutation_test(pairs(rng, shape, points, 6), False) for points in (1, 3, 5)]
                 found += min(compare.holm([test.p for test in tests])) <= compare.LEVEL
-            # 200 comparisons at a level of 5 % find 10 differences on average, and 20 with a probability of 0.3 %.
+            # At a level of 5 %, 200 comparisons of equal systems find 10 differences on average, and 20 or more with a
+            # probability of 0.3 %.
             self.assertLess(found, 20, shape)
 
     def test_a_slower_pace_of_three_per_cent_is_found_with_six_repeats(self):

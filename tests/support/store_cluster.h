@@ -43,7 +43,8 @@ class StoreCluster {
   // Number of client workers of all nodes that drive load; they are ordered by node.
   [[nodiscard]] std::size_t workers() const { return workers_.size(); }
   [[nodiscard]] fabric::Worker& worker(std::size_t w) { return *workers_[w]; }
-  // The client of a window slot of worker w. Its first use makes it, and has to come before run().
+  // The client of a window slot of worker w. The first call for a slot makes its client, and has to come
+  // before run().
   [[nodiscard]] kv::Client& client(std::size_t w, std::uint32_t slot = 0);
   [[nodiscard]] Hand hand(std::size_t w, std::uint32_t slot = 0) { return {client(w, slot), config_}; }
 

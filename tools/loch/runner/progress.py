@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # imported only if standard error is a terminal, because rich
 
 REFRESH_S = 0.25
 LINE_EVERY_S = 15.0
-SETTLED_S = 5.0  # seconds of a run before its pace is used for the estimate
+SETTLED_S = 5.0  # seconds of a run after which its pace is used to estimate the remaining time
 
 
 def rate(value: float) -> str:
