@@ -168,7 +168,7 @@ TEST_P(ReplayOn, OperationsBeginAtTheirTimesOrLate) {
     }
   }
   if (GetParam() != "sim") return;
-  // Arrivals are 5 ms apart and an operation takes microseconds, so lag stays small on sim.
+  // At this speed operations are due 250 µs apart, and each takes microseconds, so lag stays small on sim.
   EXPECT_LT(sum.lag_ns.max(), 100'000);
   EXPECT_LT(outcome.window_s, 0.101);
 }

@@ -334,7 +334,7 @@ class Bench(EndToEnd):
         self.assertEqual([one["seed"] for one in many], [5, 6, 7])
 
     def test_a_small_table_takes_the_puts_of_a_real_machine(self) -> None:
-        # 1500 ms is longer than the paper's expiry period, so replaced entries are reused
+        # the run lasts 15 expiry periods of 100 ms, so replaced entries are reused
         puts = without(SHM, "--duration") + ["--get", "0", "--duration", "1500ms"]
         got = self.result(*puts)
         self.assertEqual(got["operations"]["table_full"], 0)

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# Files that are not edited: tests and what only tests, benchmarks and fuzzers include; options.cc, which holds
-# defaults, help texts and what loch fuzz draws; and mutants.cc, the list of known-bad variants.
+# Files that are not edited: tests and what only tests, benchmarks and fuzzers include; module.cc and options.cc, which
+# hold defaults, help texts and what loch fuzz draws; and mutants.cc, the list of known-bad variants.
 NOT_CODE = re.compile(
     r"(_test|_bench|_fuzz|_costs|_main)\.cc$|(^|/)(test_\w*|lying_disk|toy_\w*)\.\w+$"
     r"|(^|/)(options|mutants|module)\.(cc|h)$"

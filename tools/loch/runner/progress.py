@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .execute import Outcome
 from .units import about
 
-if TYPE_CHECKING:  # imported only if standard error is a terminal, because rich loads slowly
+if TYPE_CHECKING:  # at run time rich, which loads slowly, is imported only if standard error is a terminal
     from rich.progress import Progress as Bar
 
 REFRESH_S = 0.25
