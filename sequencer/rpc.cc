@@ -260,7 +260,8 @@ class RpcModule final : public NumberModule {
     return all;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // Requests and numbers are single aligned words, which a NIC places untorn, so no byte order is required.
+    // A request or a number is one aligned word: words must not be torn, and the order of placement does not
+    // matter.
     const bool is_rc = is_over_rc(options);
     return {.rc = is_rc,
             .uc = !is_rc,

@@ -179,7 +179,7 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
-  guess.whole_reply(0x100, 20);  // overtakes the reply to the request before
+  guess.whole_reply(0x100, 20);  // the third reply overtakes the second one
   EXPECT_EQ(guess.send(), 1u);
   EXPECT_EQ(guess.short_reply(0xFF, 30), 0x0FFu);
   EXPECT_EQ(guess.short_reply(0x01, 40), 0x101u);

@@ -241,8 +241,8 @@ class SpecModule final : public NumberModule {
              {{"seq-spec.mend-r1", "false"}},
              101}};
   }
-  // Option values for fuzzing: numbers have only 16 low bits and begin just below 2^16, so that the guess of
-  // the high bits changes during a run.
+  // Option values for fuzzing: short replies carry 16 bits, and the first number is just below 2^16, so that
+  // the guess of the high bits changes during a run.
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     std::map<std::string, std::string> drawn = served_fuzz_options(std::string(prefix), rng);

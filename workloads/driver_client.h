@@ -53,7 +53,8 @@ struct Driver::Ended {
   OpStatus status = OpStatus::ok;
   bool is_verified = false, is_corrupt = false;
 
-  // Adds the operation's status, latency, retries and verdict, but not its time.
+  // Adds the operation's status, latency, retries and verdict to the tally, but not the time at which it
+  // ended.
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
     ++own.by_status[static_cast<std::size_t>(status)];

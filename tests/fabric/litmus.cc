@@ -78,7 +78,7 @@ coro::Task<void> write_and_peek(Cluster* cluster, int rounds, VisibilityCounts* 
     const Completion done = co_await worker.execute(write);
     EXPECT_TRUE(done.ok());
     if (cluster->word(1, 64) != number) ++counts->invisible_after_completion;
-    const WorkRequest read = one(cluster, 0, Verb::read, 1, 4096, 8, 8);  // another word, same queue pair
+    const WorkRequest read = one(cluster, 0, Verb::read, 1, 4096, 8, 8);  // reads a word that was not written
     const Completion behind = co_await worker.execute(read);
     EXPECT_TRUE(behind.ok());
     if (cluster->word(1, 64) != number) ++counts->invisible_after_read;

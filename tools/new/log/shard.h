@@ -25,7 +25,7 @@ inline constexpr std::string_view shard_summary =
 struct ShardShape {
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;  // stored bytes of a value; a simulation may store fewer than all
-  std::uint64_t spare = 0;        // compaction starts when dead entries exceed live ones by more
+  std::uint64_t spare = 0;        // compaction starts when dead entries exceed live ones by more than this
   bool keeps_oldest = false;  // known-bad variant: compaction keeps the oldest entry of a key, not the newest
 };
 [[nodiscard]] ShardShape shard_shape(const kv::DeployConfig& config, const kv::Options& options,
