@@ -42,9 +42,9 @@ struct OpenFabric {
   // The cores of this machine that background workers are pinned to; empty: not pinned, or the fabric is sim,
   // whose background workers run on simulated cores.
   std::vector<std::uint32_t> background_cores;
-  // The decorator with background workers if the fabric runs in real time.
+  // The fabric decorator that runs background workers, if there are any, during the load; null on sim.
   const background::BackgroundFabric* alongside = nullptr;
-  std::vector<ProcessKill> kills;  // processes to kill, one process per node
+  std::vector<ProcessKill> kills;  // scheduled kills; each names the node whose process is killed
 };
 
 // Opens the fabric, and starts the background workers before it. Has to be called from the process's main

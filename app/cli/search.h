@@ -18,7 +18,8 @@ struct Goal {
 // Parses a latency goal such as "p99:1000us", "p99.9:5ms", "mean:20us" or "max:1ms".
 [[nodiscard]] Result<Goal> parse_goal(std::string_view text);
 
-// Whether the point meets the latency goal, and the store kept up with the requested rate.
+// Whether the measured point meets the latency goal, and the store completed at least 95 % of `rate`, the
+// requested operations a second.
 [[nodiscard]] bool meets(const measure::PointResult& point, const Goal& goal, double rate);
 
 struct Found {

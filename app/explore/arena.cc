@@ -49,7 +49,7 @@ std::size_t bytes_of(std::size_t of_class) {
 }  // namespace
 
 struct Arena::State {
-  std::byte* next = nullptr;  // everything from here to the end of the range is unused
+  std::byte* next = nullptr;  // all memory from here to the end of the range is unused
   std::array<void*, classes> free{};
 };
 
@@ -160,9 +160,9 @@ Arena::Saved Arena::save() {
   return saved;
 }
 
-// Restores the arena's memory: blocks that `saved` contains are copied from there, all others from the copy
-// that mark() made. Memory above these blocks is not cleared, because new allocations are written before they
-// are read.
+// Restores the arena's memory: blocks that `saved` contains are copied from `saved`, all others from the copy
+// that mark() made. Memory beyond the blocks of both is not cleared, because new allocations are written
+// before they are read.
 void Arena::restore_blocks(const Saved* saved) {
   std::byte* to = range.load();
   const std::size_t of_saved = saved == nullptr ? 0 : saved->blocks.size();
