@@ -22,7 +22,7 @@ struct OperationAt {
 // All operations of the scenario's script, ordered by time.
 [[nodiscard]] std::vector<OperationAt> operations_by_time(const FuzzScenario& scenario);
 [[nodiscard]] const workloads::ScriptedOperation& operation(const FuzzScenario& scenario, OperationAt at);
-// The scenario with only the operations `kept`, and without clients that have none of them.
+// The scenario with only the operations in `kept`, without the clients that have none of these operations.
 [[nodiscard]] FuzzScenario keep_operations(FuzzScenario scenario, std::vector<OperationAt> kept);
 
 // Finds the operations of `sub_history`, which was recorded in a run of the scenario, in the scenario's
@@ -39,7 +39,8 @@ struct OperationAt {
 // them off, and returns nullopt if it is off already.
 [[nodiscard]] std::size_t weaknesses();
 [[nodiscard]] std::optional<FuzzScenario> without_weakness(FuzzScenario scenario, std::size_t number);
-// Names of drawn options that no other part of the scenario relies on.
+// Names of the drawn options that can be reset to their defaults, because no other part of the scenario
+// relies on them.
 [[nodiscard]] std::vector<std::string> droppable_knobs(const FuzzScenario& scenario);
 [[nodiscard]] std::optional<FuzzScenario> without_knob(FuzzScenario scenario, const std::string& key);
 
@@ -56,7 +57,7 @@ struct OperationAt {
 [[nodiscard]] std::optional<FuzzScenario> fewer_workers(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_nodes(FuzzScenario scenario);
 
-// Shifts every operation and failure at or after `from` earlier by `by`.
+// Moves every operation and failure that begins at or after `from` earlier by `by` ns.
 [[nodiscard]] FuzzScenario sooner(FuzzScenario scenario, Nanos from, Nanos by);
 
 }  // namespace loch::fuzz
