@@ -95,7 +95,7 @@ class Courier {
   ~Courier();
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
-  // Passes a call to the courier thread, which owns it until the caller's wait ends.
+  // Passes a call to the courier thread, which uses the call until the caller's wait ends.
   void submit(MemcachedCall* call);
 
  private:

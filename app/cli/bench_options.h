@@ -60,7 +60,7 @@ struct BenchOptions {
   std::string ofi_order = "waits";
   bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
   bool verify_full = false;
-  std::string history_format;      // text, binary or by-name
+  std::string history_format;      // text, binary, or by-name: by the ending of the file name
   bool history_sync = false;       // with --history: writes each operation to the disk before the next begins
   std::uint64_t memory_bytes = 0;  // memory per node in bytes
   std::uint32_t kept_value_bytes = 0;

@@ -33,7 +33,8 @@ struct ExploreFlags {
   [[nodiscard]] bool has_family() const { return given.has("family"); }
 };
 
-// The table of flags. Parsing stores into `flags`, which holds some defaults and has to outlive the table.
+// The table of `loch explore`'s flags. Parsing stores into `flags`, which holds some defaults and has to
+// outlive the table.
 [[nodiscard]] settings::Command explore_command(ExploreFlags& flags);
 
 // Parses the arguments after "explore", in any form. An error names the flag and what was expected.

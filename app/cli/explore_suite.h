@@ -30,7 +30,7 @@ struct SuiteEntry {
 [[nodiscard]] bool is_as_expected(const SuiteEntry& entry, const explore::Exploration& all);
 
 // Exit status: 0: all results are as expected (with --mutants: always, found or not); 1: some results are not
-// as expected; 2: bad input.
+// as expected; 2: bad input; 130: interrupted.
 [[nodiscard]] int run_explore_suite(ExploreFlags flags, const kv::Registry& registry);
 
 }  // namespace loch::cli

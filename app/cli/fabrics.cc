@@ -87,7 +87,7 @@ Result<ProcessKill> read_kill(const YAML::Node& entry, const std::string& path) 
   return ProcessKill{static_cast<fabric::NodeId>(*node), *at};
 }
 
-// The faults that can be injected on shm and verbs, and the processes to kill.
+// The faults to inject on a real-time fabric, and the processes to kill.
 struct RealFaults {
   fabric::FaultConfig config;
   std::vector<ProcessKill> kills;
@@ -149,7 +149,7 @@ Result<RealFaults> load_fault_config(const std::string& path) {
   return fabric::inject_faults(std::move(fabric), faults);
 }
 
-// Pins the workers of this process to the CPUs that were planned.
+// Lets the load driver pin this process's workers to the CPUs that were planned.
 void pin_workers(Placing placing, OpenFabric& open) {
   open.pinning = {.cores = placing.own_cpus(), .is_of_each_node = false, .first = 0};
   open.placing = std::move(placing);

@@ -43,7 +43,7 @@ struct Placing {
   std::optional<std::uint32_t> nic_numa_node;
 
   [[nodiscard]] bool is_pinned() const { return !plans.empty(); }
-  // CPUs of this process's workers, in the order in which the driver adds them.
+  // CPUs of this process's workers, in the order in which the load driver adds these workers to the fabric.
   [[nodiscard]] std::vector<std::uint32_t> own_cpus() const;
   // For each node number up to this process's last node: the NUMA node of that node's memory. Only the
   // entries from `first_node` on, this process's own, have a meaning. Empty if workers are not pinned.

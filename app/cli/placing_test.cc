@@ -1,4 +1,5 @@
-// Tests which workers are counted for a machine, and when they are pinned, left alone or refused.
+// Tests which workers are counted for a machine, and whether they are pinned, left unpinned, or refused with
+// an error.
 #include "app/cli/placing.h"
 
 #include <gmock/gmock.h>

@@ -29,8 +29,9 @@ struct Found {
   // Each measured rate in operations a second, and whether it met the goal.
   std::vector<std::pair<double, bool>> tried;
 };
-// Finds the highest rate by bisection to 2 %, with at most twelve runs. `run` measures one rate in operations
-// a second; rate 0 is a closed loop, whose throughput is the search's upper bound.
+// Finds the highest rate by bisection to 2 %, with at most twelve runs after a first one. `run` measures one
+// rate in operations a second. The first run has rate 0, a closed loop; 1.1 times its throughput is the upper
+// bound.
 [[nodiscard]] Result<Found> search_rate(const Goal& goal,
                                         const std::function<Result<measure::PointResult>(double rate)>& run);
 

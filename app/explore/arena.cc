@@ -122,7 +122,8 @@ void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
   return aligned;
 }
 
-// Frees an allocation. Only the thread that uses the arena may call it, or any thread while none does.
+// Frees an allocation of the arena. While a thread uses the arena, only that thread may call this function;
+// at other times any thread may.
 void Arena::release(void* pointer) {
   auto* aligned = static_cast<std::byte*>(pointer);
   std::uint64_t head[2];

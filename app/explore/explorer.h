@@ -61,8 +61,8 @@ struct Count {
   std::atomic<bool> is_shortening{false};
 };
 
-// Explores the plan. `judging` has the protocol's consistency model; the initial value of each key is known.
-// `stop` (may be null) is polled, and ends the exploration by returning true.
+// Explores the plan, and judges every execution by the consistency model in `judging`. `stop` (may be null)
+// is polled, and ends the exploration by returning true.
 [[nodiscard]] Exploration explore(const Plan& plan, const check::CheckOptions& judging, const Limits& limits,
                                   Count& count, bool (*stop)());
 

@@ -40,8 +40,8 @@ class Start final : public kv::Dataset {
 // all.
 constexpr Nanos first_wait = 1'000;
 
-// Names a value for the history; "corrupt:" if any of its bytes is wrong, since a torn value may begin with
-// the right writer's name.
+// The value's name for the history. It begins with "corrupt:" if any byte of the value is wrong, since a torn
+// value may begin with the right writer's name.
 std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
   const bool is_whole = kv::read_value(value, digest, true).verdict == kv::ValueVerdict::verified;
   return (is_whole ? "" : "corrupt:") + kv::value_name(value);
@@ -506,7 +506,7 @@ Footprint Run::apply(const Move& move, std::string* text) {
   finish_move(move, done, print);
   print.ends = returned_ != returned_before;
   if (hashes_) note_polls(move.worker, print);
-  print.is_global = print.is_global || is_over();  // no move is possible after the run's end
+  print.is_global = print.is_global || is_over();  // a move that ends the run has to be the last
   if (text != nullptr) *text = describe(move, before, done, executed.is_rest);
   return print;
 }

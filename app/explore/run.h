@@ -259,7 +259,7 @@ class Run {
   bool is_preparing_ = false, is_prepared_ = true;
   std::uint32_t waits_in_vain_ = 0;
   Bounds left_;
-  std::optional<std::uint8_t> last_;  // the worker that made the last move, if left_.switches bounds switches
+  std::optional<std::uint8_t> last_;  // worker of the last move, if Bounds::switches is set
   bool hashes_ = true;
   const HashSet* idle_ = nullptr;
 };

@@ -51,8 +51,9 @@ struct OperationAt {
 // The scenario with only the records below `count`; nullopt if another record is in use.
 [[nodiscard]] std::optional<FuzzScenario> with_records(FuzzScenario scenario, std::uint64_t count);
 
-// The scenario with a smaller window, fewer client workers on each node, or fewer nodes, as far as the
-// script's operations and the failures do not need them; nullopt if all are needed.
+// narrower_window(), fewer_workers() and fewer_nodes() return the scenario with a smaller window, fewer
+// client workers on each node, or fewer nodes, as far as the script's operations and the failures do not need
+// them; nullopt if all are needed.
 [[nodiscard]] std::optional<FuzzScenario> narrower_window(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_workers(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_nodes(FuzzScenario scenario);

@@ -37,7 +37,7 @@ struct FuzzFailures {
 constexpr std::uint64_t fuzz_memory_bytes = std::uint64_t{1} << 26;
 
 struct FuzzScenario {
-  std::string profile;      // "calm", "collide", …: explained in scenario.cc
+  std::string profile;      // the kind of scenario: "calm", "collide", …
   workloads::RunPlan plan;  // what to run; run_scenario() sets its operation logs
   // the simulated cluster without its hardware profile, which run_scenario() sets
   fabric::sim::SimConfig sim;

@@ -14,7 +14,7 @@
 
 namespace loch::fuzz {
 
-// The finding seeds among a sequence of consecutive seeds.
+// Which of a sequence of consecutive seeds found the variant.
 struct Sightings {
   std::uint64_t seeds = 0;           // number of seeds that were run
   std::vector<std::uint64_t> finds;  // numbers of the finding seeds, counted from 1, ascending
