@@ -16,7 +16,6 @@
 
 namespace loch::cli {
 
-// Values of the flags for replaying a trace.
 struct ReplayFlags {
   std::string file, format, preload, sizes;
   double speed = 0;

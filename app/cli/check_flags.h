@@ -18,7 +18,6 @@ struct CheckFlags {
 // The table of `loch check`'s flags. Parsing stores into `flags`, which has to outlive the table.
 [[nodiscard]] settings::Command check_command(CheckFlags& flags);
 
-// Converts the flags to the checker's options.
 [[nodiscard]] check::CheckOptions check_options(const CheckFlags& flags);
 
 }  // namespace loch::cli

@@ -262,7 +262,7 @@ std::vector<Entry> counters(const kv::Registry& registry) {
     std::vector<std::string> few = {"--protocol",   name, "--nodes", "3",
                                     "--operations", "60", "--keys",  "100"};
     auto options = parse_bench(few, registry);
-    // A protocol that refuses these flags because it needs a node with servers only gets one such node.
+    // If a protocol refuses these flags because it needs a node that only serves, one such node is added.
     if (!options || !validate(*options, *module)) {
       few.insert(few.end(), {"--server-nodes", "1"});
       options = parse_bench(few, registry);

@@ -394,7 +394,7 @@ void Run::tear(const Move& move, Footprint& print) {
   fabric_->execute_half(who, move.request, tear_of(move));
   if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
   mark_node(who.node());
-  print.fails = true;  // two tears cannot be swapped: the first may use up Bounds::torn
+  print.fails = true;  // two torn requests are dependent: the first may use up Bounds::torn
   --left_.torn;
 }
 

@@ -73,7 +73,7 @@ struct Footprint {
   bool is_global = false;   // conflicts with every other move
   bool is_idle = false;     // a timer whose only effect was that time passed
   bool polls = false;       // the background coroutine polled (Run::has_polled)
-  bool is_ordered = false;  // conflicts with every other move: Bounds::switches is set
+  bool is_ordered = false;  // Bounds::switches is set: conflicts with every other move
   bool begins = false, ends = false, fails = false;
   std::uint8_t node = 0;        // node whose memory the coroutines that the move resumes may read
   std::uint64_t changed = 0;    // bit mask of the regions that the coroutines that the move resumes changed

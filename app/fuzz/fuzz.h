@@ -36,7 +36,7 @@ struct FuzzOptions {
   Nanos time = 0;                    // limit in ns of real time; 0: no limit
   std::uint32_t jobs = 0;            // number of threads; 0: one per core
   bool first_only = false;           // stop at the first finding, and do not look for its cause
-  bool keep_going = false;           // false: stop at the first finding, or after one finding for each hole
+  bool keep_going = false;           // report all findings; false: the first, or the first of each hole
   bool verbose = false;              // print one line for each seed
   bool coverage = false;             // print a table of the probes, with the first seed that passed each
   std::uint64_t shrink_runs = 4000;  // most runs for shrinking one finding; 0: no shrinking
@@ -83,7 +83,6 @@ struct FuzzFinding {
 // Runs one seed. Deterministic.
 [[nodiscard]] FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::Module& module);
 
-// Writes a finding's history to a file.
 [[nodiscard]] Result<> write_history(const FuzzFinding& finding, const std::string& path);
 
 // The command line that runs the finding's seed again.

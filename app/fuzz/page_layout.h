@@ -18,14 +18,14 @@ struct DrawnOperation {
   std::size_t lane = 0;  // index in Layout::lanes
   std::size_t key = 0;   // index in Layout::keys
   bool contradicts = false;
-  double from = 0, to = 0;  // x coordinates of its begin and end
+  double from = 0, to = 0;  // x coordinates of the begin and end
 };
 
 struct DrawnFailure {
   std::string label;     // such as "crash"
   std::size_t node = 0;  // index in Layout::nodes
   Nanos at = 0, until = 0;
-  double from = 0, to = 0;  // x coordinates of its begin and end
+  double from = 0, to = 0;  // x coordinates of the begin and end
 };
 
 struct Layout {

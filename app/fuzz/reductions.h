@@ -14,7 +14,6 @@
 
 namespace loch::fuzz {
 
-// Position of an operation in a script.
 struct OperationAt {
   std::size_t client = 0, index = 0;
   friend auto operator<=>(const OperationAt&, const OperationAt&) = default;
