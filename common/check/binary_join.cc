@@ -45,7 +45,8 @@ Result<> append_block(int descriptor, BlockHeader header, const std::byte* paylo
   return {};
 }
 
-// Appends the chunks that a killed process had filled, at least in part, and not written.
+// Appends the chunks that a killed process had filled, wholly or in part, in its rings and had not written to
+// its history.
 Result<> append_ring(std::istream& in, const std::unordered_set<std::uint64_t>& written, int descriptor,
                      Totals* totals) {
   using Chunk = BinaryRing::Chunk;

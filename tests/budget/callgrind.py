@@ -19,7 +19,8 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 
-# Source paths from the tree's root and their layers; the first prefix that matches counts. "": the layer of the caller.
+# Beginnings of source paths, each with the layer of Loch that their instructions count for; the first match decides.
+# "": the layer of the caller.
 LAYERS = [
     ("workloads/", "driver"),
     ("common/measure/", "measure"),

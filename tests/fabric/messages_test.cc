@@ -297,7 +297,8 @@ TEST_P(FabricTest, ReceiveHasADeadline) {
   EXPECT_GE(waited, 2 * millisecond);
 }
 
-// Receives with a deadline in the past, which returns at once, with a message if one has arrived.
+// Receives a message, and then again with a deadline that has passed already: the second call returns at
+// once, without a message.
 coro::Task<void> receive_what_is_there(Cluster* cluster, std::vector<int>* outcomes) {
   Worker& worker = *cluster->clients[1];
   post_receives(cluster, 1, Transport::ud, 2);
