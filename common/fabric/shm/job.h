@@ -37,7 +37,7 @@ struct RankSlot {
   // The rank's process id, with its start time, so that a reused id is not mistaken for the rank.
   std::atomic<std::int32_t> pid;
   std::atomic<std::uint64_t> pid_start;
-  std::atomic<std::uint32_t> is_lost;  // 1: the process is dead for certain
+  std::atomic<std::uint32_t> is_lost;  // 1: the rank's process is known to be dead
   std::atomic<std::uint32_t> has_left;
   std::atomic<std::uint64_t> barriers;      // number of barriers that this rank has reached
   std::atomic<std::uint64_t> runs_ended;    // number of runs that this rank's clients have completed
@@ -93,7 +93,8 @@ class Job {
     return control().slot(rank).is_lost.load(std::memory_order_relaxed) != 0;
   }
 
-  // Creates (zeroed, all pages reserved) or maps object number `id` of a rank, of kind 'r' or 'w'.
+  // Creates this rank's shared-memory object number `id`, zeroed and with all its pages reserved. `kind` is
+  // 'r' for a region, 'w' for a worker's receive area.
   [[nodiscard]] Result<Mapping> create(char kind, std::uint64_t id, std::size_t bytes);
   [[nodiscard]] Result<Mapping> map(std::uint32_t rank, char kind, std::uint64_t id, std::size_t bytes) const;
   // Removes the names of this rank's objects and of the control block. To be called once every rank has

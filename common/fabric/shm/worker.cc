@@ -68,7 +68,7 @@ bool ShmWorker::try_reconnect(NodeId peer) {
 
 bool ShmWorker::arm_doorbell() {
   const Span span = watched();
-  // A message wakes the worker whatever region is given to the doorbell.
+  // A message wakes the worker too, whatever bytes the doorbell is armed for.
   if (span.region != nullptr) {
     doorbell_.arm(span.region->id(), span.begin, span.end);
   } else {

@@ -136,7 +136,7 @@ TEST(NodeCpu, MoreThreadsThanThePeriodHoldsGetTheLeastSliceEach) {
   node.run_to(20 * s);
   for (const Diary* poller : pollers) {
     EXPECT_NEAR(static_cast<double>(node.time(*poller)), 20.0 * s / 12, 0.1 * s);
-    // A slice of 3 ms ends at the next tick.
+    // A slice of 3 ms ends at the next tick, which is after 4 ms.
     EXPECT_NEAR(static_cast<double>(poller->stays.size()), 20.0 * s / 12 / (4 * ms), 60);
   }
 }
@@ -157,7 +157,7 @@ TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
   for (int i = 0; i < 13; ++i) pollers.push_back(&node.poller(all_cores));
   node.run_to(10 * s);
   EXPECT_GT(node.cpu.usage().busy_fraction(), 0.999);
-  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);  // a balancing core acts every 64 ms at most
+  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);  // a core balances at most once in 64 ms
   Nanos least = 10 * s, most = 0;
   for (const Diary* poller : pollers) {
     least = std::min(least, node.time(*poller));
@@ -246,7 +246,7 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   Diary& background = node.add("hog", one_core(0), ThreadRole::background, true);
   Diary& sleeper = node.add("sleeper", one_core(0));
   node.run_to(100 * ms);
-  // the sleeper has never run before: it is queued one slice behind, as a new thread
+  // the sleeper has never run before: as a new thread it is queued one slice behind the background worker
   node.cpu.wake(sleeper.thread);
   node.run_to(200 * ms);
   ASSERT_TRUE(sleeper.stays.size() >= 1);
@@ -263,7 +263,7 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   ASSERT_EQ(sleeper.stays.size(), before + 1);
   EXPECT_EQ(sleeper.stays.back().from, woken + 1'500);  // a context switch takes 1.5 us
   // The sleeper runs for 9 ms, blocks briefly and wakes again. Its virtual runtime is now less than 4 ms
-  // below that of the background worker, so that it does not preempt.
+  // below that of the background worker, so that it does not preempt the background worker.
   node.run_to(woken + 9 * ms);
   node.cpu.block(sleeper.thread);
   node.run_to(node.queue.now() + 100 * us);
@@ -382,8 +382,8 @@ TEST(NodeCpu, TheSeedDecidesEverything) {
   EXPECT_NE(fingerprint(1), fingerprint(2));
 }
 
-// Random wake-ups and blocks: the time of every core is either busy or idle, the threads' times do not exceed
-// it, and threads run only on allowed cores.
+// Random wake-ups, blocks and pauses: all time of the cores is accounted as busy or idle, the busy time is
+// that of the threads and of switching between them, and no core runs two threads at once.
 TEST(NodeCpu, RandomLife) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Rng rng(seed, "life");

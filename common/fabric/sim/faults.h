@@ -47,7 +47,7 @@ struct SimFaults {
   double torn_read = 0;           // probability that the responder's fetch of a READ is torn
   double torn_write = 0;          // probability that the placement of a WRITE or SEND is torn
   double torn_landing = 0;        // probability that the placement of READ data is torn
-  Nanos torn_span = 2'000;        // longest span over which the pieces are spread
+  Nanos torn_span = 2'000;        // ns; longest time from the first to the last piece of a torn transfer
   std::uint32_t torn_chunks = 8;  // most pieces into which a transfer is torn
   // Rule 2 of fabric.h: a CAS or FAA reads memory at one instant and writes it at a later one; CPU stores and
   // WRITEs may take effect between them.
@@ -77,7 +77,7 @@ struct SimFaults {
   // stays half-written meanwhile.
   double interrupted = 0;
   Nanos interrupted_span = 5'000;
-  double slow_dma = 0;  // probability that a DMA takes longer
+  double slow_dma = 0;  // probability that a DMA takes longer, by up to slow_dma_span
   Nanos slow_dma_span = 10'000;
   // Failures at scheduled times, and mean rates of randomly drawn failures per node and second of virtual
   // time.

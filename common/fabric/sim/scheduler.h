@@ -116,7 +116,7 @@ class Scheduler {
     Nanos average_idle = 0;
     Balance balance[balance_levels];
   };
-  // A socket or a single core, whose load balancing compares with that of others.
+  // A socket or a single core. Load balancing compares the loads of two groups of the same kind.
   struct Group {
     CoreSet cores = 0;
     std::uint64_t load = 0;
@@ -133,7 +133,7 @@ class Scheduler {
   };
   enum class Pull : std::uint8_t { moved, failed, all_pinned };
 
-  // Run queues (scheduler.cc).
+  // Functions on the run queues, defined in scheduler.cc.
   void charge_current(Core& core, Nanos now);
   void update_min_vruntime(Core& core);
   void attach(Core& core, SchedEntity* entity, Nanos now);
@@ -142,7 +142,7 @@ class Scheduler {
   static void remove_waiting(Core& core, SchedEntity* entity);
   [[nodiscard]] Nanos slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const;
   [[nodiscard]] std::uint32_t place_new(const SchedEntity& entity) const;
-  // Balancing (balance.cc).
+  // Functions that balance the load, defined in balance.cc.
   [[nodiscard]] Group group_of(CoreSet cores) const;
   [[nodiscard]] CoreSet socket_mask(std::uint32_t socket) const;
   [[nodiscard]] bool balances_for_group(std::uint32_t core, unsigned level) const;

@@ -13,7 +13,7 @@
 //   B, β      bandwidth of one direction of the link, of PCIe
 //   P_r, P_c  header bytes of a PCIe packet that writes, and of one that answers a read; C_rc data bytes of
 //             one packet; D bytes of acknowledgments and credits (pcie.link_layer)
-//   M, F      MTU; bytes of time that a packet takes beside its own (link.framing)
+//   M, F      MTU; bytes that a packet takes on the link beside its own (link.framing)
 //   t_x       the latency x of the profile: t_pipeline, t_read, t_write, t_mmio, …
 // and "guidelines" are the Design Guidelines for High Performance RDMA Systems (USENIX ATC 2016), "HERD" is
 // Using RDMA Efficiently for Key-Value Services (SIGCOMM 2014), "Pilaf 2013" Using One-Sided RDMA Reads to

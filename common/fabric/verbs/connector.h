@@ -80,7 +80,7 @@ class Connector {
   void await_others(std::uint64_t run, Nanos within);
 
   [[nodiscard]] std::map<std::string, double> counters() const;
-  // Adds the asynchronous events that are symptoms to what the port's counters said.
+  // Adds to `health` how often the device reported each asynchronous event that points to a failure.
   void add_symptoms(PortHealth& health) const;
 
  private:

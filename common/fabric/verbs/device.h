@@ -51,7 +51,7 @@ class Device {
   // The device's name, as libibverbs and the kernel's files have it.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& firmware() const { return firmware_; }
-  // READs and atomics that one queue pair of this device can have in progress as the responder.
+  // The number of READs and atomics that a queue pair of this device can have in progress as the responder.
   [[nodiscard]] std::uint32_t rd_atomic_in() const { return rd_atomic_in_; }
   [[nodiscard]] int most_completions() const { return most_completions_; }
   // Whether the device is Soft-RoCE, where this machine's kernel does the NIC's work and needs cores for it.

@@ -1,4 +1,4 @@
-// Where a device is attached to this machine.
+// Finds out to which NUMA node of this machine an RDMA device is attached.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct Locality {
   std::optional<std::uint32_t> numa_node;  // empty: the kernel does not say
 };
 
-// `device` is Capabilities::device of this process's device. `devices` is the kernel's folder of RDMA
-// devices.
+// `device` begins with the device's name, as Capabilities::device does. `devices` is the folder in which the
+// kernel describes RDMA devices.
 [[nodiscard]] Locality locality_of(std::string_view device,
                                    const std::filesystem::path& devices = "/sys/class/infiniband");
 
