@@ -40,7 +40,7 @@ struct ReceiveRing {
   enum Phase : std::uint8_t { empty, posted, claimed, filled, returned };
   static constexpr std::uint64_t slots = 1024;  // twice the receive queue's depth
 
-  alignas(64) std::atomic<std::uint64_t> next;  // oldest ticket that may not have been claimed yet
+  alignas(64) std::atomic<std::uint64_t> next;  // every older ticket has been claimed; this one may have been
   ReceiveSlot slot[slots];
 
   [[nodiscard]] static constexpr std::uint64_t word(std::uint64_t ticket, NodeId claimant, Phase phase) {

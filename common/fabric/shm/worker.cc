@@ -78,7 +78,7 @@ bool ShmWorker::arm_doorbell() {
 }
 
 // Calls the completion callbacks (WorkRequest::sink) of the requests that have completed by now. Requests
-// that a callback posts are left to the next turn of the polling loop. A callback may free its request.
+// that a callback posts are left to the next iteration of the polling loop. A callback may free its request.
 void ShmWorker::tell_sinks() {
   WorkRequest* done = std::exchange(completions_, nullptr);
   completions_end_ = &completions_;

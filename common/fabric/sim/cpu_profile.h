@@ -74,13 +74,13 @@ constexpr std::uint32_t idle_states = 4;
 // the difference of these two measurements, less what the other constants explain, divided by the number of
 // cores.
 struct PowerProfile {
-  double idle_w = 0;              // the whole node while no thread runs and the NIC's link is up
-  double core_busy_w = 0;         // each core that polls or computes, above a core in its deepest idle state
-  double core_wake_j = 0;         // energy of one wake-up, beyond that of leaving the idle state
-  double package_active_w = 0;    // the uncore of each socket while any of its cores is awake
+  double idle_w = 0;            // the whole node while no thread runs and the NIC's link is up
+  double core_busy_w = 0;       // power of a core that polls or computes, above one in its deepest idle state
+  double core_wake_j = 0;       // energy of one wake-up, beyond that of leaving the idle state
+  double package_active_w = 0;  // power of a socket's uncore while any of the socket's cores is awake
   double package_sleep_us = 100;  // idle time of all cores of a package after which the package sleeps
-  double nic_byte_nj = 0;         // energy of each byte on the wire, sent or received
-  double nic_busy_w = 0;          // the NIC at its full rate, above its idle draw
+  double nic_byte_nj = 0;         // energy in nJ of each byte on the wire, sent or received
+  double nic_busy_w = 0;          // power of the NIC at its full rate, above that of the idle NIC
   // The idle states C1, C1E, C3 and C6, with the times of the kernel's intel_idle table for Ivy Bridge-EP.
   IdleState idle[idle_states] = {{1, 1, 0.45}, {80, 10, 0.3}, {156, 59, 0.1}, {300, 82, 0}};
 };

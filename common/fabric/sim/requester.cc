@@ -113,7 +113,7 @@ void Stages::at_requester(Event* event) {
   SimNode& node = *r->from;
   sim.note(kind_requester, node.id);
   if (r->is_cancelled || qp->is_fenced) return release(r);
-  if (!node.is_up) return;  // the posting worker has died, and its request with it
+  if (!node.is_up) return;  // the posting node has crashed, and its request with it
   if (sim.now() < node.stalled_until) {
     sim.queue.push(r, node.stalled_until + ++node.stall_order);
     return;

@@ -32,8 +32,8 @@ struct SchedEntity {
   // the core on which the thread runs, waits, or ran last; for a new thread, the core on which it was created
   std::uint32_t core = 0;
   CoreSet allowed = all_cores;
-  bool is_queued = false;  // is runnable; a running thread counts as queued
-  bool is_new = true;      // has never been queued
+  bool is_queued = false;  // the thread is runnable; a running thread counts as queued
+  bool is_new = true;      // the thread has never been queued
 };
 
 class Scheduler {
@@ -107,12 +107,12 @@ class Scheduler {
   struct Core {
     SchedEntity* current = nullptr;
     std::vector<SchedEntity*> waiting;  // by vruntime; among equals, in the order of queueing
-    Nanos min_vruntime = 0;             // never decreases
-    Nanos updated = 0;                  // time up to which the running thread's vruntime was charged
-    std::uint32_t runnable = 0;         // number of waiting threads, plus one if a thread is running
-    std::uint64_t load = 0;             // sum of the weights of the runnable threads
-    Nanos load_changed = 0;             // when `load` last changed
-    Nanos idle_since = -1;              // -1: the core is not idle, or its idle time is not estimated
+    Nanos min_vruntime = 0;      // the lowest vruntime of the core's threads, except that it never decreases
+    Nanos updated = 0;           // time up to which the running thread's vruntime was charged
+    std::uint32_t runnable = 0;  // number of waiting threads, plus one if a thread is running
+    std::uint64_t load = 0;      // sum of the weights of the runnable threads
+    Nanos load_changed = 0;      // when `load` last changed
+    Nanos idle_since = -1;       // -1: the core is not idle, or its idle time is not estimated
     Nanos average_idle = 0;
     Balance balance[balance_levels];
   };

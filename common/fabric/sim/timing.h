@@ -25,7 +25,7 @@ enum GapKind : std::uint8_t { gap_read, gap_write, gap_send, gap_atomic };
 // experiments/hardware/*.yaml).
 struct Timing {
   explicit Timing(const HardwareProfile& profile);
-  Picos request[4];  // indexed by GapKind
+  Picos request[4];  // gaps at the requester's NIC, indexed by GapKind
   Picos respond[4];
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
   Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;

@@ -169,7 +169,7 @@ class SimWorker final : public Worker {
   bool has_paid_ = false;
   bool has_ended_ = false, is_dead_ = false;
   bool is_inside_ = false;   // run() is resuming the worker's coroutines
-  bool is_on_core_ = false;  // a copy of the thread's state, to save a cache miss
+  bool is_on_core_ = false;  // whether the thread is on a core; copied from the thread, to save a cache miss
   bool is_fenced_ = false;
   Simulation& sim_;
   SimNode& node_;

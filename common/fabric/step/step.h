@@ -113,8 +113,8 @@ class StepWorker final : public Worker {
   [[nodiscard]] bool can_take(const ReceiveWait& wait) const;
   void take(ReceiveWait* wait);
   void park(const WorkRequest& request, WorkRequest* original);
-  // Ends every watch that is ready: a watched word has changed, the peer is disconnected, or the run is
-  // stopping.
+  // Ends every watch that is ready: its condition on the watched memory holds, the peer is disconnected, or
+  // the run is stopping.
   void settle();
   void forget();
 
