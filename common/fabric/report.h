@@ -29,7 +29,7 @@ struct SimReport {
 };
 
 struct FabricReport {
-  // by NodeId; nodes of other processes are complete once the processes' reports are merged
+  // indexed by NodeId; the entries of other processes' nodes are complete after the reports have been merged
   std::vector<NodeReport> nodes;
   std::optional<SimReport> sim;
   std::map<std::string, double> counters;

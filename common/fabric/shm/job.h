@@ -52,14 +52,14 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::int32_t>::is_always_lock_free);
 
 struct ControlBlock {
-  static constexpr std::uint64_t valid_magic = 0x6C6F63682D73686DULL;  // "loch-shm"
+  static constexpr std::uint64_t valid_magic = 0x6C6F63682D73686DULL;  // the characters "loch-shm"
   static constexpr std::uint32_t current_version = 2;
   std::atomic<std::uint64_t> magic;  // valid_magic once the block is complete; stored last
   std::uint32_t version;
   std::uint32_t ranks;
   std::int32_t creator;  // process id of rank 0
   std::uint64_t creator_start;
-  std::atomic<std::uint32_t> is_unlinked;  // set by the rank that removes the names of objects
+  std::atomic<std::uint32_t> is_unlinked;  // 1: a rank has removed the control block's name, or is about to
   std::int64_t clock_base_ns;              // CLOCK_MONOTONIC at creation: zero of the fabric's clock
   // Slot of a rank; the slots follow this block in memory.
   [[nodiscard]] RankSlot& slot(std::uint32_t rank) { return reinterpret_cast<RankSlot*>(this + 1)[rank]; }

@@ -10,18 +10,18 @@ namespace loch::fabric::sim {
 // The node's cores, and the CPU time that protocol work takes on them.
 struct CpuProfile {
   std::uint32_t cores = 1, sockets = 1;  // cores of the node, at most 64, numbered socket by socket
-  double post_ns = 0;                    // building one work request
-  double post_recv_ns = 0;               // building one RECV work request and ringing its doorbell
-  double doorbell_ns = 0;                // ringing a doorbell: one uncached store
-  double write_combine_ns = 0;           // each 64-byte line written through MMIO
+  double post_ns = 0;                    // CPU time to build one work request
+  double post_recv_ns = 0;               // CPU time to build one RECV work request and ring its doorbell
+  double doorbell_ns = 0;                // CPU time to ring a doorbell: one uncached store
+  double write_combine_ns = 0;           // CPU time for each 64-byte line that is written by MMIO
   double poll_ns = 0;        // from a completion's or word's arrival in memory until the polling code sees it
-  double completion_ns = 0;  // handling one completion
+  double completion_ns = 0;  // CPU time to handle one completion
   double hash_fixed_ns = 0, hash_byte_ns = 0;
   double compare_fixed_ns = 0, compare_byte_ns = 0;
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
-  double memory_ns = 0;  // a random access to memory that nothing prefetched
-  double line_ns = 0;    // fetching a cache line that another core has changed
+  double memory_ns = 0;  // time of a random access to memory that nothing prefetched
+  double line_ns = 0;    // time to fetch a cache line that another core has changed
   // fixed CPU time of one operation of the key-value store: setting up the request, drawing the key
   double operation_ns = 0;
   // one SHA-256 of a small buffer; background workers compute nothing else

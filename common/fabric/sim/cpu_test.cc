@@ -213,7 +213,8 @@ TEST(NodeCpu, ANewThreadStaysOnItsParentsCoreWhereAllAreAlike) {
   }
 }
 
-// Background workers that start on one socket spread over both sockets.
+// Of two background workers with the same parent, the first starts on the parent's socket and the second on
+// the other socket, which is less loaded by then.
 TEST(NodeCpu, ANewThreadStaysOnItsParentsSocketUnlessTheOtherIsLessLoaded) {
   for (const std::uint32_t parent : {0U, 5U, 6U, 11U}) {
     Node node(twelve_cores());
@@ -255,8 +256,8 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   node.run_to(node.queue.now() + 100 * ms);
   const std::size_t before = sleeper.stays.size();
   const Nanos woken = node.queue.now();
-  // The background worker has more than 4 ms of virtual runtime more than the sleeper, which therefore
-  // preempts it.
+  // The virtual runtime of the background worker exceeds that of the sleeper by more than 4 ms, so that the
+  // sleeper preempts it.
   node.cpu.wake(sleeper.thread);
   EXPECT_EQ(background.stays.back().to, woken);
   node.run_to(woken + 10 * us);

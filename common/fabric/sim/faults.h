@@ -26,7 +26,7 @@ struct ScheduledFault {
     one_way,     // messages from the node to `peer` are lost for `span`; those from `peer` arrive
     lossy,       // each message over the node's link is lost with `chance`, for `span`
     no_buffers,  // SENDs to the node find no receive buffer for `span`
-    clock_step,  // the node's clock is changed by `step` from now on
+    clock_step,  // the node's clock jumps by `step`
   };
   Kind kind = Kind::pause;
   NodeId node = 0;

@@ -26,7 +26,7 @@ struct SimConfig {
   std::uint32_t nodes = 1;
   HardwareProfile hardware;
   std::uint64_t seed = 1;
-  SimFaults faults;                      // all off by default
+  SimFaults faults;                      // all faults are off by default
   std::uint32_t background_workers = 0;  // background CPU workers per node
   BackgroundPin background_pin = BackgroundPin::none;
   // nodes 0 … background_nodes-1 have background workers; 0: all nodes have

@@ -36,12 +36,12 @@ struct Visit {
   Picos latency = 0;
 };
 
-// The way of a request through the servers of one stage, in picoseconds. While a request queues at one server
-// it moves up in the queue of the next, so the longest of its turns counts, and all latencies: now + max turn
-// + Σ latency. Source: decision 0072.
+// The delays of a request at the servers of one stage, in picoseconds. While a request queues at one server
+// it moves up in the queue of the next, so only its longest wait for a server counts, but the latencies of
+// all servers: the request leaves the stage at now + longest wait + Σ latency. Source: decision 0072.
 struct Passage {
   Picos now = 0;
-  Picos turn = 0;   // longest wait for a server's turn, from now
+  Picos turn = 0;   // longest wait for a server, from now
   Picos delay = 0;  // sum of the latencies of the servers
   void wait(Picos span) { turn = std::max(turn, span); }
   void visit(Server& server, const Visit& visit) {

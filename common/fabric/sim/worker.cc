@@ -210,8 +210,8 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  // A watch set is checked when any word of a slot changes: the words before a slot's polled word may be
-  // written after it.
+  // A watch set is checked when any word of a slot changes, because the words before a slot's polled word may
+  // be written after the polled word.
   const std::uint64_t first = wait->set.offset + 8;
   const std::uint64_t begin =
       wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;

@@ -123,7 +123,7 @@ class Connector {
   Shared* shared_;
   Peers* peers_;
   NodeRecord record_;
-  CompletionQueue passive_cq_;                      // for completions that nobody reads
+  CompletionQueue passive_cq_;  // for queue pairs whose send or receive side has no completions
   std::vector<std::vector<VerbsWorker*>> workers_;  // by node, then worker index; null: no such worker
   // The receiving ends of queue pairs. The set-up thread uses them before start(), the connector's thread
   // after it.

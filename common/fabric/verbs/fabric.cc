@@ -453,7 +453,7 @@ Result<RunEnd> VerbsFabric::run() {
 FabricReport VerbsFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
-  bool has_told = false;  // the process's port is reported with its first node
+  bool has_told = false;  // the health of the process's port is reported with its first node alone
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     NodeReport& of = report.nodes[node];
     of.is_lost = shared_.is_lost(static_cast<NodeId>(node));
