@@ -7,7 +7,7 @@
 
 namespace loch::fabric {
 
-// A received message. The RECV of its buffer is used up: the buffer belongs to the protocol again.
+// A received message. Its buffer has left the receive queue, and belongs to the protocol again.
 struct Received {
   enum class Outcome : std::uint8_t { message, timed_out, stopping };
   Outcome outcome = Outcome::message;

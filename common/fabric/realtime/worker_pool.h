@@ -1,5 +1,5 @@
-// The threads of this process's workers, one for each from start() to the end of its main coroutine, and the
-// CPU time that they took. Control path: called by a real-time fabric on its set-up thread.
+// The workers of this process with the threads that run their main coroutines during run(), one for each
+// worker, and the CPU time of these threads. Control path: called by a real-time fabric on its set-up thread.
 #pragma once
 
 #include <atomic>

@@ -30,7 +30,7 @@ struct CalibrationRow {
 };
 using CalibrationTable = std::vector<CalibrationRow>;
 
-// Runs the microbenchmarks of one NIC's profile and adds a row of the table for each published figure
+// Runs the microbenchmarks of one NIC's profile and adds a row to the table for each published measurement
 // (calibration_rows.cc).
 [[nodiscard]] Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* table);
 // Runs the microbenchmarks of one profile, or of every profile ("all"). Takes seconds.

@@ -163,7 +163,7 @@ TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
     least = std::min(least, node.time(*poller));
     most = std::max(most, node.time(*poller));
   }
-  // Every thread gets at least half a core; the shares even out only slowly.
+  // Every thread gets about half a core or more, but the shares even out only slowly.
   EXPECT_GE(least, 45 * s / 10);
   EXPECT_LE(most, 10 * s);
   EXPECT_GT(most - least, s / 10);
@@ -183,7 +183,8 @@ TEST(NodeCpu, AnUnpinnedBackgroundWorkerSharesWithOnePinnedPollerAtATime) {
   EXPECT_NEAR(usage.role_fraction(ThreadRole::background), background_share, 1e-9);
   EXPECT_NEAR(usage.role_fraction(ThreadRole::server), (12 - background_share) / 12, 0.01);
   EXPECT_NEAR(usage.background_hashes, static_cast<double>(node.time(background)) / 500, 2);
-  // a pinned poller loses at most half of its core
+  // a pinned poller shares its core with the background worker at most, so that it keeps about half of it or
+  // more
   for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 4 * s);
   for (const Diary* poller : pollers) {
     for (const auto& stay : poller->stays) ASSERT_EQ(stay.core, poller->stays.front().core);

@@ -28,7 +28,7 @@ struct SchedEntity {
   Nanos ran_since_pick = 0;  // run time since the thread was last chosen
   // when the thread was last seen running; its cache is warm for a while after it
   Nanos last_ran = INT64_MIN / 2;
-  std::uint32_t weight = 1024;  // 1024: nice 0
+  std::uint32_t weight = 1024;  // load weight; 1024 is that of nice 0
   // the core on which the thread runs, waits, or ran last; for a new thread, the core on which it was created
   std::uint32_t core = 0;
   CoreSet allowed = all_cores;
@@ -155,7 +155,7 @@ class Scheduler {
   bool pull_running(std::uint32_t from, std::uint32_t to, Nanos now);
   void migrate(SchedEntity* entity, std::uint32_t to, Nanos now);
 
-  // Constants of the profile in nanoseconds.
+  // Constants that follow from SchedulerProfile, in nanoseconds.
   Nanos latency_, min_granularity_, wakeup_granularity_, sleeper_credit_, migration_cost_;
   Nanos balance_least_, balance_most_, settling_time_;
   double busy_factor_, imbalance_percent_;

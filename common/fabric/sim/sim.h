@@ -13,7 +13,7 @@
 #include "common/fabric/sim/hardware.h"
 
 namespace loch::fabric {
-class TraceWriter;  // common/fabric/trace/trace_writer.h
+class TraceWriter;  // defined in common/fabric/trace/trace_writer.h
 }
 
 namespace loch::fabric::sim {

@@ -68,7 +68,7 @@ class Connector {
   // Tells every worker of this process that a node was lost or is back. Any thread may call it after the
   // exchange.
   void notice_workers();
-  // Takes a message of another process. Called on the control plane's thread.
+  // Hands a message from another process to the connector's thread. Called on the control plane's thread.
   void deliver(std::uint32_t from, std::string_view message);
   // Cuts the receiving ends of a dead node's queue pairs, in this process and in every live one.
   [[nodiscard]] Result<> fence(NodeId dead, Nanos within);

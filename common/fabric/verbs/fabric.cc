@@ -406,7 +406,7 @@ void VerbsFabric::await_clients() {
     }
     if (have_ended) connector_->await_others(runs_, run_look);
   }
-  // The others' clients need not wait for those of a process that is about to end.
+  // A process that has failed tells the others that its clients have ended, so that they do not wait for it.
   if (shared_.has_failed.load() && !has_told) connector_->clients_ended(runs_);
 }
 

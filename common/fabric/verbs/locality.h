@@ -9,7 +9,7 @@
 namespace loch::fabric::verbs {
 
 struct Locality {
-  bool is_software = false;                // Soft-RoCE, for which the cores of this machine move the packets
+  bool is_software = false;                // the device is Soft-RoCE: this machine's cores move its packets
   std::optional<std::uint32_t> numa_node;  // empty: the kernel does not say
 };
 
