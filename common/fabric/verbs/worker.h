@@ -80,7 +80,7 @@ struct Shared : realtime::Shared {
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
   std::vector<std::atomic<const Peer*>> peers;  // by node; null before the exchange
-  // by node; stored after the node's new entry in `peers`
+  // by node: the incarnation that the entry in `peers` belongs to; stored after that entry
   std::vector<std::atomic<std::uint32_t>> incarnations;
   std::atomic<const DatagramSources*> datagram_sources = nullptr;
   std::atomic<std::uint32_t> qkey = 0;
@@ -247,7 +247,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   Shared* shared_;
   Silence silence_;
   std::uint32_t nodes_;
-  WorkerDomain domain_;  // declared before what belongs to it
+  WorkerDomain domain_;  // declared before its queues, so that it is destroyed after them
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];            // index: rc, uc
   SendQueue datagram_;                               // UD queue pair of lane 0, where datagrams arrive
@@ -278,7 +278,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   std::uint32_t staged_ = 0;
-  std::uint32_t ring_at_ = 1;          // 1 (no staging) before the worker's thread runs
+  std::uint32_t ring_at_ = 1;          // a doorbell rings when so many are staged; 1 before the thread runs
   SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of the turn of the polling loop, before the staged

@@ -10,10 +10,10 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// What ibv_query_qp_data_in_order returns: whether WRITEs are placed in address order.
+// What ibv_query_qp_data_in_order answers for a queue pair: 1 if WRITEs are placed in address order, else 0.
 enum class InOrder : std::uint8_t {
-  never,   // always 0, as libibverbs returns if the provider does not implement the function
-  in_rts,  // 1 in state ready to send, 0 in every other state, as libmlx5 does
+  never,   // the answer is always 0, as from libibverbs if the provider lacks the function
+  in_rts,  // the answer is 1 in state ready to send (RTS), else 0, as from libmlx5
   always,
 };
 

@@ -95,7 +95,7 @@ void count(const QueuePair& qp, Counters::Kind kind) { qp.nic->device->counters.
 
 void try_again(QueuePair& qp) {
   count(qp, Counters::Kind::timed_out);
-  // Timeout 0: no limit, tried again every second.
+  // An ACK timeout of 0 means no limit of retries: requests without a reply are sent again every second.
   if (qp.attributes.timeout == 0) return go_back(qp, Nanos{1'000'000'000});
   if (qp.tries_left-- <= 0) return complete_with_error(qp, IBV_WC_RETRY_EXC_ERR);
   go_back(qp, timeout_of(qp));
@@ -177,7 +177,7 @@ void send_here(QueuePair& qp, const Request& request, std::span<const std::byte>
   complete_well(qp);
 }
 
-// Sends a request to another process, or nowhere if no port has its address.
+// Sends a request to another process, or drops it if no port has its destination address.
 void send_away(QueuePair& qp, const Request& request, std::span<const std::byte> data) {
   if (request.to.exists) hub().wire.send(request.to.process, request, data);
   ++qp.sent;

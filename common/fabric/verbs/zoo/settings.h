@@ -75,9 +75,9 @@ struct Settings {
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
   std::vector<Raise> raises;
-  std::uint64_t swallow = 0;        // from that completion on, none is delivered; 0: all are
-  std::string net;                  // file that the processes of one network share; "": no other processes
-  std::string counters;             // folder for files of error counters, as the kernel's; "": none
+  std::uint64_t swallow = 0;  // number of the first completion to be dropped, with all later ones; 0: none
+  std::string net;            // file that the processes of one network share; "": no other processes
+  std::string counters;       // folder for files of error counters, named as in sysfs; "": none
   std::uint32_t counter_start = 0;  // the value with which the transport's counters begin
   std::string calls;                // file for the numbers of calls, written at exit; "": none
 };
