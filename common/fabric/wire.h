@@ -44,7 +44,7 @@ struct WireBytes {
     case Verb::read:
       wire.request = base + reth;
       wire.response_packets = n;
-      // only the first and the last packet have an AETH
+      // of the packets of a READ response, only the first and the last have an AETH
       wire.response = length + n * base + (n > 1 ? 2 * aeth : aeth);
       return wire;
     case Verb::cas:
