@@ -103,7 +103,7 @@ void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest
   if (sender.waiter_ && sender.has_room()) sender.worker_.run_queue().push(std::exchange(sender.waiter_, {}));
 }
 
-// Suspends a coroutine until another one resumes it with the reason.
+// Suspends a coroutine until another one resumes it with a reason (Wake).
 class ReplyDesk::Park {
  public:
   explicit Park(Waiter& waiter) : waiter_(waiter) {}

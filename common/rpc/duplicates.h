@@ -33,8 +33,8 @@ class Duplicates {
   // By slot: the trailer word that was processed last, for WatchSet::known.
   [[nodiscard]] const std::uint64_t* seen() const { return seen_.data(); }
 
-  // Decides by the sequence number. The numbers of a slot increase, from any first number: a client that
-  // restarts begins at its clock.
+  // Judges a request by its sequence number. The numbers of a slot only increase, and may jump: a restarted
+  // client begins with the time of its clock.
   [[nodiscard]] Freshness judge(std::uint32_t slot, std::uint64_t sequence) const {
     const Slot& known = slots_[slot];
     if (!known.has_executed || sequence > known.last) return Freshness::fresh;

@@ -136,8 +136,8 @@ struct Reply {
 };
 
 struct MessageCounters {
-  std::uint64_t retries = 0, reconnects = 0, strays = 0;                  // counters of clients
-  std::uint64_t duplicates = 0, stale = 0, replies_lost = 0, served = 0;  // counters of servers
+  std::uint64_t retries = 0, reconnects = 0, strays = 0;                  // strays: unexpected messages
+  std::uint64_t duplicates = 0, stale = 0, replies_lost = 0, served = 0;  // counters of servers only
 };
 
 // The channel of one client worker: shared by its lanes, used on its thread only.
@@ -171,7 +171,7 @@ class MessageClient {
     // whether the buffer of the reply is held, until the next call
     bool holds = false;
     fabric::Received held;
-    // number of the last request to each server, by the server's index
+    // number of the last request to each server worker; key: node << 16 | server worker index
     std::map<std::uint32_t, std::uint32_t> last_number;
   };
   class Sent;
@@ -193,8 +193,8 @@ class MessageClient {
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
   bool is_led_ = false;  // whether a coroutine of some lane receives for all lanes
-  std::map<std::uint32_t, bool>
-      incarnations_;  // incarnation bit of each server's node, as last seen in a reply
+  // incarnation bit of each server's node, which flips when the server refuses a request; keys of last_number
+  std::map<std::uint32_t, bool> incarnations_;
   MessageCounters counters_;
 };
 

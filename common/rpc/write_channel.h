@@ -73,9 +73,9 @@ struct ChannelConfig {
   fabric::Transport transport = fabric::Transport::rc;  // transport of requests and replies: rc or uc
   // Largest message in bytes that is inlined; larger ones are fetched by the NIC.
   std::uint32_t inline_up_to = 0;
-  Nanos retry_after = 0;           // time without a reply after which the same request is sent again
-  Nanos give_up_after = 0;         // no further attempt after this time
-  Nanos reconnect_timeout = 0;     // longest time of one attempt to reconnect, with rc
+  Nanos retry_after = 0;           // ns without a reply after which the same request is sent again
+  Nanos give_up_after = 0;         // ns after which a call makes no further attempt
+  Nanos reconnect_timeout = 0;     // ns that one attempt to reconnect may take (RC only)
   std::uint64_t first_number = 0;  // low 16 bits of the first request's number; 0: given by the clock
   ChannelFlaws flaws;
 };
@@ -105,14 +105,15 @@ class WriteChannel {
   // Steps of a deployment, as in kv::Store: setup_node() runs before Fabric::exchange, connect() after it.
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node);
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric);
-  // Prepares a node that was restarted with fresh memory, as in kv::Store. Its callers are made after this
-  // call.
+  // Prepares a node that was restarted with fresh memory, as in kv::Store. To be called before WriteCallers
+  // of the node are made.
   void restart_node(fabric::NodeId node);
 
   [[nodiscard]] const ChannelConfig& config() const { return config_; }
   [[nodiscard]] const SlotGrid& request_grid() const { return requests_; }
   [[nodiscard]] const SlotGrid& reply_grid() const { return replies_; }
-  // The slots in which senders stage messages: each has the message layout of its direction.
+  // The slots in which senders stage messages: a staged message has the same layout as in the receiver's
+  // slot.
   [[nodiscard]] const SlotGrid& staged_request_grid() const { return staged_requests_; }
   [[nodiscard]] const SlotGrid& staged_reply_grid() const { return staged_replies_; }
   [[nodiscard]] const Node& local(fabric::NodeId node) const;

@@ -76,8 +76,9 @@ class Reader {
     return found == command_.flags.end() ? nullptr : &*found;
   }
 
-  // The next word, if it can be this flag's value: it does not begin with a dash, and for a boolean flag the
-  // command has no operands that it could be instead.
+  // The next word, if it can be this flag's value. It must not begin with a dash (with two dashes if the flag
+  // requires a value), and must not be an operand: a boolean flag takes no next word if the command has
+  // operands.
   std::optional<std::string> next_value(const Flag& flag) {
     const bool is_boolean = flag.setting.type == Type::boolean;
     if (is_boolean && !command_.operands.empty()) return std::nullopt;
