@@ -1,5 +1,5 @@
-// Tests HERD on sim and shm: work requests and bytes of each operation, that only values are lost which a
-// cache may evict, and that lost messages cause neither hangs nor repeated executions.
+// Tests HERD on sim and shm: work requests and bytes of each operation, that the cache loses no other values
+// than those it may evict, and that lost messages cause neither hangs nor repeated executions.
 #include <gtest/gtest.h>
 
 #include <mutex>

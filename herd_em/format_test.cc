@@ -43,7 +43,7 @@ TEST_F(Format, BytesAreThoseOfThePapers) {
   EXPECT_EQ(fresh.message_bytes(Op::put), 18u + 32);
   EXPECT_EQ(format(Layout::y2014, true, 32).message_bytes(Op::get), 16u + 8);
   EXPECT_EQ(format(Layout::y2016, true, 32).message_bytes(Op::put), 18u + 32 + 8);
-  // A fixed request with a value of 32 bytes fits in one cache line.
+  // A 2014 PUT of 32 bytes in the fixed variant (58 bytes with its trailer) fits in one cache line.
   EXPECT_LE(format(Layout::y2014, true, 32).largest(), SlotFormat::line);
 }
 
