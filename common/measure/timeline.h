@@ -21,7 +21,7 @@ namespace loch::measure {
 
 constexpr std::uint32_t timeline_bins_max = 10'000;
 // Latency buckets: 1 ns wide below 64 ns, then 32 for each power of two, so that a bucket's middle is within
-// 1.6 % of its values. The last bucket has every latency from 2^36 ns (69 s) on.
+// 1.6 % of its values. The last bucket also counts every latency from 2^36 ns (69 s) on.
 constexpr std::uint32_t timeline_buckets = 1024;
 // Each bin has a row of words: one counts the failed operations, the others count the completed operations by
 // latency bucket.

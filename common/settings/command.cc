@@ -180,7 +180,8 @@ std::string head_of(const Flag& flag) {
   return out;
 }
 
-// The range in brackets, such as " [1…8 cores]", unless placeholder and type tell it already.
+// The range in brackets, such as " [1…8 cores]"; empty if the setting has no bounds, or if its placeholder
+// lists the choices.
 std::string bracketed(const Setting& setting) {
   std::string range = range_text(setting);
   if (const auto gap = range.find(" … "); gap != std::string::npos) range.replace(gap, 5, "…");

@@ -42,7 +42,7 @@ struct Command {
   std::string notes = {};  // paragraph that --help prints after the flags
   std::vector<std::pair<std::string, std::string>> statuses = {};  // exit status, and when it is returned
   std::string example = {};                                        // an example command line without "loch "
-  // the program's name in messages: "loch-bench" for commands that ./loch does not offer
+  // the program's name in --help and in hints: "loch-bench" for commands that ./loch does not offer
   std::string program = "loch";
 };
 

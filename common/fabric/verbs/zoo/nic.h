@@ -40,7 +40,7 @@ struct Device : ibv_device {
 struct Nic {
   verbs_context verbs{};
   Device* device = nullptr;
-  std::atomic<int> objects = 0;  // number of live protection domains and completion queues
+  std::atomic<int> objects = 0;  // number of live domains (of any kind) and completion queues
   std::mutex events_mutex;
   std::vector<ibv_async_event> events;  // asynchronous events that the program has not fetched yet
   std::vector<ibv_gid_entry> gids;      // by GID index
