@@ -55,7 +55,8 @@ TEST_F(Format, WhatIsWrittenIsRead) {
         f.slot_bytes = layout == Layout::y2014 ? 1024 : 192;
         std::vector<std::byte> value(size, std::byte{7}), read(size);
         std::uint16_t sequence = 41;
-        // A GET after a PUT in the same slot must not be taken for a PUT because of the old length.
+        // A GET after a PUT in the same slot must not be taken for a PUT because of the length that the PUT
+        // left there.
         for (const Op op : {Op::put, Op::get, Op::remove, Op::get, Op::put}) {
           const std::uint64_t slot = std::uint64_t{f.slot_bytes} * 2;
           const KeyHash key{0x1122334455667788, 0x99AABBCCDDEEFF01};

@@ -21,7 +21,7 @@ namespace loch::placement {
 struct Demand {
   std::vector<std::uint32_t> allowed;          // numbers of the CPUs that may be used
   std::optional<std::uint32_t> nic_numa_node;  // empty: unknown, so any NUMA node may be chosen
-  std::vector<std::uint32_t> workers;          // of each store node on this machine
+  std::vector<std::uint32_t> workers;          // number of workers of each store node on this machine
 };
 
 struct NodePlan {

@@ -130,7 +130,7 @@ TEST(Plan, FourNumaNodesAreFilledFromTheNicsOn) {
   EXPECT_EQ(workers_on(plans[0], 2), 4U);
   EXPECT_EQ(workers_on(plans[1], 2), 0U);
   EXPECT_EQ(plans[0].memory_numa_node, 2U);
-  EXPECT_EQ(plans[1].memory_numa_node, 2U);  // where the NIC writes
+  EXPECT_EQ(plans[1].memory_numa_node, 2U);  // the NIC's NUMA node
 }
 
 TEST(Plan, TheOtherHalfOfASocketIsNextWithSubNuma) {

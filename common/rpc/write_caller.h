@@ -18,7 +18,7 @@ struct ServerId {
 struct WriteReply {
   enum class Outcome : std::uint8_t {
     answered,
-    unsent,     // no effect: the server cannot be reached, or has not answered an earlier request
+    unsent,     // no effect: never sent, because the server could not be reached
     timed_out,  // no reply came; the request may have been executed, or may be executed later
     stopping,   // the run ended without a reply; the request may have been executed
   };

@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint32_t polls_per_error_look = 16;
 // length of the global routing header that starts a UD receive buffer
 constexpr std::uint32_t grh_bytes = 40;
-// The wr_id of a RECV: transport << 32 | slot.
+// The wr_id of a RECV: transport in the upper 32 bits, index of the receive buffer's slot in the lower.
 constexpr std::uint64_t receive_id(Transport transport, std::uint32_t slot) {
   return static_cast<std::uint64_t>(transport) << 32 | slot;
 }

@@ -60,7 +60,8 @@ struct Peer {
 };
 
 struct Shared : realtime::Shared {
-  // Ends the run early; the first reason counts. Any thread may call it.
+  // Ends the run early with an error; of several calls, the first one's reason is reported. Any thread may
+  // call it.
   void fail(std::string why) {
     {
       const std::scoped_lock lock(failure_mutex);
@@ -249,7 +250,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t nodes_;
   WorkerDomain domain_;  // declared before its queues, so that it is destroyed after them
   CompletionQueue send_cq_, receive_cq_;
-  SharedReceiveQueue shared_receives_[2];            // index: rc, uc
+  SharedReceiveQueue shared_receives_[2];            // index 0: RC, 1: UC
   SendQueue datagram_;                               // UD queue pair of lane 0, where datagrams arrive
   std::vector<SendQueue*> datagram_lanes_;           // UD queue pairs by lane
   std::vector<std::unique_ptr<SendQueue>> queues_;   // owns all send queues but datagram_

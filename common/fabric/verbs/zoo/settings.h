@@ -53,14 +53,14 @@ inline constexpr std::size_t calls_count = static_cast<std::size_t>(Call::comple
 
 struct Failure {
   Call call = Call::completion;
-  std::uint64_t n = 1;  // which call fails, counted from 1 since LOCH_ZOO was read
+  std::uint64_t n = 1;  // number of the failing call, counted from 1 since LOCH_ZOO was read
   int reason = 0;       // an errno; for a completion, an ibv_wc_status
 };
 
 // An asynchronous event to raise.
 struct Raise {
   ibv_event_type type = IBV_EVENT_PORT_ERR;
-  std::uint64_t n = 1;  // after how many requests that went well
+  std::uint64_t n = 1;  // it is raised after this many successful requests
 };
 
 struct Settings {
@@ -79,7 +79,7 @@ struct Settings {
   std::string net;            // file that the processes of one network share; "": no other processes
   std::string counters;       // folder for files of error counters, named as in sysfs; "": none
   std::uint32_t counter_start = 0;  // the value with which the transport's counters begin
-  std::string calls;                // file for the numbers of calls, written at exit; "": none
+  std::string calls;  // file for the number of calls of each function, written at exit; "": none
 };
 
 // Parses the value of LOCH_ZOO. The error says in one line what is wrong and what was expected.
