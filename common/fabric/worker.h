@@ -108,7 +108,8 @@ class Worker {
   void count_into(RequestCounter* counter) { counter_ = counter; }
 
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
-  // Number of reconnections to the peer. Remote regions that were looked up under an older number are void.
+  // Number of the present connection to the peer, which grows with each reconnection. Remote regions that
+  // were looked up under an older number are void.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
 
   // Starts the wait of the awaitable Sleep.

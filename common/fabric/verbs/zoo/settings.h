@@ -60,7 +60,7 @@ struct Failure {
 // An asynchronous event to raise.
 struct Raise {
   ibv_event_type type = IBV_EVENT_PORT_ERR;
-  std::uint64_t n = 1;  // it is raised after this many successful requests
+  std::uint64_t n = 1;  // the event is raised after this many successful requests
 };
 
 struct Settings {
