@@ -23,7 +23,7 @@ struct Settings {
   cuckoo::HashFamily family;  // has one hash function, which gives a key's home bucket
   rpc::PostingShape posting;
   Puts puts = Puts::numbered;
-  fabric::Transport transport = fabric::Transport::uc;  // of numbered PUTs and their replies
+  fabric::Transport transport = fabric::Transport::uc;  // transport of numbered PUTs and their replies
   Nanos retry_after = 0, patience = 0;
   Fault fault = Fault::none;
 

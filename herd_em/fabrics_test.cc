@@ -129,7 +129,7 @@ class Herd : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<kv::Module> module_;
   workloads::RunPlan plan_;
   Recording recording_;
-  std::vector<fabric::sim::ScheduledFault> schedule_;  // on sim only
+  std::vector<fabric::sim::ScheduledFault> schedule_;  // faults to inject, on sim only
 };
 INSTANTIATE_TEST_SUITE_P(Fabrics, Herd, ::testing::Values("sim", "shm"));
 

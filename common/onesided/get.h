@@ -28,8 +28,8 @@ constexpr std::uint32_t no_rank = ~std::uint32_t{0};
 enum class Look : std::uint8_t {
   other_key,
   value,     // the entry is committed and has the key; its value was read
-  pending,   // an insert of the key that is not committed; there is no earlier version
-  conflict,  // a concurrent operation on the key
+  pending,   // the entry has the key but is not committed, and there is no earlier version to read
+  conflict,  // a concurrent operation changed the key's entries meanwhile
   expired,   // too much time has passed, and the entry that was read may have been reused
   failed,    // the entry cannot be read
 };

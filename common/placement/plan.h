@@ -25,7 +25,7 @@ struct Demand {
 };
 
 struct NodePlan {
-  std::vector<Cpu> workers;  // by the worker's index on its store node
+  std::vector<Cpu> workers;  // the CPU of each worker, by its index on the store node
   // The NUMA node for the memory of the store node: the NIC's, or without one that of most workers.
   std::uint32_t memory_numa_node = 0;
 };

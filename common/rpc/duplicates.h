@@ -52,7 +52,7 @@ class Duplicates {
 
  private:
   struct Slot {
-    std::uint64_t last = 0;  // the sequence number that was executed last
+    std::uint64_t last = 0;  // sequence number of the request that was executed last
     std::uint32_t reply_bytes = 0;
     bool has_executed = false;
   };

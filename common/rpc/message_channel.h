@@ -62,7 +62,7 @@ struct MessageShape {
   Nanos reply_timeout = 20'000'000;                  // ns without a reply after which a request is sent again
   Nanos patience = 1'000'000'000;  // ns without a reply after which the caller is told that there is none
   Nanos reconnect_timeout = 20'000'000;
-  std::uint32_t first_number = 0;    // first number of each lane's requests
+  std::uint32_t first_number = 0;    // the number before that of a lane's first request
   std::uint32_t reply_buffers = 64;  // reply buffers of a server worker
   MessageFlaws flaws = {};
   // most RECVs of a server worker's pool; the device's depth limits it too
@@ -193,7 +193,8 @@ class MessageClient {
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
   bool is_led_ = false;  // whether a coroutine of some lane receives for all lanes
-  // incarnation bit of each server's node, which flips when the server refuses a request; keys of last_number
+  // By server, with the keys of last_number: incarnation bit of the server's node, which flips when the
+  // server refuses a request.
   std::map<std::uint32_t, bool> incarnations_;
   MessageCounters counters_;
 };

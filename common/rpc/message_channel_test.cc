@@ -92,7 +92,7 @@ class Office {
   std::unique_ptr<fabric::Fabric> fabric;
   std::vector<MessageRegions> regions;
   std::vector<fabric::Worker*> clients, servers;
-  std::vector<std::uint64_t> sums, executed;  // by server
+  std::vector<std::uint64_t> sums, executed;  // by server: sum of requests' words, requests executed
   std::vector<MessageCounters> counters;
   std::uint64_t drop_one_in = 0;
   std::uint32_t reply_bytes = 8;

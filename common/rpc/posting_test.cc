@@ -104,7 +104,7 @@ TEST_P(Posting, SlotsShareDoorbellsAndCompletions) {
   const PostingCounts& counts = bench.lists->counts();
   EXPECT_EQ(counts.requests, 1'600u);
   EXPECT_EQ(counts.lists, 200u);     // eight requests are posted together, and complete together
-  EXPECT_EQ(counts.signaled, 200u);  // the last request of each list
+  EXPECT_EQ(counts.signaled, 200u);  // only the last request of each list is signaled
 }
 
 TEST_P(Posting, MoreSlotsThanAQueuePairHolds) {

@@ -28,7 +28,7 @@ struct Flag {
 struct Operand {
   Setting setting;
   bool is_required = true;
-  bool is_repeated = false;  // allowed for the last operand: it takes all remaining arguments
+  bool is_repeated = false;  // true, allowed for the last operand only: it takes all remaining arguments
 };
 
 struct Command {

@@ -279,7 +279,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   std::uint32_t staged_ = 0;
-  std::uint32_t ring_at_ = 1;          // a doorbell rings when so many are staged; 1 before the thread runs
+  std::uint32_t ring_at_ = 1;  // a doorbell rings at so many staged requests; 1 before the thread runs
   SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of the turn of the polling loop, before the staged

@@ -14,7 +14,7 @@ constexpr std::uint32_t not_ready_us[32] = {655360, 10,    20,    30,     40,   
                                             160,    240,   320,   480,    640,    960,    1280,   1920,
                                             2560,   3840,  5120,  7680,   10240,  15360,  20480,  30720,
                                             40960,  61440, 81920, 122880, 163840, 245760, 327680, 491520};
-constexpr Nanos resend_delay = 100'000;  // from a lost transmission to the next, in ns
+constexpr Nanos resend_delay = 100'000;  // ns from a lost transmission to the next one
 constexpr int for_ever = 7;              // the rnr_retry value that means no limit on retries
 
 ibv_wc_opcode completed(ibv_wr_opcode opcode) {

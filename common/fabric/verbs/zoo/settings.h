@@ -66,7 +66,7 @@ struct Raise {
 struct Settings {
   std::string machine;               // the machine's name
   std::vector<DeviceModel> devices;  // the machine's devices, as changed by the keys
-  std::uint64_t delay_ns = 0;        // longest delay from post to execution, in ns; drawn for each request
+  std::uint64_t delay_ns = 0;        // upper bound in ns of each request's random delay before execution
   // probability that a reliable request is executed late, as if its first transmission had been lost
   double retransmit = 0;
   double drop = 0;  // probability that a UC or UD message is lost
@@ -78,7 +78,7 @@ struct Settings {
   std::uint64_t swallow = 0;  // number of the first completion to be dropped, with all later ones; 0: none
   std::string net;            // file that the processes of one network share; "": no other processes
   std::string counters;       // folder for files of error counters, named as in sysfs; "": none
-  std::uint32_t counter_start = 0;  // the value with which the transport's counters begin
+  std::uint32_t counter_start = 0;  // first value of the counters of transport errors
   std::string calls;  // file for the number of calls of each function, written at exit; "": none
 };
 
