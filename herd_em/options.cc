@@ -121,7 +121,7 @@ Specs memory_specs() {
   };
 }
 
-// Options for the case that a client gets no reply.
+// Options of the requests' transport, and for the case that a client gets no reply.
 Specs loss_specs() {
   return {
       {"herd.transport",

@@ -152,7 +152,8 @@ void ReplyDesk::wake_expired() {
   }
 }
 
-// Called when the coroutine that receives messages for all waiting ones stops: the next waiting one receives.
+// Called when the coroutine that receives messages for all waiting ones stops: another waiting one takes
+// over.
 void ReplyDesk::resign() {
   is_led_ = false;
   for (Waiter& waiter : waiters_) {

@@ -153,7 +153,7 @@ TEST_P(Datagrams, LanesHaveTheSendQueuesOfTheirQueuePairs) {
   if (GetParam() == "sim") EXPECT_EQ(pair.sender->shape().signal_every, 64u);
 }
 
-// A payload below the limit but above the device's inline size is fetched by the NIC instead.
+// A payload that is below `inline_below` but above the device's inline size is fetched by the NIC instead.
 TEST_P(Datagrams, InliningStopsWhereTheDeviceDoes) {
   Pair pair(GetParam(), {.inline_below = 100'000});
   pair.fabric->start(*pair.server, flood(&pair, 40));

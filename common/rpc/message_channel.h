@@ -168,7 +168,7 @@ class MessageClient {
     std::uint32_t number = 0;
     Nanos deadline = 0;
     std::coroutine_handle<> parked;
-    // whether the buffer of the reply is held, until the next call
+    // whether the lane holds the buffer of its last reply, which the next request() releases
     bool holds = false;
     fabric::Received held;
     // number of the last request to each server worker; key: node << 16 | server worker index
@@ -221,7 +221,7 @@ class MessageServer {
   // Waits for the next request that has to be executed. A repeated request is answered here from the kept
   // reply; one whose reply was too long to be kept (most_kept bytes) is returned and executed again.
   [[nodiscard]] coro::Task<Incoming> next(Nanos deadline = fabric::forever);
-  // The buffer of the next reply.
+  // Waits until the buffer of the next reply is free, and returns it.
   [[nodiscard]] coro::Task<std::byte*> reply_buffer();
   // Sends the first `length` bytes of the reply buffer. The request's buffer is posted again.
   void reply(const Incoming& to, std::uint32_t length);

@@ -86,7 +86,7 @@ class PostingLists {
   // when the coroutines that are ready now have run.
   [[nodiscard]] bool add(Entry& entry);
   void flush();
-  // Posts one list; false if no lane has room.
+  // Posts one list of the peer's waiting requests. Returns false if no lane's send queue has room.
   bool post_list(Peer& peer);
   void finish(Entry& entry);
   static void completed(fabric::CompletionSink* sink, fabric::WorkRequest& done);

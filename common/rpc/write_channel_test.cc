@@ -359,7 +359,7 @@ TEST(WriteChannel, AGivenUpRequestIsSettledBeforeTheNext) {
   EXPECT_GT(run(options).wrong, 0u) << "a slot that is used again loses what was in it";
 }
 
-// Requests to a node that has died end in an error; requests to other nodes continue.
+// Requests to a node that has died end without a reply; requests to other nodes continue.
 TEST(WriteChannel, ADeadNodeIsGivenUp) {
   Options options;
   options.faults.schedule.push_back(

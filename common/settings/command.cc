@@ -22,7 +22,7 @@ std::string did_you_mean(const std::string& near) {
   return near.empty() ? "" : fmt::format("; did you mean {}?", near);
 }
 
-// The words of a command line, one after the other.
+// Reads the words of a command line one after the other, and checks them against the command's table.
 class Reader {
  public:
   Reader(const Command& command, const std::vector<std::string>& arguments)
