@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Calls `f` with every counter of RequestTotals that is a single number and its name, for merging and for
+// Calls f(name, counter) for every counter of RequestTotals that is a single number, to merge it or write
 // JSON.
 template <typename Totals, typename F>
 void each_counter(Totals& t, F visit) {
