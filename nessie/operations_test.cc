@@ -282,7 +282,8 @@ TEST_P(Operations, ElidedValuesKeepTheirHead) {
   EXPECT_EQ(remote.result.value.kept, 32u);
   EXPECT_EQ(remote.result.value.size, value_size);
   EXPECT_TRUE(remote.is_whole);
-  // the memory keeps only the first and last bytes of values here, but payload bytes are counted in full
+  // The simulated memory keeps only the first and last bytes of values, but payload bytes count values in
+  // full.
   EXPECT_GE(remote.stats.payload_bytes, entry_bytes);
   EXPECT_EQ(cluster.put(0, 1, 77).result.status, OpStatus::ok);
   EXPECT_EQ(cluster.get(0, 1).value, 77u);
