@@ -50,7 +50,7 @@ enum class EmptyWord : std::uint8_t {
 // or margin that docs/protocols/nessie.md names and that a reader might consider unnecessary.
 enum class Flaw : std::uint8_t {
   none,
-  reserved_slot_is_free,       // a PUT takes a slot that another client's unfinished MIGRATE has emptied
+  reserved_slot_is_free,       // a PUT takes a slot that is reserved for an unfinished MIGRATE
   margin_ignored,              // entries are reused without allowing for skew between the nodes' clocks
   stamps_before_commit,        // a PUT stamps the replaced entry for reuse before the PUT is verified
   rollback_stamps_restored,    // a rollback stamps the entry that it has put back
@@ -86,14 +86,15 @@ struct Rules {
   bool has_version = false;
 
   // ---- GET
-  bool get_verifies = true;   // a GET makes a reverse pass before it returns NOT_FOUND
+  bool get_verifies = true;   // a GET reads its candidate slots again before it returns NOT_FOUND
   bool get_continues = true;  // a GET continues its scan after a pending entry without a previous version
   bool use_previous = true;   // a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
 
   // ---- PUT
   bool full_scan = true;            // a PUT first reads all candidate slots, and prefers the one with the key
   bool removes_duplicates = false;  // a PUT CASes other entries of its key to EMPTY
-  bool removes_before_commit = false;  // mutant: empties the old slot before the new entry is linked
+  bool removes_before_commit =
+      false;                      // mutant: a PUT empties the old entry's slot before it links the new one
   bool aborts_on_pending = true;  // a PUT's attempt ends at a pending entry of its key (Nessie, 2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
@@ -176,8 +177,8 @@ struct Fixes {
   bool h7 = false;   // fixes hole H7: makes a PUT start over after its MIGRATE
   bool h10 = false;  // fixes hole H10: makes a DELETE whose last CAS fails end in a conflict
   bool h16 = false;  // fixes hole H16: adds a generation to the index word
-  bool pending =
-      false;  // fixes part of H12: makes a GET go on past a pending entry without a previous version
+  // fixes part of hole H12: makes a GET continue after a pending entry without a previous version
+  bool pending = false;
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };
 
