@@ -84,7 +84,7 @@ class Server {
   // 0 means that there is none.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
-  std::vector<std::uint8_t> last_status_;  // by slot: status of the reply to its last PUT or DELETE
+  std::vector<std::uint8_t> last_status_;  // indexed by request slot: status of the last PUT or DELETE
   // In the published variant: for each client, the only request slot that the server polls.
   std::vector<std::uint32_t> next_slot_;
   std::unique_ptr<rpc::DatagramSender> sender_;

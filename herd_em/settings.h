@@ -26,7 +26,7 @@ struct Rules {
   bool scans_all = true;   // the worker polls all slots of a client, not only the one due next (hole Q2)
   bool never_zero = true;  // no keyhash looks like an empty slot (hole Q3)
   bool checks = true;      // a request of several cache lines is accepted only if its checksum fits (hole Q5)
-  // Rules that only known-bad variants break.
+  // Defects of known-bad variants, each of which sets one of them.
   bool executes_duplicates = false;
   bool awaits_no_reply = false;
   bool takes_any_reply = false;

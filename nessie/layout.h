@@ -9,7 +9,7 @@
 //   prev   the word that this entry replaced, or 0
 //   stamp  0: live; else which incarnation of the entry left the index, and the deadline after which it
 //          may be reused (Stamp below). ONE word holds what the 2017 text calls recycle flag and timestamp:
-//          with two words, an owner could see the flag before the time (H15).
+//          with two words, an owner could see the flag before the time.
 //   meta   0      1        2             4            7           8
 //          | valid| flags  | generation  | 0          | watermark |
 //          flags: kind (bits 0-1); of a MIGRATE's copy, the source's rank (bits 2-3); the incarnation of

@@ -93,8 +93,8 @@ struct Rules {
   // ---- PUT
   bool full_scan = true;            // a PUT first reads all candidate slots, and prefers the one with the key
   bool removes_duplicates = false;  // a PUT CASes other entries of its key to EMPTY
-  bool removes_before_commit =
-      false;                      // mutant: a PUT empties the old entry's slot before it links the new one
+  // mutant: a PUT empties the old entry's slot before it links the new entry
+  bool removes_before_commit = false;
   bool aborts_on_pending = true;  // a PUT's attempt ends at a pending entry of its key (Nessie, 2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;

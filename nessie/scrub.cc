@@ -146,7 +146,6 @@ coro::Task<Held> find_held(Lane* lane, std::vector<kv::ClientId> dead, kv::Repai
   co_return held;
 }
 
-// Begins an attempt of a repair.
 Access begin_repair(Lane& lane) {
   return {.lane = lane, .stats = nullptr, .started = lane.worker.now(), .marks_at_once = true};
 }

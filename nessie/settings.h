@@ -40,7 +40,7 @@ struct Settings {
   CompletionBy completion = CompletionBy::watermark;
   bool stamps_lazily = true;  // stamps are written in the background, off the operation's critical path
 
-  Nanos expiry = 0;        // the expiry period (Nessie, 2017, 4.3.1)
+  Nanos expiry = 0;        // ns for which an entry that left the index is not reused (Nessie, 2017, 4.3.1)
   Nanos clock_margin = 0;  // largest allowed skew between the clocks of two nodes
   Nanos backoff_start = 0, backoff_cap = 0;
   std::uint32_t attempts = 0;       // attempts per operation, including the first

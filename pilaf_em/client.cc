@@ -121,7 +121,7 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     case ReplyStatus::lost:  // the server's node restarted without its memory and was not declared lost yet
       result.status = kv::OpStatus::error;
       break;
-    case ReplyStatus::not_logged:  // not visible now, but may be after a restart, by the log
+    case ReplyStatus::not_logged:  // the change is invisible, but a restart may replay it from the log
       result.status = kv::OpStatus::error;
       result.effect = kv::Effect::unknown;
       break;

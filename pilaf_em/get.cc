@@ -109,7 +109,7 @@ coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucke
 coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
   if (bucket->key_at + bucket->capacity > search_.view.root.extents_bytes) {
     LOCH_PROBE("pilaf.read.extents-grown");
-    // the extent ends beyond the memory for extents that this client knows of, so that memory has grown
+    // The extent ends behind the extents' memory as this client knows it: that memory has grown meanwhile.
     ++own_.counters.foreign_extents;
     co_return Scan::moved;
   }
