@@ -42,6 +42,7 @@ class Script(EndToEnd):
             "plot",
             "list",
             "calibrate",
+            "devices",
             "doctor",
             "softroce",
             "test",

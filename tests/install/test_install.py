@@ -121,6 +121,7 @@ class Installed(unittest.TestCase):
             "score",
             "plot",
             "power",
+            "devices",
             "doctor",
             "sequence",
             "hog",

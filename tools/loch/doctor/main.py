@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from loch.doctor import judge, needs, probe
 from loch.doctor.judge import NO, OK, WARN, Line, Verdict
 from loch.flags import Parser
-from loch.hosts import is_host
+from loch.hosts import is_host, is_this_machine
 from loch.places import BINARY
 
 SSH_LIMIT_S = 120
@@ -26,7 +27,9 @@ Is this machine, or each host of a hostfile, ready for the verbs fabric? Says wh
 something is missing, what to do. What each line means: docs/cluster.md.
 """
 EPILOG = """\
-Other hosts are asked over ssh, which must not ask for a password; they need python3 and nothing of Loch.
+The program tells what the verbs fabric sees (./loch devices); it is not built for that, but has to be
+there. Other hosts are asked over ssh, which must not ask for a password; they need python3, and the
+program at the same path as here.
 
 example:
   ./loch doctor --hostfile hosts --protocol nessie
@@ -71,9 +74,12 @@ def _bad(message: str) -> int:
     return 2
 
 
-def ask(host: str) -> Asked:
-    """Runs probe.py on `host` over ssh, the script on ssh's standard input, and returns the host's facts."""
-    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, "PATH=/usr/bin:$PATH python3 -"]
+def ask(host: str, binary: str) -> Asked:
+    """Returns the facts of `host`: runs probe.py there over ssh, with the script on ssh's standard input."""
+    if is_this_machine(host):
+        return Asked(host, probe.facts(binary=binary))
+    remote = f"PATH=/usr/bin:$PATH python3 - / {shlex.quote(binary)}"
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, remote]
     before = time.time()
     try:
         done = subprocess.run(
@@ -148,8 +154,9 @@ def answer(argv: list[str]) -> int:
     top.add_argument("--json", action="store_true", help="print verdicts and facts as JSON")
     top.add_argument("--root", metavar="DIR", help="read /sys, /proc and /dev below DIR (for tests)")
     args = top.parse_args(argv)
+    binary = os.environ.get("LOCH_BIN") or BINARY
     try:
-        needs_of = needs.of_protocols(os.environ.get("LOCH_BIN", BINARY), args.protocol) if args.protocol else {}
+        needs_of = needs.of_protocols(binary, args.protocol) if args.protocol else {}
     except needs.Unknown as error:
         top.error(str(error))
     if args.hostfile and args.root:
@@ -160,11 +167,11 @@ def answer(argv: list[str]) -> int:
     if args.hostfile:
         hosts = hosts_of(args.hostfile)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = list(pool.map(ask, hosts))
+            answers = list(pool.map(lambda host: ask(host, binary), hosts))
         verdicts = [verdict_of(each) for each in answers]
         common = judge.compare(verdicts, {each.host: (each.ahead_s, each.sure_s) for each in answers if each.facts})
     else:
-        verdicts = [judge.judge(probe.facts(Path(args.root or "/")))]
+        verdicts = [judge.judge(probe.facts(Path(args.root or "/"), binary))]
     for verdict in verdicts:
         verdict.lines.extend(needs.lines(needs_of, verdict) if verdict.facts.get("devices") is not None else [])
     ready = all(verdict.ready for verdict in verdicts) and all(line.status != NO for line in common)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loch.hosts import is_host
+from loch.hosts import is_host, is_this_machine
 
 from .errors import BadInput
 from .grid import Point
@@ -122,7 +121,7 @@ class Launch:
             if name.startswith("LOCH_") and name not in ("LOCH_BIN", "LOCH_BUILD"):
                 argv += ["-x", name]
         parameters = dict(_MCA)
-        are_all_here = all(_is_here(host.name) for host in used)
+        are_all_here = all(is_this_machine(host.name) for host in used)
         interface = self.interface or ("lo" if are_all_here else None)
         if interface:
             parameters["oob_tcp_if_include"] = interface
@@ -228,10 +227,6 @@ def _spread(hosts: tuple[Host, ...], ranks: int) -> list[Host]:
                 taken[i] += 1
                 left -= 1
     return [Host(host.name, count) for host, count in zip(hosts, taken) if count]
-
-
-def _is_here(name: str) -> bool:
-    return name in ("localhost", socket.gethostname())
 
 
 def _count(number: int, what: str) -> str:
