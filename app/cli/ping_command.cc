@@ -17,11 +17,11 @@
 #include "app/cli/bench_options.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/standard_streams.h"
+#include "common/background_load/cores.h"
 #include "common/cluster/rank.h"
 #include "common/cluster/supervise.h"
 #include "common/fabric/ofi/ofi.h"
 #include "common/fabric/ping/matrix.h"
-#include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/verbs/verbs.h"
 
@@ -79,7 +79,7 @@ Result<std::unique_ptr<Fabric>> open_verbs_for_pings(const Pinger& pinger, const
   config.meet_within = meet_within;
   config.exact_clock = false;
   // Ranks of one machine share its cores, which the fabric of one process cannot know.
-  if (pinger.env.ranks_here > fabric::realtime::usable_cores()) config.shares_cores = true;
+  if (pinger.env.ranks_here > background::usable_cores().size()) config.shares_cores = true;
   config.laggards_most = late_most;
   config.run_most = plan.length() + late_most + second;
   return fabric::verbs::make_verbs(config);
