@@ -19,6 +19,7 @@
 #include "app/cli/explore_command.h"
 #include "app/cli/explore_flags.h"
 #include "app/cli/list.h"
+#include "app/cli/ping_command.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
 #include "app/fuzz/fuzz.h"
@@ -67,6 +68,8 @@ const std::vector<Entry>& commands() {
       {described(cli::list_command), cli::run_list},
       {described(cli::devices_command),
        [](const Arguments& a, const Registry&) { return cli::run_devices_command(a); }},
+      {described(cli::ping_command),
+       [](const Arguments& a, const Registry&) { return cli::run_ping_command(a); }},
       {described(cli::describe_command), run_describe},
   };
   return all;

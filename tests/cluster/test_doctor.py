@@ -202,7 +202,7 @@ class Hostfile(InAFolder):
         for host, link in (("one", "Ethernet"), ("two", "InfiniBand")):
             FakeMachine(self.folder / host).device("mlx5_0", p1={"link": link, "lid": 1})
         (self.folder / "h").write_text("one slots=4  # the first\ntwo\nlost\nloud\none\n")
-        done = self.loch("doctor", "--hostfile", "h", "--json", PATH=path)
+        done = self.loch("doctor", "--hostfile", "h", "--no-ping", "--json", PATH=path)
         self.assertEqual(done.returncode, 1, done.stderr.decode())
         answer = json.loads(done.stdout)
         self.assertEqual(
@@ -218,7 +218,7 @@ class Hostfile(InAFolder):
         for host in ("one", "two"):
             FakeMachine(self.folder / host).device("mlx5_0")
         (self.folder / "h").write_text("one\ntwo\n")
-        done = self.loch("doctor", "--hostfile", "h", PATH=path)
+        done = self.loch("doctor", "--hostfile", "h", "--no-ping", PATH=path)
         self.assertEqual(done.returncode, 0, done.stdout.decode())
         self.assertTrue(done.stdout.decode().endswith("ready for verbs\n"))
 
@@ -228,7 +228,7 @@ class Hostfile(InAFolder):
         )
         FakeMachine(self.folder / "one").device("mlx5_0")
         (self.folder / "h").write_text("one\n")
-        done = self.loch("doctor", "--hostfile", "h", "--json", PATH=path)
+        done = self.loch("doctor", "--hostfile", "h", "--no-ping", "--json", PATH=path)
         line = json.loads(done.stdout)["among_hosts"][0]
         self.assertEqual((line["name"], line["status"]), ("clocks", "warn"))
         self.assertIn("one is -", line["text"])

@@ -43,6 +43,7 @@ class Script(EndToEnd):
             "list",
             "calibrate",
             "devices",
+            "ping",
             "doctor",
             "softroce",
             "test",

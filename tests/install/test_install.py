@@ -122,6 +122,7 @@ class Installed(unittest.TestCase):
             "plot",
             "power",
             "devices",
+            "ping",
             "doctor",
             "sequence",
             "hog",

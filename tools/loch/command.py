@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # has the meaning of typing.TYPE_CHECKING; importing typing w
     from collections.abc import Callable
     from types import ModuleType
 
-OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "devices", "hog", "calibrate")
+OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "devices", "ping", "hog", "calibrate")
 OF_RUNNER = ("run", "plot", "score", "compare", "reference", "schema")
 COMMANDS = (
     "new",
@@ -29,6 +29,7 @@ COMMANDS = (
     "schema",
     "list",
     "devices",
+    "ping",
     "doctor",
     "calibrate",
     "sequence",
@@ -61,6 +62,7 @@ Loch: published designs of RDMA key-value stores, side by side.
   ./loch calibrate             the simulator's calibration: published, obtained, error
   ./loch sequence PROTOCOL     sequence diagrams of a GET, a PUT and a DELETE, from a simulated run
   ./loch devices               RDMA devices of this machine as the verbs fabric sees them, and its choice
+  ./loch ping                  pings between all pairs of nodes: round trips, rates, loss, and what stands out
   ./loch doctor                is this machine ready for verbs?
   ./loch softroce -- COMMAND   run COMMAND in a machine with a Soft-RoCE NIC
   ./loch hog, ./loch power     CPU contention and energy by themselves
