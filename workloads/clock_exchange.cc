@@ -17,11 +17,12 @@ constexpr std::uint64_t aligned_mark = number_mask + 1, ended_mark = number_mask
 
 constexpr int full_rounds = 500, short_rounds = 60;
 constexpr Nanos full_most = 400'000'000, short_most = 20'000'000;
-constexpr Nanos between = 500'000'000;         // from one alignment during the load to the next
+constexpr Nanos between = 500'000'000;            // from one alignment during the load to the next
 constexpr Nanos first_patience = 20'000'000'000;  // for the reference process to begin
-constexpr Nanos patience = 2'000'000'000;      // for an answer, and of the reference process for a silent peer
-constexpr Nanos attention = 300'000;           // the reference process polls that long behind a question
-constexpr Nanos pause = 500'000;               // and then looks that often
+constexpr Nanos patience = 2'000'000'000;  // for an answer, and of the reference process for a silent peer
+constexpr Nanos spinning = 100'000;        // so long nobody who awaits a word gives up its core
+constexpr Nanos attention = 300'000;       // the reference process polls that long behind a question
+constexpr Nanos pause = 500'000;           // and then looks that often
 
 }  // namespace
 
@@ -77,6 +78,13 @@ bool ClockExchange::is_question(void* context, std::uint32_t index, std::uint64_
   return word != 0 && word != static_cast<ClockExchange*>(context)->seen_[index];
 }
 
+bool ClockExchange::is_asked() const {
+  return std::ranges::any_of(peers_, [&](const Peer& peer) {
+    const std::uint64_t word = fabric::load_word(region_->at(peer.node * slot_bytes + question_at));
+    return word != 0 && word != seen_[peer.node];
+  });
+}
+
 void ClockExchange::answer(fabric::Worker& worker, std::uint32_t node) {
   const std::uint64_t half = region_->bytes() / 2;
   const std::uint64_t word = fabric::load_word(region_->at(node * slot_bytes + question_at));
@@ -103,6 +111,10 @@ coro::Task<void> ClockExchange::answer_until_idle(fabric::Worker* worker, Nanos 
                                    .known = seen_.data()};
   std::uint32_t start = 0;
   while (!worker->stopping() && worker->now() < deadline) {
+    // A worker with a coroutine that is ready polls its device and does not give up its core, as one that
+    // only watches may.
+    const Nanos spun = worker->now() + spinning;
+    while (!is_asked() && worker->now() < spun) co_await worker->run_queue().yield();
     const Nanos until = worker->now() + attention;
     const fabric::WatchAny any = co_await worker->watch_any(questions, start, until);
     if (any.outcome != fabric::WatchOutcome::ready) co_return;
@@ -113,9 +125,8 @@ coro::Task<void> ClockExchange::answer_until_idle(fabric::Worker* worker, Nanos 
 
 template <typename Done>
 bool ClockExchange::are_all(const fabric::Worker& worker, Done done) const {
-  return std::ranges::all_of(peers_, [&](const Peer& peer) {
-    return done(peer) || peer.has_ended || !worker.connected(peer.node);
-  });
+  return std::ranges::all_of(
+      peers_, [&](const Peer& peer) { return done(peer) || peer.has_ended || !worker.connected(peer.node); });
 }
 
 // Answers until every process has aligned its clock, and gives all of them the sign to start.
@@ -144,16 +155,15 @@ coro::Task<void> ClockExchange::lead_on(fabric::Worker* worker) {
     }
     const Nanos soon = worker->now() + (alone == 0 ? pause : attention);
     co_await worker->sleep_until(soon);
-    bool is_asked = false;
-    for (const Peer& peer : peers_) {
-      const std::uint64_t word = fabric::load_word(region_->at(peer.node * slot_bytes + question_at));
-      is_asked |= word != 0 && word != seen_[peer.node];
-    }
-    if (is_asked) co_await answer_until_idle(worker, fabric::forever);
+    if (is_asked()) co_await answer_until_idle(worker, fabric::forever);
   }
 }
 
 // ---- The other processes -------------------------------------------------------------------------------
+
+bool ClockExchange::is_answered(std::uint64_t number) const {
+  return (fabric::load_word(region_->at(question_at)) & number_mask) == number;
+}
 
 // Compares this process's clock with the reference clock; keeps the round with the shortest round trip.
 // Waits at most `wait` ns for each answer.
@@ -175,8 +185,13 @@ coro::Task<bool> ClockExchange::measure(fabric::Worker* worker, int rounds, Nano
     const Nanos asked = worker->now();
     write_word(*worker, reference.region, own_ * slot_bytes + question_at, half, number_);
     const Nanos deadline = asked + wait;
+    Nanos heard = asked;
+    while (!is_answered(number_) && heard - asked < spinning) {
+      co_await worker->run_queue().yield();
+      heard = worker->now();
+    }
     const fabric::WatchOutcome outcome = co_await worker->watch(awaited, deadline);
-    const Nanos heard = worker->now();
+    heard = worker->now();
     if (outcome != fabric::WatchOutcome::ready) co_return false;
     const auto theirs = static_cast<Nanos>(fabric::load_word(region_->at(question_at)) >> number_bits);
     const Nanos error = (heard - asked) / 2 + 1, middle = asked + (heard - asked) / 2;

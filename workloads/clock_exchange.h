@@ -5,7 +5,8 @@
 // This is done before the load, while no client issues an operation, every half second during the load
 // beside the operations of client worker 0, and when the process's clients have ended.
 //
-// Region "loch.clocks" of every node that has clients, in slots of 64 bytes, one for each node of the cluster:
+// Region "loch.clocks" of every node that has clients, in slots of 64 bytes, one for each node of the
+// cluster:
 //   on the reference node, slot n: what node n WRITEs: its last alignment (time, offset, error, each in ns),
 //     and in the last word its question;
 //   on another node, slot 0: the answer (clock << 16 | number) in the last word, slot 1: the start sign.
@@ -67,6 +68,8 @@ class ClockExchange {
   [[nodiscard]] bool look_up();
   void write_word(fabric::Worker& worker, const fabric::RemoteRegion& to, std::uint64_t offset,
                   std::uint64_t staged, std::uint64_t value) const;
+  [[nodiscard]] bool is_asked() const;
+  [[nodiscard]] bool is_answered(std::uint64_t number) const;
   void answer(fabric::Worker& worker, std::uint32_t node);
   coro::Task<void> answer_until_idle(fabric::Worker* worker, Nanos deadline);
   coro::Task<void> tell(fabric::Worker* worker, std::uint64_t word);
@@ -80,7 +83,7 @@ class ClockExchange {
   std::vector<fabric::NodeId> participants_;
   fabric::NodeId own_;
   fabric::Region* region_ = nullptr;
-  std::vector<Peer> peers_;         // those of the reference node; on another node the reference node alone
+  std::vector<Peer> peers_;          // those of the reference node; on another node the reference node alone
   std::vector<std::uint64_t> seen_;  // the reference node's: the question that each node asked last
   std::uint64_t number_ = 0;
   std::vector<check::ClockSample> samples_;

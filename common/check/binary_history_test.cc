@@ -225,11 +225,16 @@ TEST_F(BinaryHistory, PartsAreTranslatedToOneClock) {
     for (const std::string& part : parts) {
       auto writer = HistoryWriter::create(part, {.format = format});
       ASSERT_TRUE(writer);
-      (*writer)->log(preload_client).record({.kind = OpKind::put, .key = "user1", .value = "init",
-                                             .return_ns = 0});
+      (*writer)
+          ->log(preload_client)
+          .record({.kind = OpKind::put, .key = "user1", .value = "init", .return_ns = 0});
       ClientLog& log = (*writer)->log(3);
-      log.record({.kind = OpKind::get, .key = "user1", .value = "init", .invoke_ns = 5'000, .return_ns = 6'000});
-      log.record({.kind = OpKind::put, .outcome = Outcome::unknown, .key = "user1", .value = "w1.2",
+      log.record(
+          {.kind = OpKind::get, .key = "user1", .value = "init", .invoke_ns = 5'000, .return_ns = 6'000});
+      log.record({.kind = OpKind::put,
+                  .outcome = Outcome::unknown,
+                  .key = "user1",
+                  .value = "w1.2",
                   .invoke_ns = 7'000});
       ASSERT_TRUE((*writer)->close());
     }

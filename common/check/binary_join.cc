@@ -75,8 +75,8 @@ Result<> translate_block(int descriptor, const BlockHeader& header, const std::b
   while (!decoder.is_done()) {
     const std::string_view wanted = decoder.next([](std::uint64_t) { return true; });
     if (!wanted.empty())
-      return fail(ErrorCode::corrupt, fmt::format("the history: a block of client {}: expected {}",
-                                                  header.client, wanted));
+      return fail(ErrorCode::corrupt,
+                  fmt::format("the history: a block of client {}: expected {}", header.client, wanted));
     const OperationView operation = translated(decoder.operation(), clock);
     const std::size_t most = binary_bytes_most(operation), at = out.size();
     if (made.operations > 0 && at + most > payload_bytes_max) {

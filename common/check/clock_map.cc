@@ -67,8 +67,8 @@ void ClockMap::learn_wander() {
   for (std::size_t i = 2; i < samples_.size(); ++i) {
     const ClockSample &first = samples_[i - 2], &second = samples_[i - 1], &third = samples_[i];
     const double change = std::abs(slope_ppm(second, third) - slope_ppm(first, second));
-    wander_ppm_ = std::max(wander_ppm_,
-                           change - slope_error_ppm(first, second) - slope_error_ppm(second, third));
+    wander_ppm_ =
+        std::max(wander_ppm_, change - slope_error_ppm(first, second) - slope_error_ppm(second, third));
   }
 }
 
@@ -84,8 +84,9 @@ ClockMap::At ClockMap::at(Nanos own) const {
   }
   const ClockSample &from = *(after - 1), &to = *after;
   const auto passed = static_cast<double>(own - from.at), left = static_cast<double>(to.at - own);
-  return {static_cast<double>(from.offset) + passed * slope_ppm(from, to) / million,
-          static_cast<double>(std::max(from.error, to.error)) + std::min(passed, left) * wander_ppm_ / million};
+  return {
+      static_cast<double>(from.offset) + passed * slope_ppm(from, to) / million,
+      static_cast<double>(std::max(from.error, to.error)) + std::min(passed, left) * wander_ppm_ / million};
 }
 
 Nanos ClockMap::earliest(Nanos own) const {

@@ -1,11 +1,11 @@
 // Translates the times that one process of a run recorded to the clock of the run's reference process, with a
 // bound on the error, so that the histories of several processes can be judged as one.
 //
-// A process compares its clock with the reference clock several times in a run; each comparison, an alignment,
-// gives an offset and a bound on its error. Between two alignments the offset is interpolated linearly. The
-// clock's rate is assumed to change by at most ClockBounds::wander_ppm between two alignments, or by as much
-// as it was seen to change. A clock whose offset changes faster than ClockBounds::drift_ppm is not
-// trusted: see ClockMap::is_untrusted().
+// A process compares its clock with the reference clock several times in a run; each comparison, an
+// alignment, gives an offset and a bound on its error. Between two alignments the offset is interpolated
+// linearly. The clock's rate is assumed to change by at most ClockBounds::wander_ppm between two alignments,
+// or by as much as it was seen to change. A clock whose offset changes faster than ClockBounds::drift_ppm is
+// not trusted: see ClockMap::is_untrusted().
 #pragma once
 
 #include <vector>
@@ -23,8 +23,8 @@ struct ClockSample {
 };
 
 struct ClockBounds {
-  // Two sound clocks differ in rate by at most this much, in parts per million: twice the tolerance of 100 ppm
-  // that Ethernet requires of its oscillators.
+  // Two sound clocks differ in rate by at most this much, in parts per million: twice the tolerance of 100
+  // ppm that Ethernet requires of its oscillators.
   double drift_ppm = 200;
   // A clock's rate changes by at most this much between two alignments, in parts per million.
   double wander_ppm = 2;
