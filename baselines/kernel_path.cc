@@ -11,14 +11,14 @@ namespace {
 constexpr double table_reply = 10;
 constexpr double by_byte(double ns_16, double ns_1024) { return (ns_1024 - ns_16) / (1024 - 16); }
 constexpr double fixed(double ns_16, double byte_ns) { return ns_16 - byte_ns * (16 + table_reply); }
-// CPU time in ns of each segment after a message's first. A request of 4096 bytes has two such segments; they
-// account for its CPU time beyond the fixed part and the part for each byte.
+// CPU time in ns of each TCP segment of a request after its first. A request of 4096 bytes has two such
+// segments, which account for the CPU time that the fixed part and the part for each byte do not explain.
 constexpr double by_segment(double ns_4096, double fixed_ns, double byte_ns) {
   return (ns_4096 - fixed_ns - byte_ns * (4096 + table_reply)) / 2;
 }
 // CPU time in ns that the simulated fabric itself charges for receiving and sending a message (posting,
-// doorbell, polling and completions of the profile connectx2-20g-ib). ns_of() subtracts it from the published
-// CPU time of a request, so that it is not charged twice.
+// doorbell, polling and completions of the profile connectx2-20g-ib). ns_of() subtracts this time from the
+// published CPU time of a request, so that it is not charged twice.
 constexpr double fabric_cpu = 300;
 constexpr double ns_of(double million_a_second) { return 1e3 / million_a_second - fabric_cpu; }
 

@@ -15,7 +15,7 @@
 namespace loch::baselines {
 namespace {
 
-// Unsent bytes at which put() sends requests until at most half as many are unsent.
+// If this many bytes or more are unsent, put() sends until at most half as many are unsent.
 constexpr std::size_t batch_bytes = 256 * 1024;
 
 }  // namespace

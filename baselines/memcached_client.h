@@ -30,9 +30,9 @@ namespace loch::baselines {
 // object until the outcome is known.
 struct MemcachedCall : Reactor::Wait {
   OpKind op = OpKind::get;
-  std::string key;                 // the key's text for the server
-  kv::ValueView value;             // value of a PUT
-  std::vector<std::byte> landing;  // value that a GET returned
+  std::string key;                 // the key as written into the request, by write_key_text()
+  kv::ValueView value;             // the value that a PUT or INSERT sends
+  std::vector<std::byte> landing;  // the value that a GET returned
   kv::OpStatus status = kv::OpStatus::error;
   kv::Effect effect = kv::Effect::none;
 };
@@ -54,7 +54,7 @@ class MemcachedConnection {
   [[nodiscard]] memcached_st* handle();
   void close();
   void fetch_one(MemcachedCall& call);
-  // Ends all `calls` that have no outcome yet with `code`.
+  // Gives all `calls` that have no outcome yet the outcome of libmemcached's return code `code`.
   void end(std::span<MemcachedCall* const> calls, int code);
 
   const Address& server_;
@@ -95,7 +95,7 @@ class Courier {
   ~Courier();
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
-  // Passes a call to the courier thread, which owns it until the caller's wait ends.
+  // Passes a call to the courier thread, which uses the call until the caller's wait ends.
   void submit(MemcachedCall* call);
 
  private:

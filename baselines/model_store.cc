@@ -31,7 +31,8 @@ rpc::MessageShape shape_of(const Settings& settings) {
   if (config.kept_value_bytes < config.value_size)
     shape.kept_bytes = longest_text(config) + config.kept_value_bytes;
   shape.is_inline = false;
-  // TCP delivers a message once, so duplicates are dropped. Linux retransmits after 200 ms at the earliest.
+  // TCP delivers each message once, so a repeated request is dropped. Requests are repeated after 200 ms, the
+  // least time after which Linux's TCP retransmits.
   shape.drops_duplicates = !settings.executes_twice;
   shape.reply_timeout = settings.executes_twice ? 200'000 : 200'000'000;
   shape.patience = settings.timeout;
@@ -104,7 +105,7 @@ std::uint32_t ModelStore::Client::write_request(OpKind op, kv::ValueView value) 
   return static_cast<std::uint32_t>(head_.size() + value.size + value_end.size());
 }
 
-// Waits for the part of a message's latency between two machines' sockets that occupies no core.
+// Waits for the latency of a message through the kernel's TCP, from socket to socket, that occupies no core.
 coro::Task<void> ModelStore::Client::travel(fabric::NodeId from, fabric::NodeId to, std::uint64_t bytes) {
   const KernelPath& path = store_.path_;
   const Nanos now = worker_.now();
@@ -230,7 +231,8 @@ std::string_view ModelStore::kept_text(const std::byte* message, std::uint32_t l
 
 Nanos ModelStore::work_cpu(const fabric::CpuCosts& costs, const Table& table,
                            const ParsedRequest& request) const {
-  // beyond_echo() was measured with small values, so copying the value is charged in addition.
+  // The value's size: beyond_echo() was measured with small values, so copying the value is charged in
+  // addition.
   std::uint32_t value = brings_value(request.op) ? request.value_size : settings_.config.value_size;
   if (const auto item = table.find(std::string(request.key_text));
       request.op == OpKind::get && item != table.end())

@@ -62,7 +62,7 @@ class ModelStore final : public kv::Store {
   Links links_;
   std::vector<rpc::MessageRegions> regions_;                              // indexed by node
   std::vector<Server> servers_;                                           // indexed by serving node
-  std::map<std::uint32_t, std::unique_ptr<rpc::MessageClient>> clients_;  // by node and client worker
+  std::map<std::uint32_t, std::unique_ptr<rpc::MessageClient>> clients_;  // keyed by node and client worker
   std::uint64_t served_ = 0, unintelligible_ = 0, duplicates_ = 0;
 };
 

@@ -62,8 +62,8 @@ struct Point {
   }
 };
 
-// A cluster with one server of one core, and `clients` clients: at most ten have a machine each; more share
-// nine machines, as on Pilaf's cluster.
+// A simulated cluster with a server of one core and with `clients` clients. Up to ten clients have a machine
+// each; more clients share nine machines, as on Pilaf's cluster.
 struct Cluster {
   std::uint32_t clients = 9, window = 1, key_size = 24, value_size = 16;
   double get = 0;
@@ -110,7 +110,8 @@ Point run(const kv::Module& module, const Cluster& cluster,
   return result;
 }
 
-// The value size with which memcached's request "set KEY 0 0 SIZE\r\nVALUE\r\n" has at least `bytes` bytes.
+// The smallest value size with which memcached's request "set KEY 0 0 SIZE\r\nVALUE\r\n" has at least `bytes`
+// bytes.
 std::uint32_t value_of_request(std::uint32_t bytes, std::uint32_t key_size) {
   std::uint32_t value = 1;
   while (request_bytes(System::memcached, OpKind::put, key_size, value) < bytes) ++value;
@@ -176,14 +177,14 @@ TEST(KernelModel, ServersTakeWhatWasMeasuredBeyondAnEcho) {
       EXPECT_LT(ratio, 1.32);
       const Point alone = run(*make_module(system), {.clients = 36, .value_size = 10, .get = get},
                               {{std::string(name(system)) + ".work", "echo"}});
-      // With the option that only charges an echo, the rate is that of Pilaf's table 1.
+      // With the option that charges no more CPU time than an echo's, the rate is that of Pilaf's table 1.
       EXPECT_NEAR(alone.per_second() / echo.per_second(), 1, 0.05);
     }
   }
 }
 
-// Predictions that nothing was calibrated on: Pilaf's comparison with memcached and Redis (references V132,
-// V136 and V137 in docs/fidelity.md).
+// Compares predictions of the model, which were not used to calibrate it, with Pilaf's published comparison
+// with memcached and Redis (references V132, V136 and V137 in docs/fidelity.md).
 TEST(KernelModel, Predictions) {
   for (const System system : {System::memcached, System::redis}) {
     const auto module = make_module(system);

@@ -13,8 +13,8 @@
 namespace loch::baselines {
 namespace {
 
-// Chooses between real servers and their model when the first node is set up, because only then the fabric is
-// known.
+// Chooses between real servers and the simulated ones when the first node is set up, because the fabric is
+// not known before.
 class EitherStore final : public kv::Store {
  public:
   explicit EitherStore(Settings settings) : settings_(std::move(settings)) {}

@@ -109,7 +109,7 @@ bool Reactor::poll(Nanos longest) {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i].revents == 0) continue;
     sources_[i]->ready(sources_[i], polled_[i].revents);
-    // the callback has changed sources_; the next poll reports the remaining ready ones
+    // the callback has changed sources_; the next poll reports the other ready sources
     if (changes != changes_) break;
   }
   return true;

@@ -63,7 +63,7 @@ class Reactor {
   [[nodiscard]] coro::Task<void> run(const bool* done);
 
  private:
-  struct Turn;      // lets the worker's other coroutines run once
+  struct Turn;      // awaited to let the worker's other coroutines run once
   struct NextWait;  // suspends until a wait is registered or the run ends
   coro::Task<void> pump();
   [[nodiscard]] bool poll(Nanos longest);

@@ -92,7 +92,7 @@ void RedisConnection::on_reply(redisAsyncContext* context, void* reply, void* pr
 void RedisConnection::take(RedisRequest& request, const redisReply& reply) {
   using kv::OpStatus;
   if (reply.type == REDIS_REPLY_ERROR) {
-    // Replies that say that the server did not execute the request.
+    // An error reply means that the server did not execute the request.
     const std::string_view text(reply.str, static_cast<std::size_t>(reply.len));
     request.status = text.starts_with("OOM") ? OpStatus::table_full : OpStatus::error;
     return;

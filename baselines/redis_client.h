@@ -28,7 +28,7 @@ class RedisConnection;
 struct RedisRequest : Reactor::Wait {
   OpKind op = OpKind::get;
   RedisConnection* connection = nullptr;
-  std::vector<std::byte>* landing = nullptr;  // where a GET's value goes
+  std::vector<std::byte>* landing = nullptr;  // buffer for the value that a GET returns
   kv::OpStatus status = kv::OpStatus::error;
   kv::Effect effect = kv::Effect::none;  // effect of a PUT or DELETE whose status is neither ok nor not_found
 };
@@ -40,8 +40,8 @@ class RedisConnection {
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
-  // Sends the request, after connecting if needed. The request's wait ends when its status is set; at once if
-  // sending failed.
+  // Sends the request, after connecting if needed. When the request's wait ends, its status is set; if
+  // sending fails, the wait ends at once.
   void send(RedisRequest* request, std::string_view key, kv::ValueView value);
   // Closes the connection, which ends outstanding requests with an error.
   void close();

@@ -33,7 +33,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("LOCH_BUILD", os.path.join(SOURCE, "build"))
 LOAD = os.path.join(BUILD, "release", "baselines", "server_work_load")
 VALUE = b"v" * 10
-FIRST = "echo, 16 bytes"  # the baseline of the comparison
+FIRST = "echo, 16 bytes"  # the case with which every other case's CPU time is compared
 
 
 def fail(message, status=1):

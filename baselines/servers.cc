@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t longest_answer = 64 * 1024;
 
-// The beginning of an answer, with control characters replaced, for an error line.
+// The beginning of a server's answer, with control characters replaced, for an error message of one line.
 std::string shown(std::string_view answer) {
   std::string text;
   for (const char c : answer.substr(0, 40)) {
@@ -37,7 +37,7 @@ std::string_view field(std::string_view answer, std::string_view key) {
   return answer.substr(0, answer.find_first_of("\r\n"));
 }
 
-// Whether all of the answer has arrived.
+// Whether the server's answer has arrived as a whole.
 bool is_whole(System system, std::string_view answer) {
   if (system == System::memcached) return answer.ends_with("END\r\n") || answer.ends_with("ERROR\r\n");
   if (!answer.starts_with('$')) return answer.ends_with("\r\n");
@@ -82,13 +82,13 @@ std::vector<std::string> memcached_arguments(const Settings& s, const Address& a
     add({"-s", at.path, "-a", "0700"});
   else
     add({"-l", at.host, "-p", std::to_string(at.port), "-U", "0"});
-  // With -M, memcached refuses a PUT when its memory is full, instead of evicting a record.
   const std::uint64_t connections = std::uint64_t{s.config.nodes} * s.config.client_workers * s.config.window;
   // memcached's largest item is 1 MiB unless -I allows more, in whole MiB; the server's memory (-m) has to be
-  // at least twice that size.
+  // at least twice the largest item's size.
   const std::uint64_t item = (std::uint64_t{s.config.key_size} + s.config.value_size + 1024) * 9 / 8;
   const std::uint64_t item_mib = (item >> 20) + 1;
   const std::uint64_t memory_mib = std::max((s.memory_bytes >> 20) + 1, 2 * item_mib);
+  // With -M, memcached refuses a PUT when its memory is full, instead of evicting a record.
   add({"-M", "-t", std::to_string(s.threads), "-m", std::to_string(memory_mib), "-c",
        std::to_string(connections + 64)});
   if (item_mib > 1) add({"-I", std::to_string(item_mib << 20)});

@@ -28,9 +28,9 @@ struct Settings {
   std::uint32_t servers = 1;       // number of servers in the whole cluster
   std::uint32_t threads = 1;       // threads per server
   std::string binary;              // program of --NAME.binary; empty: search for it
-  std::uint64_t memory_bytes = 0;  // memory of one server for its data
-  Nanos timeout = 0;               // ns; longest time of one wait
-  Nanos start_timeout = 0;  // ns for a server to become ready, and for loading its share of the records
+  std::uint64_t memory_bytes = 0;  // memory in bytes that one server may use for records
+  Nanos timeout = 0;               // longest wait in ns for a connection or a reply
+  Nanos start_timeout = 0;         // longest wait in ns for a server's start, and for progress of the preload
   Link link = Link::ipoib;
   bool only_echoes = false;  // modelled servers cost no more CPU time than an echo (Pilaf 2013, table 1)
   // Known-bad variants of the model.

@@ -21,7 +21,7 @@ constexpr std::string_view address_region = "baseline-servers";
 constexpr std::uint64_t address_bytes = 128;  // bytes for one server's address, its index and the newline
 constexpr Nanos look_interval = 20'000'000;   // ns between checks whether the servers are alive
 
-// Ignores SIGPIPE, since hiredis may write to a closed socket.
+// Blocks SIGPIPE in the calling thread, since hiredis may write to a closed socket.
 void ignore_broken_pipes() {
   sigset_t pipes;
   ::sigemptyset(&pipes);
@@ -128,8 +128,8 @@ Result<> RealStore::preload(fabric::Fabric& fabric, const kv::Dataset& data) {
   return {};
 }
 
-// The main coroutine of a server worker. The servers are separate processes; it only checks whether those of
-// its node are alive.
+// The main coroutine of a server worker. The servers themselves are separate processes; the coroutine of a
+// node's first server worker only checks whether the node's servers are alive.
 coro::Task<void> RealStore::serve(fabric::Worker& worker, std::uint32_t index) {
   while (!worker.stopping()) {
     if (index == 0) look_after(worker.node());
@@ -172,7 +172,8 @@ coro::Task<void> RealStore::background(fabric::Worker& worker, const bool* done)
   if (state.redis != nullptr) {
     co_await state.redis->reactor.run(done);
   } else if (!state.memcached->couriers.empty()) {
-    // Without courier threads, the worker calls libmemcached directly, and nothing waits on the reactor.
+    // Only with courier threads do coroutines wait on the reactor; without them the worker calls
+    // libmemcached, which blocks.
     co_await state.memcached->reactor.run(done);
   }
 }

@@ -240,8 +240,8 @@ TEST_P(OnServers, AMissingProgramIsOneLine) {
       << outcome.error().message;
 }
 
-// A fake server that behaves until the load begins, and then sends a wrong answer, none, or half of one: the
-// run has to end, and no operation may succeed with a wrong value.
+// A fake server that answers correctly until the load begins, and then sends a wrong answer, none, or half of
+// one: the run has to end, and no GET may succeed with a wrong value.
 TEST_P(OnServers, AHostileServerHarmsNobody) {
   const bool is_memcached = GetParam() == System::memcached;
   const std::string whoami = is_memcached ? "STAT pid 1\r\nSTAT version 1\r\nEND\r\n"

@@ -50,8 +50,8 @@ struct ParsedRequest {
   std::uint32_t value_size = 0;  // size of the value of a PUT or INSERT
   std::size_t value_at = 0;      // offset in the request of a PUT's or INSERT's value
 };
-// Parses a request; false if it is not one of this protocol. `head` has at least the request's text up to its
-// value.
+// Parses a request; false if the text is no request of this protocol. `head` begins with the request and has
+// at least its bytes before the value.
 [[nodiscard]] bool parse_request(System system, std::string_view head, ParsedRequest& out);
 
 struct ParsedReply {

@@ -1,5 +1,5 @@
-// Fuzzes the parsers of the two text protocols and of addresses: they end on any input, and results lie
-// within the input.
+// Fuzzes the parsers of the two text protocols and of addresses: they end on any input, and every position
+// that they return lies within the input.
 #include <cstdint>
 #include <string_view>
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view prefix = "seq-rpc";
 // Request slots on node 0: one word for each server worker and window slot that it serves.
 constexpr std::string_view slots_region = "seq-rpc.slots";
-// sources of request WRITEs: one word per window slot
+// Memory from which clients WRITE their requests: one word for each window slot.
 constexpr std::string_view staging_region = "seq-rpc.staging";
 
 enum class Fault : std::uint8_t { none, claims_one, splits_claim };
@@ -28,11 +28,11 @@ enum class Fault : std::uint8_t { none, claims_one, splits_claim };
 struct Settings : ServedSettings {
   explicit Settings(ServedSettings served) : ServedSettings(std::move(served)) {}
   bool has_ids = true;
-  fabric::Transport transport = fabric::Transport::uc;  // of requests
+  fabric::Transport transport = fabric::Transport::uc;  // transport of requests; replies are UD SENDs
   Fault fault = Fault::none;
 
-  // Slots of one server worker: the window slots of all clients are distributed round-robin over the server
-  // workers.
+  // Number of request slots of one server worker; the window slots of all clients are distributed round-robin
+  // over the server workers.
   [[nodiscard]] std::uint32_t columns() const { return (lanes() + servers() - 1) / servers(); }
   [[nodiscard]] std::uint64_t slot_at(std::uint32_t lane) const {
     return (std::uint64_t{lane % servers()} * columns() + lane / servers()) * 8;
@@ -76,8 +76,8 @@ class RpcRequests final : public Requests {
   }
 
  protected:
-  // Over RC, connects anew if the connection broke. A sequencer that restarted has lost its counter, and its
-  // region's key is another one: it is not reached.
+  // Over RC, reconnects after an error. Returns false for a sequencer that restarted: it has lost its
+  // counter, and its slots have a new rkey.
   [[nodiscard]] coro::Task<bool> reach(Nanos deadline) override {
     if (settings_.transport == fabric::Transport::uc) co_return true;
     if (worker().connected(sequencer_node) && worker().epoch(sequencer_node) == slots_.epoch)
@@ -150,8 +150,8 @@ class RpcStore final : public ServedStore {
   static bool is_news(void* row, std::uint32_t column, std::uint64_t word) {
     return word != static_cast<Row*>(row)->seen[column];
   }
-  // Collects the new requests in a server worker's slots, from slot `column` on and around to it; returns the
-  // slot at which the next scan starts.
+  // Collects the new requests in a server worker's slots into row.batch, beginning at slot `column` and
+  // wrapping around; returns the slot at which the next scan starts.
   std::uint32_t collect(fabric::Worker& worker, ServerState& own, Row& row, std::uint32_t column);
   [[nodiscard]] coro::Task<std::uint64_t> claim(fabric::Worker& worker, std::uint64_t numbers);
   [[nodiscard]] rpc::DatagramAddress client_of(std::uint32_t lane) const {
@@ -193,9 +193,9 @@ coro::Task<std::uint64_t> RpcStore::claim(fabric::Worker& worker, std::uint64_t 
   switch (settings_.fault) {
     case Fault::none:
       break;
-    case Fault::claims_one:  // known bad: the other numbers of a batch are claimed again for later batches
+    case Fault::claims_one:  // known bad: adds 1 for a whole batch; later batches reuse numbers
       co_return counter().number().fetch_add(1, std::memory_order_relaxed);
-    // Known bad: numbers that another worker claims between the load and the store are claimed twice.
+    // Known bad: numbers that another worker claims between this load and this store are given out twice.
     case Fault::splits_claim: {
       const std::uint64_t first = counter().number().load();
       co_await worker.spin_until(worker.now() + 200);
@@ -260,7 +260,8 @@ class RpcModule final : public NumberModule {
     return all;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // Requests and numbers are single aligned words, so they cannot be torn, and order does not matter.
+    // A request or a number is one aligned word: words must not be torn, and the order of placement does not
+    // matter.
     const bool is_rc = is_over_rc(options);
     return {.rc = is_rc,
             .uc = !is_rc,

@@ -142,8 +142,8 @@ TEST(SeqSpec, RequestsAndBytesAreTheDerivedOnes) {
     const measure::Tally sum = total(outcome);
     const measure::KindTally& all = sum.of(OpKind::get);
     EXPECT_EQ(all.total(), 5'000u);
-    // In real time the first requests may arrive before the server has posted receive buffers, and are sent
-    // again.
+    // In real time the first requests may arrive before the server has posted receive buffers; lost requests
+    // are sent again.
     const auto retries = static_cast<std::uint64_t>(outcome.protocol_counters.at("retries"));
     if (fabric == std::string("sim")) EXPECT_EQ(retries, 0u);
     EXPECT_EQ(all.requests.send, 2 * all.total() + retries);
@@ -164,8 +164,8 @@ TEST(SeqSpec, TheGuessIsCorrectedOnceAClient) {
     EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
     const std::uint64_t bytes = total(outcome).of(OpKind::get).requests.payload_bytes +
                                 total(outcome).of(OpKind::put).requests.payload_bytes;
-    // Each of the four client workers gets at least one whole number; other requests outstanding at that time
-    // do too.
+    // Each of the four client workers gets at least one reply with all 8 bytes of a number; further requests
+    // that are outstanding at that time get such replies too.
     EXPECT_GE(bytes, 4 * 8u);
     // A request that was sent again on a busy machine has two replies.
     const auto retries = static_cast<std::uint64_t>(outcome.protocol_counters.at("retries"));
@@ -179,12 +179,12 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
-  guess.whole_reply(0x100, 20);  // this reply has overtaken the previous one
+  guess.whole_reply(0x100, 20);  // the third reply overtakes the second one
   EXPECT_EQ(guess.send(), 1u);
   EXPECT_EQ(guess.short_reply(0xFF, 30), 0x0FFu);
   EXPECT_EQ(guess.short_reply(0x01, 40), 0x101u);
   EXPECT_EQ(guess.send(), 1u);
-  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // no request with the previous guess is unanswered
+  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // every request with the previous guess was answered
   EXPECT_EQ(guess.corrections(), 1u);
 }
 

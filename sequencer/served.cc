@@ -1,4 +1,4 @@
-// Clients and counters of the two sequencers that have server workers.
+// Clients and counters of seq-rpc and seq-spec, the two sequencers with server workers.
 #include "sequencer/served.h"
 
 #include <array>

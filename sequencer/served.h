@@ -1,5 +1,6 @@
-// What the two sequencers with server workers share: replies by UD SEND, and clients that repeat a request
-// without a reply. The number in a lost reply is a gap; no number is given to two requests.
+// What seq-rpc and seq-spec, the two sequencers with server workers, share: replies by UD SEND, and clients
+// that repeat a request without a reply. The number in a lost reply is a gap; no number is given to two
+// requests.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,7 @@ struct ServedSettings {
   }
   [[nodiscard]] rpc::ReplyDesk::Shape desk() const {
     return {.payload_bytes = number_bytes,
-            .buffers = 2 * config.window + 16,  // twice the window, for late replies
+            .buffers = 2 * config.window + 16,  // receive buffers beyond the window, for late replies
             .waiters = config.window,
             .slice = std::max<Nanos>(retry_after / 4, 1'000)};
   }
@@ -60,9 +61,10 @@ class Requests : public rpc::DatagramReader {
   [[nodiscard]] virtual coro::Task<bool> reach(Nanos /*deadline*/) { co_return true; }
   // Makes the work request, with its local buffer if it has one.
   [[nodiscard]] virtual fabric::WorkRequest make(std::uint32_t slot, std::uint32_t attempt) = 0;
-  // Ends the request of `slot` with `number`; the reply's bytes and immediate count for its operation.
+  // Ends the request of `slot` with `number`; the reply's bytes and immediate are counted in the statistics
+  // of its operation.
   std::uint32_t answer(std::uint32_t slot, std::uint64_t number, const fabric::Received& message);
-  // The waiting window slot whose request was sent first.
+  // Of the window slots that await a reply, the one whose request was sent first.
   [[nodiscard]] std::optional<std::uint32_t> oldest() const;
   void count_late() { ++counts_.late_replies; }
   [[nodiscard]] Request& of(std::uint32_t slot) { return requests_[slot]; }
@@ -116,7 +118,6 @@ class SharedCounter {
   Nanos free_at_ = 0;
 };
 
-// State of one server worker.
 struct ServerState {
   ServerState(fabric::Worker& worker, const ServedSettings& settings, fabric::Region& replies,
               std::uint32_t index)

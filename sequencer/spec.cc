@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view prefix = "seq-spec";
 // Region on node 0 with the receive buffers of the server workers.
 constexpr std::string_view requests_region = "seq-spec.requests";
-// Holds the 40 bytes of the global routing header with which every received datagram begins.
+// Bytes of a server worker's receive buffer: a received datagram begins with a global routing header of 40
+// bytes.
 constexpr std::uint32_t receive_bytes = 64;
 
 enum class Fault : std::uint8_t { none, claims_one, guess_by_batch };
@@ -37,7 +38,7 @@ struct Settings : ServedSettings {
     const std::uint64_t workers = std::uint64_t{config.driving_nodes()} * config.client_workers;
     return (workers + servers() - 1) / servers() * config.window;
   }
-  // Number of RECVs that a server worker posts: for all outstanding requests, and for repeated ones.
+  // Number of RECVs that a server worker posts: enough for all outstanding requests and for repeated ones.
   [[nodiscard]] std::uint32_t receives(const fabric::Capabilities& device) const {
     return static_cast<std::uint32_t>(
         std::min<std::uint64_t>(2 * asked_at_once() + 64, device.recv_queue_depth));
@@ -128,7 +129,8 @@ class SpecStore final : public ServedStore {
     std::uint32_t guess = 0;
   };
   [[nodiscard]] std::uint64_t claim(std::uint64_t numbers) {
-    // Known-bad variant claims-one: the other numbers of a batch are claimed again for later batches.
+    // Known-bad variant claims-one: adds 1 for a whole batch, so that later batches get the batch's other
+    // numbers again.
     return counter().number().fetch_add(settings_.fault == Fault::claims_one ? 1 : numbers,
                                         std::memory_order_relaxed);
   }
@@ -239,8 +241,8 @@ class SpecModule final : public NumberModule {
              {{"seq-spec.mend-r1", "false"}},
              101}};
   }
-  // Option values for fuzzing: so few low bits that the guess changes during a run, but not so few that a
-  // reply is overtaken by half of all low numbers.
+  // Option values for fuzzing: short replies carry 16 bits, and the first number is just below 2^16, so that
+  // the guess of the high bits changes during a run.
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     std::map<std::string, std::string> drawn = served_fuzz_options(std::string(prefix), rng);

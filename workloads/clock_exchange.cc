@@ -15,7 +15,7 @@ constexpr std::uint64_t number_mask = (std::uint64_t{1} << number_bits) - 1;
 // Questions that are no numbers: the peer is aligned, or all its clients have ended.
 constexpr std::uint64_t aligned_mark = number_mask + 1, ended_mark = number_mask + 2;
 
-constexpr int full_rounds = 500, short_rounds = 60;
+constexpr int full_rounds = 500, short_rounds = 60, last_tries = 3;
 constexpr Nanos full_most = 400'000'000, short_most = 20'000'000;
 constexpr Nanos between = 500'000'000;            // from one alignment during the load to the next
 constexpr Nanos first_patience = 20'000'000'000;  // for the reference process to begin
@@ -257,8 +257,13 @@ coro::Task<void> ClockExchange::keep_aligned(fabric::Worker* worker) {
     co_await tell(worker, 0);
     next = worker->now() + between;
   }
-  const bool is_measured = co_await measure(worker, full_rounds, full_most, patience);
-  static_cast<void>(is_measured);  // without it the bound of the drift counts from the last alignment on
+  // Where other programs have the cores, a shorter round trip may come later.
+  const Nanos good = 4 * std::ranges::min(samples_, {}, &check::ClockSample::error).error;
+  for (int i = 0; i < last_tries && !worker->stopping(); ++i) {
+    const bool is_measured = co_await measure(worker, full_rounds, full_most, patience);
+    if (!is_measured) break;  // the bound of the drift counts from the last alignment on
+    if (samples_.back().error <= good) break;
+  }
   co_await tell(worker, ended_mark);
 }
 

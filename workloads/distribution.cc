@@ -32,7 +32,7 @@ class ScrambledZipfian final : public Chooser {
   std::uint64_t next(const Drawer& d) const override {
     while (true) {
       const std::uint64_t record = fnv64(inner_.rank(d.rng->uniform())) % span_;
-      // Redraws the number of a record whose insert is not acknowledged yet.
+      // Draws again if the record's insert is not acknowledged yet.
       if (record < d.records) return record;
     }
   }
@@ -208,7 +208,7 @@ double zeta(std::uint64_t n, double theta) {
 Zipfian::Zipfian(std::uint64_t items, double theta)
     : Zipfian(items, theta, loch::workloads::zeta(items, theta)) {}
 
-// The formula has a pole at theta = 1, so a theta near 1 is moved by a millionth, which no sample can tell
+// The formula has a pole at theta = 1, so a theta near 1 is replaced by 1 - 10^-6, which no sample can tell
 // from 1.
 Zipfian::Zipfian(std::uint64_t items, double theta, double zeta_n)
     : items_(items), theta_(std::abs(1 - theta) < 1e-6 ? 1 - 1e-6 : theta), zeta_n_(zeta_n) {

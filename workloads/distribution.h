@@ -30,11 +30,11 @@ enum class Distribution : std::uint8_t {
 
 struct DistributionSpec {
   Distribution kind = Distribution::uniform;
-  double zipf_theta = 0.99;            // zipfian_n and latest; YCSB's zipfian always has 0.99
-  double hotspot_data = 0.2;           // share of the records that are hot
-  double hotspot_operations = 0.8;     // share of the operations that draw a hot record
-  double exponential_percentile = 95;  // per cent of the operations that draw among the newest records
-  double exponential_fraction = 0.8571428571;  // share of the records that exponential_percentile draws from
+  double zipf_theta = 0.99;                    // zipfian_n and latest; YCSB's zipfian always has 0.99
+  double hotspot_data = 0.2;                   // share of the records that are hot
+  double hotspot_operations = 0.8;             // share of the operations that draw a hot record
+  double exponential_percentile = 95;          // per cent of the draws that fall on the newest records
+  double exponential_fraction = 0.8571428571;  // share of the records that these newest ones are
   // Distribution::locality: the share of operations that draw from the records of the client's node (record i
   // belongs to node i mod nodes, where the preload puts its value: equal parts). The other operations draw
   // uniformly from all records; 0 is uniform (Nessie 2015, section 6.2, figure 9).

@@ -169,10 +169,10 @@ TEST(Exponential, PercentileWithinItsFraction) {
   DistributionSpec spec;
   spec.kind = Distribution::exponential;
   const auto hits = draw(spec, 10'000, 500'000);
-  // Draws among the newest 85.7 % of the records, which take 95 % of the draws before redrawing.
+  // Counts draws of the newest 85.7 % of the records: 95 % of all draws if none were repeated.
   std::uint64_t near = 0;
   for (std::uint64_t i = 10'000 - 8'571; i < 10'000; ++i) near += hits[i];
-  // Share of the draws that fall before the first record.
+  // Share of the draws that fall before the first record and are repeated.
   const double beyond = std::exp(-(-std::log(0.05) / 0.8571428571));
   EXPECT_NEAR(static_cast<double>(near) / 500'000, 0.95 / (1 - beyond), 0.005);
   EXPECT_GT(hits[9'999], hits[5'000]);

@@ -228,7 +228,8 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  // Length in ns of one step of computing, in CPU time; on a shared core it takes longer in real time.
+  // Clients compute in steps of this many ns of CPU time, each of which takes longer in real time on a shared
+  // core.
   constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
@@ -263,8 +264,8 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
 }
 
 // When all clients have ended, one client worker runs the final sweep: with planned failures the keeper
-// (FailurePlan), otherwise the worker that ends last. The others wait for its end, so that their background
-// coroutines keep running.
+// (FailurePlan), otherwise the worker that ends last. The other workers wait until the sweep has ended, so
+// that their background coroutines keep running.
 coro::Task<void> Driver::finish(ClientWorker* own) {
   constexpr Nanos pause = 100'000;
   fabric::Worker& worker = *own->worker;

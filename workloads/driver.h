@@ -148,8 +148,9 @@ struct LoadConfig {
   // Number of preloaded records, evenly spread, that the last client worker of the last node writes once per
   // bin of the time series, to count unwritable keys; that worker drives no load. Requires `timeline`.
   std::uint32_t probe_keys = 0;
-  // Pause in ns of a slot after an operation that ended in error or timeout. It doubles with each further
-  // failure in a row, up to 1,000 times this value, and bounds the work done against a dead peer.
+  // Pause in ns of a slot after an operation that ended in error, timeout or "table full". It doubles with
+  // each further failure in a row, up to 1,024 times this value, and bounds the work done against a dead
+  // peer.
   Nanos error_pause = 10'000;
 };
 
@@ -163,8 +164,8 @@ class Driver {
                                                             fabric::Fabric& fabric, LogFactory logs);
   ~Driver();
 
-  // Adds the workers of the local nodes, clients first, then servers. To be called before Fabric::exchange.
-  // `needs`: what the protocol's workers use of a device.
+  // Adds the workers of each local node, its clients before its servers. To be called before
+  // Fabric::exchange. `needs`: what the protocol's workers use of a device.
   [[nodiscard]] Result<> add_workers(const Pinning& pinning, const fabric::Requirements& needs);
   // Starts the main coroutine of every local worker. To be called after the preload.
   void start();
@@ -273,12 +274,12 @@ class Driver {
   [[nodiscard]] std::vector<ScriptedOperation> scripted(const ScriptedClient& who) const;
   void transcribe(const ClientWorker& own, const Slot& slot, OpKind kind, std::uint64_t record);
   [[nodiscard]] Action choose(ClientWorker& own) const;
-  // A PUT or DELETE of a record that is never written is a GET.
+  // The operation that `action` stands for; on a read-only record it is always a GET.
   [[nodiscard]] OpKind kind_of(Action action, std::uint64_t record) const;
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;
   void prepare(Slot& slot, OpKind kind, std::uint64_t record);
-  // The times at which an operation was due and issued; without a schedule both are the same.
+  // When an operation was due and when it was issued; in a closed loop both times are the same.
   struct Began {
     Nanos due = 0, invoked = 0;
   };
@@ -298,7 +299,7 @@ class Driver {
   // whether each GET's value is compared with the expected one: with --verify in every slot, otherwise only
   // in slots that write a history
   const bool judges_values_;
-  // each turn of a slot is a GET, PUT or DELETE, issued without a pause after the previous one
+  // every operation of a slot is a GET, PUT, DELETE or INSERT, issued as soon as the previous one has ended
   const bool is_plain_;
   KeyTable keys_;
   // Every worker draws records uniformly from the first `draws_below_`; 0: another distribution
@@ -314,7 +315,7 @@ class Driver {
   std::map<std::string, std::uint64_t> scrubbed_, repaired_;
   std::vector<fabric::NodeId> declared_lost_, tended_;
   std::optional<measure::TimelineShape> shape_;  // bins of the time series, if there is one
-  std::vector<std::uint32_t> rows_;              // time-series counters, if the run has one process
+  std::vector<std::uint32_t> rows_;  // time-series counters of all nodes, if the run has one process
   // time-series counters by node, if the run has several processes: readable by the other processes
   std::map<fabric::NodeId, fabric::Region*> row_regions_;
   std::unique_ptr<ClockExchange> clocks_;

@@ -29,7 +29,7 @@ struct Driver::Slot {
   std::vector<std::uint32_t> dealt;  // indices of the trace's operations that this slot issues
   std::uint32_t value_bytes = 0;     // value size of the next PUT of a replayed trace; 0: the size is drawn
   bool is_sweeping = false;
-  std::uint64_t sequence = 0;   // number of PUTs so far, written into each value
+  std::uint64_t sequence = 0;   // number of PUTs and INSERTs so far, written into each value
   std::uint32_t error_run = 0;  // failed operations in a row
   bool is_busy = false;
   kv::OpStatus last = kv::OpStatus::ok;  // status of the slot's latest operation
@@ -53,7 +53,8 @@ struct Driver::Ended {
   OpStatus status = OpStatus::ok;
   bool is_verified = false, is_corrupt = false;
 
-  // Adds everything except the times of the first and the latest operation.
+  // Adds the operation's status, latency, retries and verdict to the tally, but not the time at which it
+  // ended.
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
     ++own.by_status[static_cast<std::size_t>(status)];
@@ -64,8 +65,8 @@ struct Driver::Ended {
   }
 };
 
-// Operations with equal numbers of requests, which are counted together: most operations of a worker are of a
-// few kinds, and adding each to the tally would take longer.
+// Operations of one kind with equal request statistics, counted together: most operations of a worker are
+// alike, and adding each to the tally would take longer.
 struct Driver::Alike {
   fabric::OpStats stats;
   std::uint64_t times = 0;

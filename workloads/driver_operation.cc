@@ -11,8 +11,8 @@ namespace loch::workloads {
 
 // Open loop: an operation due later than this never begins, so that sums of times do not overflow.
 constexpr Nanos latest_due = Nanos{1} << 60;
-// Open loop: a slot does not wait for an operation that is due this many nanoseconds after the end of the
-// run.
+// Open loop: a slot does not wait for an operation that is due later than this many nanoseconds after the end
+// of the run.
 constexpr Nanos beyond_end = 1'000'000'000;
 
 Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
@@ -239,8 +239,8 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   }
 }
 
-// Executes one turn of a load with a rate, a think time, a script, inserts or multi-gets. Returns false if
-// the slot has no further operation.
+// Issues a slot's next operation under a load with a rate, a think time, a script, inserts,
+// read-modify-writes or multi-gets. Returns false if the slot has no further operation.
 coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
   co_await worker.compute(load_.think);

@@ -159,7 +159,7 @@ TEST_P(ReplayOn, OperationsBeginAtTheirTimesOrLate) {
   EXPECT_GE(outcome.window_s, 0.09975);
   Nanos first = INT64_MAX;
   for (const auto& [key, entries] : recording.by_key) first = std::min(first, entries.front().begin);
-  // Due times count from the begin of the run, which is earlier than `first` by at most the largest lag.
+  // Due times count from the begin of the run; the first operation begins at most the largest lag later.
   for (const auto& [key, events] : wanted()) {
     const auto& got = recording.by_key.at(key);
     for (std::size_t i = 0; i < events.size(); ++i) {
@@ -168,7 +168,7 @@ TEST_P(ReplayOn, OperationsBeginAtTheirTimesOrLate) {
     }
   }
   if (GetParam() != "sim") return;
-  // Arrivals are 5 ms apart and an operation takes microseconds, so lag stays small on sim.
+  // At this speed operations are due 250 µs apart, and each takes microseconds, so lag stays small on sim.
   EXPECT_LT(sum.lag_ns.max(), 100'000);
   EXPECT_LT(outcome.window_s, 0.101);
 }

@@ -80,7 +80,7 @@ class Records final : public kv::Dataset {
   Shape shape_;
 };
 
-// The name of a key in a history: its text without padding, or "0x…" if it is not printable.
+// The name of a key in a history: its text without trailing zero bytes, or "0x…" if it is not printable.
 [[nodiscard]] std::string key_name(kv::Key key);
 
 }  // namespace loch::workloads

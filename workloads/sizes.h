@@ -17,7 +17,7 @@ namespace loch::workloads {
 
 enum class SizeKind : std::uint8_t {
   fixed,      // every size is `most`
-  uniform,    // least … most, both included
+  uniform,    // any size from least to most, all equally likely
   zipfian,    // YCSB's ZipfianGenerator over least … most: the smallest is the most frequent
   pareto,     // generalised Pareto with location, scale and shape
   histogram,  // sizes and counts from a file in YCSB's histogram format
@@ -52,19 +52,19 @@ enum class SizedData : std::uint8_t { key, value };
 
 class Sizes {
  public:
-  // Fails on a contradictory spec; the message begins with the fault ("least 20 is above most 10"). Reads the
-  // histogram's file.
+  // Fails on a contradictory spec; the message begins with the fault ("0 bytes; expected at least 1"). Reads
+  // the histogram's file.
   [[nodiscard]] static Result<std::shared_ptr<const Sizes>> make(const SizeSpec& spec, SizedData of);
 
-  // The size in bytes that `word` draws; equal words give equal sizes. Hash values as words give the
-  // distribution.
+  // The size in bytes that `word` stands for; equal words give equal sizes. Words that are uniformly
+  // distributed, such as hash values, give sizes of the requested distribution.
   [[nodiscard]] std::uint32_t of(std::uint64_t word) const;
   [[nodiscard]] bool is_fixed() const { return least_ == most_; }
   // Bounds of all sizes in bytes.
   [[nodiscard]] std::uint32_t least() const { return least_; }
   [[nodiscard]] std::uint32_t most() const { return most_; }
   [[nodiscard]] const SizeSpec& spec() const { return spec_; }
-  // Share of the single draws above spec().most, from 0 to 1, which are cut to it.
+  // Share (0 to 1) of single draws that exceed spec().most and are therefore cut to it.
   [[nodiscard]] double cut_share() const { return cut_share_; }
   // Inverse of the distribution function for 0 < u < 1: one draw in bytes, not yet bounded or rounded down.
   [[nodiscard]] double quantile(double u) const;

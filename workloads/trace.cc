@@ -16,7 +16,7 @@
 namespace loch::workloads {
 namespace {
 
-constexpr std::uint64_t least_key_bytes = 8;  // least size where keys have different sizes (records.h)
+constexpr std::uint64_t least_key_bytes = 8;  // shorter keys of a trace are lengthened to this
 // Largest time span in seconds, 31 years, so that nanoseconds do not overflow.
 constexpr std::uint64_t longest_s = 1'000'000'000;
 constexpr std::size_t line_most = std::size_t{16} << 20;

@@ -23,7 +23,7 @@ namespace loch::workloads {
 
 // Which keys the run writes before the trace's first operation.
 enum class TracePreload : std::uint8_t {
-  found,  // keys whose first operation reads, changes or removes an existing value
+  found,  // keys whose first operation in the trace reads, changes or removes them
   all,
   none,
 };
@@ -65,7 +65,7 @@ struct TraceCounts {
   std::map<std::string, std::uint64_t> skipped;
   // Number of operations replayed without their condition or lease, by name.
   std::map<std::string, std::uint64_t> simplified;
-  std::uint64_t short_keys = 0;      // keys under 8 bytes, which are lengthened to 8 where sizes differ
+  std::uint64_t short_keys = 0;      // keys under 8 bytes, which are lengthened to 8
   std::uint64_t empty_values = 0;    // PUTs of 0 bytes, which write 1 byte
   std::uint64_t unknown_values = 0;  // preloaded keys whose value's size no line tells
   bool is_cut = false;               // the trace has more than TraceRequest::operations
@@ -109,7 +109,7 @@ class TraceBuilder {
   explicit TraceBuilder(TraceRequest request);
   // Adds one line, without its line end. An error names file and line.
   [[nodiscard]] Result<> add(std::string_view line);
-  // The requested number of operations is reached: further lines need not be added.
+  // Whether the requested number of operations is reached, so that no further line need be added.
   [[nodiscard]] bool is_full() const { return is_full_; }
   [[nodiscard]] Result<std::shared_ptr<const Trace>> finish();
 

@@ -27,7 +27,7 @@ enum class TraceAction : std::uint8_t {
   insert_if_absent,  // replayed as a PUT, and counted as simplified, if the protocol has no INSERT
   remove,
   read_modify_write,  // replayed as a GET and then a PUT
-  skip,               // not replayed: the operation has no counterpart among GET, PUT and DELETE
+  skip,               // not replayed: the operation has no counterpart among GET, PUT, DELETE and INSERT
 };
 
 [[nodiscard]] constexpr bool brings_value(TraceAction action) {
@@ -40,7 +40,7 @@ struct TraceOperation {
   TraceAction action = TraceAction::skip;
   // The replay ignores the operation's condition or lease.
   bool is_simplified = false;
-  // The key was present in the store that was traced: the operation reads, changes or removes a value.
+  // The operation reads, changes or removes a value, so its key is taken to be present before it.
   bool finds_key = false;
   // The operation writes only a part of the value.
   bool is_partial = false;

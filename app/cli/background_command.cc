@@ -109,8 +109,8 @@ void sleep_for(Nanos span) {
   }
 }
 
-// Makes the scheduling group of the background workers and the command. Null, with the reason in `why_not`:
-// they stay in the group of this process's session.
+// Makes the cgroup in which the background workers and the command run. Returns null if they stay in this
+// process's session: with --group session, or because no cgroup can be made (`why_not` says why).
 Result<std::unique_ptr<background::CpuGroup>> make_group(const BackgroundOptions& o, std::string& why_not) {
   if (o.group == "session") return nullptr;
   auto group = background::CpuGroup::make(o.quota);

@@ -23,7 +23,7 @@ struct BackgroundOptions {
   std::vector<std::string> command;
 };
 
-// The flags' values before they are checked; defaults are in background_command().
+// The flags' values as given, before they are checked. background_command() sets the defaults.
 struct BackgroundFlags {
   BackgroundOptions options;
   std::string cores;  // list of cores such as "0-3,6"

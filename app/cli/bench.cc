@@ -78,15 +78,15 @@ std::vector<std::string> history_parts(const std::string& path, std::uint32_t ra
   return parts;
 }
 
-// The format of the history: that of the flag, or of the ending of the file's name.
+// The history's format: that of --history-format or, without the flag, that of the file name's ending.
 check::HistoryFormat history_format(const BenchOptions& o) {
   const bool is_binary =
       o.history_format == "binary" || (o.history_format == "by-name" && o.history.ends_with(".bin"));
   return is_binary ? check::HistoryFormat::binary : check::HistoryFormat::text;
 }
 
-// Chunks of each log's ring, so that the rings of all window slots of this process take some 256 MiB
-// together.
+// Number of 16 KiB chunks in the ring buffer of each history log, so that the ring buffers of all window
+// slots of this process together take about 256 MiB.
 std::uint32_t ring_chunks(const BenchOptions& o, const Place& place) {
   constexpr std::uint64_t chunks_of_all = 16'384, least = 4, most = 256;
   const kv::DeployConfig deploy = deploy_config(o);
@@ -119,7 +119,7 @@ nlohmann::ordered_json option_values(const kv::Options& options) {
   return out;
 }
 
-// Average number of cores that the store's workers used during the window, on all machines together.
+// Average number of cores that the store's workers used during the measurement, on all machines together.
 double cores_of_store(const BenchOptions& o, const measure::PointResult& point) {
   const kv::DeployConfig deploy = deploy_config(o);
   double cores = 0;
@@ -131,8 +131,8 @@ double cores_of_store(const BenchOptions& o, const measure::PointResult& point) 
   return cores;
 }
 
-// CPU work of the background workers of all machines between the end of the warm-up and the end of the run,
-// which may be a little later than that of the window; also the number of cores that the store's workers got.
+// The CPU work of all machines' background workers from the end of the warm-up to the end of the run (a
+// little after the end of the measurement), and the number of cores that the store's workers used.
 nlohmann::ordered_json background_json(const BenchOptions& o, const std::vector<std::uint32_t>& cores,
                                        const measure::PointResult& point) {
   double hashes = 0, cpu = 0, wall = 0, lost = 0;
@@ -167,8 +167,8 @@ nlohmann::ordered_json background_json(const BenchOptions& o, const std::vector<
   return out;
 }
 
-// A caveat for the result if there was more than one wait or retry for every 100 operations: then the rate
-// depends on settings such as spare entries and not only on the design.
+// A caveat for the result if more than one wait or retry was needed for every 100 operations: the rate then
+// depends on settings such as the number of spare entries, and not only on the protocol's design.
 std::string name_trouble(const measure::PointResult& point) {
   std::uint64_t all = 0, retries = 0, full = 0;
   for (const measure::NodePart& node : point.nodes) {
@@ -192,10 +192,10 @@ std::string name_trouble(const measure::PointResult& point) {
       waits > 0 ? "; more spare entries or a shorter expiry period would change the rates" : "");
 }
 
-// A caveat if the two halves of the window completed different numbers of operations, since the average rate
-// then describes no steady state. Differences within four standard deviations of a count are ignored.
+// A caveat if the two halves of the measurement completed different numbers of operations, since the average
+// rate then describes no steady state. Differences within four standard deviations of a count are ignored.
 std::string name_unsteady(const BenchOptions& o, const measure::PointResult& point) {
-  if (o.load.duration == 0) return {};  // a load that counts operations has no window to halve
+  if (o.load.duration == 0) return {};  // a load of a fixed number of operations has no duration to halve
 
   double completed = 0, first = 0;
   for (const measure::NodePart& node : point.nodes) {
@@ -304,8 +304,8 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.load.computes_keys_ahead = o.fabric != "sim";
   plan.load.scrub = o.scrub.value_or(place.ranks > 1);
   plan.load.repair_after = o.repair_after;
-  // Stores size their spare entries by the length of the load. Repairs scan the whole table, so runs with
-  // repairs leave the length unset and use the sizes of the protocol's options.
+  // Stores provide more spare entries for a longer load. A repair scans the whole table, so for runs with
+  // repairs the load's length is left unset, and the protocol's options alone determine the table's size.
   if (plan.load.scrub || plan.load.repair_after) plan.deploy.load_time = 0;
   plan.records = record_shape(o);
   plan.pinning = std::move(pinning);
@@ -532,7 +532,7 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
   for (const BenchFlag& flag : bench_flags()) {
     if (flag.is_recorded) record(flag, o, out);
   }
-  // Values that several flags determine together, or that have a clearer name in the result.
+  // Settings that are derived from several flags, or whose name in the result differs from the flag's.
   out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
   out["key_sizes"] = sizes_json(o.key_sizes);
   out["value_sizes"] = sizes_json(o.value_sizes);
@@ -562,8 +562,8 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
 
 namespace {
 
-// The entries of the result's `placement`, of all processes that are alive. Every process calls it, and the
-// one that reports gets the entries. Null on sim.
+// Collects, from all living processes, how each placed its workers and memory (the result's `placement`).
+// Every process has to call it; the one that reports the result gets the entries. Null on sim.
 Result<nlohmann::ordered_json> gather_placement(const BenchOptions& o, const Place& place, OpenFabric& open,
                                                 Nanos within) {
   if (!open.placing) return nullptr;
@@ -572,7 +572,7 @@ Result<nlohmann::ordered_json> gather_placement(const BenchOptions& o, const Pla
   LOCH_ASSIGN(const std::vector<std::string> texts, open.fabric->gather(mine.dump(), within));
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& text : texts) {
-    // A process that died has no text, and one that died while it wrote may have half of one.
+    // The text of a process that died is empty, or cut off if the process died while writing it.
     auto entry = nlohmann::ordered_json::parse(text, nullptr, false);
     if (!entry.is_discarded()) all.push_back(std::move(entry));
   }
@@ -607,7 +607,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   progress.reset();
   if (!outcome && !was_interrupted()) return std::unexpected(std::move(outcome.error()));
   if (!outcome || outcome->end == fabric::RunEnd::interrupted || was_interrupted()) {
-    // A durable history file survives its writer; an interrupted run has to delete it.
+    // Destroying a durable history's writer does not remove its file, so an interrupted run removes it here.
     history.reset();
     if (!o.history.empty()) check::remove_unfinished(history_part(o.history, place));
     RunResult stopped;

@@ -18,7 +18,8 @@ struct RunResult {
   bool is_joint = false;
   measure::PointResult point;
 };
-// Runs the load once with the given seed in this process.
+// Runs the load once in this process, with the seed of the options plus `repeat`, the number of the
+// repetition.
 [[nodiscard]] Result<RunResult> run_point(const BenchOptions& options, const kv::Module& module,
                                           std::uint32_t repeat, const Place& place);
 

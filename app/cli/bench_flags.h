@@ -17,14 +17,15 @@
 
 namespace loch::cli {
 
-// Where a flag's value is stored. monostate: in BenchOptions::others, or by code of its own if `is_derived`.
+// The BenchOptions member into which a flag's value is stored. monostate: the flag has no member of its own;
+// its value goes to BenchOptions::others or, if `is_derived`, is handled by separate code.
 using FlagPlace = settings::Place;
 
 struct BenchFlag {
   settings::Setting setting;
   FlagPlace (*place)(BenchOptions&) = nullptr;
-  bool is_derived = false;  // parsed together with other flags: --get and --delete make the mix
-  bool is_list = false;     // may be repeated
+  bool is_derived = false;  // handled together with other flags, as --get and --delete, which make the mix
+  bool is_list = false;     // whether the flag may be given more than once
   bool is_recorded = true;  // recorded under its name in a result's configuration
   // The flag's YAML key in experiments. Empty: the flag's name with _ for -. "-": the flag exists on the
   // command line only.

@@ -57,7 +57,7 @@ Result<std::optional<settings::Value>> value_of(const Given& given, const BenchF
   return std::optional(*std::move(value));
 }
 
-// For a flag that is parsed together with others: sets `into` if the flag was given.
+// Sets `into` to the value of a flag that is handled together with other flags, if the flag was given.
 template <typename T>
 Result<> derive(const Given& given, std::string_view key, T& into) {
   LOCH_ASSIGN(const auto value, value_of(given, *find_bench_flag(key)));
@@ -88,8 +88,8 @@ Result<> set_given(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// The command with the options of all protocols, so that an option of another protocol gets an error that
-// says so.
+// The command with the options of all protocols, so that the error for an option of another protocol can name
+// that protocol.
 settings::Command command_with(const kv::Registry& registry) {
   settings::Command command = bench_command();
   std::set<std::string> keys;  // keys already added: two protocols of one module may share an option
@@ -320,7 +320,7 @@ Result<> check_shape(const Given& given, BenchOptions& o) {
   return check_timeline(given, o);
 }
 
-// A rounded size for messages ("12.5 GB"), where the exact one would be long.
+// A size rounded to three digits ("12.5 GB"), for messages.
 std::string rounded(double bytes) {
   constexpr std::array units = {"B", "KB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;
@@ -413,8 +413,8 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   return {};
 }
 
-// For a protocol whose values are meaningless, as an emulation's: adds notes on what is not verified, and
-// switches verification off.
+// For a protocol whose GETs return meaningless values, such as an emulation: switches verification off, and
+// adds notes on what is not verified.
 Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   if (module->consistency(o.protocol_options) != kv::Consistency::none) return {};

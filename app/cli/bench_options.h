@@ -16,7 +16,6 @@
 
 namespace loch::cli {
 
-// Values of the flags for replaying a trace.
 struct ReplayFlags {
   std::string file, format, preload, sizes;
   double speed = 0;
@@ -33,7 +32,7 @@ struct BenchOptions {
   std::uint64_t keys = 0, max_keys = 0;
   std::uint32_t key_size = 0, value_size = 0;  // bytes of the largest key and value
   workloads::SizeRequest key_request, value_request;
-  // null: all keys (values) have key_size (value_size) bytes
+  // null: every key has key_size bytes, or every value has value_size bytes
   std::shared_ptr<const workloads::Sizes> key_sizes, value_sizes;
   workloads::KeyOrder key_order = workloads::KeyOrder::hashed;
   std::uint32_t zero_padding = 1;
@@ -45,7 +44,7 @@ struct BenchOptions {
   std::uint32_t background_nodes = 0;  // number of nodes with background workers; 0: all nodes
   std::uint32_t cores = 0;             // cores of a simulated node; 0: as in the hardware profile
   bool pin = true;
-  bool pin_is_given = false;    // --pin was given, and is not the fabric's default
+  bool pin_is_given = false;    // whether --pin was given; false: `pin` is the fabric's default
   std::string device;           // verbs: device name; empty: the first with an active port
   std::uint32_t port = 0;       // verbs: port number; 0: the first active port
   std::int32_t gid_index = -1;  // verbs: GID index; -1: chosen by the fabric
@@ -55,11 +54,13 @@ struct BenchOptions {
   std::uint32_t flow_label = 0;
   std::string
       ofi_provider;  // ofi: provider name; empty: the first of the preferred ones that this machine has
-  std::string ofi_order = "waits";  // ofi: who keeps the order behind a WRITE: waits, provider
+  // ofi: where the provider keeps no order behind a WRITE, "waits" lets later requests wait for the WRITE's
+  // end; "provider" refuses protocols that need the order.
+  std::string ofi_order = "waits";
   bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
   bool verify_full = false;
-  std::string history_format;  // text, binary or by-name
-  bool history_sync = false;  // each operation of a history is written to the disk before the next one begins
+  std::string history_format;      // text, binary, or by-name: by the ending of the file name
+  bool history_sync = false;       // with --history: writes each operation to the disk before the next begins
   std::uint64_t memory_bytes = 0;  // memory per node in bytes
   std::uint32_t kept_value_bytes = 0;
   std::string search;                 // latency goal such as "p99:1000us"; empty: no search
@@ -86,7 +87,7 @@ struct BenchOptions {
 
 // The deployment that is passed to the protocol module's deploy().
 [[nodiscard]] kv::DeployConfig deploy_config(const BenchOptions& options);
-// The records that the store has to hold.
+// The number of records that the store has to hold, and the sizes of their keys and values.
 [[nodiscard]] workloads::Records::Shape record_shape(const BenchOptions& options);
 // Checks that need no fabric: sizes, memory, and the protocol module's own checks.
 [[nodiscard]] Result<> validate(const BenchOptions& options, const kv::Module& module);

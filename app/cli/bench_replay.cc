@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Flags refused with a trace: the trace determines them, or they only apply to a mix.
+// Flags refused with a trace: the trace determines them, or they only apply to a mix of operations.
 constexpr std::array decided = {"rate",
                                 "arrivals",
                                 "search",
@@ -164,8 +164,8 @@ void say_replay(const BenchOptions& o, measure::PointResult& point) {
                        counted(counts.simplified)));
   double latency_sum = 0;
   for (const measure::KindTally& kind : all.kinds) latency_sum += kind.latency_ns.sum();
-  // Reports lateness only if it makes up more than a tenth of the latencies, which count from the arrival
-  // times.
+  // Reports lateness only if it makes up more than a tenth of all latencies, which count from the operations'
+  // arrival times.
   if (all.lag_ns.sum() * 10 <= latency_sum || all.lag_ns.sum() == 0) return;
   point.caveats.insert(
       point.caveats.begin(),

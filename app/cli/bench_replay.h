@@ -15,7 +15,7 @@ namespace loch::cli {
 [[nodiscard]] Result<> apply_replay(const std::function<bool(const std::string&)>& is_given,
                                     bool has_insert_if_absent, BenchOptions& options);
 
-// Adds to the point how many of the trace's operations were replayed and skipped, and how late they began. A
+// Adds to the result how many of the trace's operations were replayed and skipped, and how late they began. A
 // caveat about lateness is put before all other caveats.
 void say_replay(const BenchOptions& options, measure::PointResult& point);
 

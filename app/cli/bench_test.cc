@@ -64,8 +64,8 @@ TEST(BenchOptions, ProtocolsMayShareAnOption) {
   EXPECT_EQ(parsed->protocol_options.integer("slots.spare"), 64);
 }
 
-// A protocol with one option whose default differs in real time, and one whose default differs on a single
-// machine.
+// A protocol with one option whose default is different on real-time fabrics, and one whose default is
+// different if all nodes are on one machine.
 class TimedSlots final : public kv::Module {
  public:
   std::string_view name() const override { return "timed"; }
@@ -190,7 +190,7 @@ TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
            {{"--slots.spair", "3"}, "did you mean --slots.spare?"},
            {{"--set", "slots.spair=3"}, "did you mean --slots.spare?"},
            {{"--set", "nonsense"}, "--set"},
-           {{"--node", "3"}, "did you mean --nodes?"},  // a flag's prefix is not accepted for the flag
+           {{"--node", "3"}, "did you mean --nodes?"},  // "--node" is not taken for --nodes
            {{"--nodes", "many"}, "--nodes"},
            {{"--nodes", "0"}, "--nodes"},
            {{"--nodes", "-3"}, "--nodes"},
@@ -362,8 +362,8 @@ TEST_P(BenchOn, ATimelineIsThereWhereItWasAskedFor) {
   EXPECT_TRUE(read("b.json")["timeline"].is_null());
 }
 
-// A node whose workers pause for two of the six milliseconds shows as two bins with a third less throughput
-// (one of three nodes).
+// While one of three nodes pauses for two of the run's six milliseconds, the two 1 ms bins of the time series
+// show a third less throughput.
 TEST_P(BenchOn, APausedNodeIsADipInTheTimeline) {
   if (GetParam() != "sim") GTEST_SKIP() << "pauses are simulated";
   ASSERT_TRUE(

@@ -15,10 +15,9 @@ struct CheckFlags {
   bool prints = false;
 };
 
-// The table of flags. Parsing stores into `flags`, which has to outlive the table.
+// The table of `loch check`'s flags. Parsing stores into `flags`, which has to outlive the table.
 [[nodiscard]] settings::Command check_command(CheckFlags& flags);
 
-// Converts the flags to the checker's options.
 [[nodiscard]] check::CheckOptions check_options(const CheckFlags& flags);
 
 }  // namespace loch::cli

@@ -25,7 +25,7 @@ namespace loch::cli {
 struct DescribeFlags {
   bool as_json = false, as_page = false;
 };
-// The table of flags. Parsing stores into `flags`, which has to outlive the table.
+// The table of `describe`'s flags. Parsing stores into `flags`, which has to outlive the table.
 [[nodiscard]] settings::Command describe_command(DescribeFlags& flags);
 
 // Runs `describe [--json|--markdown]`: prints the JSON document, or the page docs/settings.md. `commands` are

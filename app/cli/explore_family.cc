@@ -27,8 +27,8 @@ class FamilyRun {
 
  private:
   Result<> visit(const std::string& text, const std::string& before);
-  // The plan for a scenario, cached by its number of operations, because the search for colliding keys is
-  // repeated only if that number changes.
+  // The deployment for a scenario. It is cached by the scenario's number of operations, because the search
+  // for colliding keys is repeated only if that number changes.
   Result<explore::Plan> plan_for(const ExploreOptions& each);
   void note(const ExploreOptions& each, const explore::Exploration& all);
 

@@ -10,7 +10,8 @@
 
 namespace loch::cli {
 
-// Time limit for each pair of scenario and known-bad variant with --mutants, unless --time gives another.
+// With --mutants, the time limit in ns for each pair of scenario and known-bad variant, unless --time is
+// given.
 constexpr Nanos time_for_mutant = 10'000'000'000;
 
 struct ExploreFlags {
@@ -19,7 +20,7 @@ struct ExploreFlags {
 
   std::string family;
   std::uint64_t every = 0;   // family: explores each scenario whose number is a multiple of this
-  std::uint64_t starts = 0;  // family: at most this many operations run before the clients' own
+  std::uint64_t starts = 0;  // family: most operations that are run before the clients' own
   std::uint64_t shown = 0;   // family: number of violations to print
 
   std::string suite;    // name of the suite's file; empty: default_suite()
@@ -32,7 +33,8 @@ struct ExploreFlags {
   [[nodiscard]] bool has_family() const { return given.has("family"); }
 };
 
-// The table of flags. Parsing stores into `flags`, which holds some defaults and has to outlive the table.
+// The table of `loch explore`'s flags. Parsing stores into `flags`, which holds some defaults and has to
+// outlive the table.
 [[nodiscard]] settings::Command explore_command(ExploreFlags& flags);
 
 // Parses the arguments after "explore", in any form. An error names the flag and what was expected.

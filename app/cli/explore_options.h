@@ -30,7 +30,8 @@ struct ExploreOptions {
 [[nodiscard]] Result<ExploreOptions> parse_explore(const std::vector<std::string>& arguments);
 [[nodiscard]] Result<explore::Plan> plan_of(const ExploreOptions& options, const kv::Registry& registry);
 [[nodiscard]] check::CheckOptions judging_of(const explore::Plan& plan);
-// Writes options as parse_explore() reads them, such as "nessie "PUT K | GET K" --fail 1", without limits.
+// Writes options as parse_explore() reads them, such as "nessie "PUT K | GET K" --fail 1". The limits of the
+// exploration (states, time) are left out.
 [[nodiscard]] std::string describe(const ExploreOptions& options);
 // The exploration's result: "found", "complete", "bound" or "interrupted".
 [[nodiscard]] std::string_view verdict_of(const explore::Exploration& all);

@@ -73,7 +73,8 @@ std::size_t moves_of(const explore::Exploration& all) {
   return all.violation ? all.violation->moves.size() : all.depth;
 }
 
-// Runs the file's scenarios and returns the exit status: 0, or 1 if a result was not as expected.
+// Runs the file's scenarios and returns the exit status: 0; 1 if a result was not as expected; 130 if
+// interrupted.
 Result<int> run_entries(const ExploreFlags& o, const std::vector<SuiteEntry>& entries,
                         const kv::Registry& registry) {
   int status = 0;

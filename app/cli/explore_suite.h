@@ -29,8 +29,8 @@ struct SuiteEntry {
 // "bound".
 [[nodiscard]] bool is_as_expected(const SuiteEntry& entry, const explore::Exploration& all);
 
-// Exit status: 0: all results as expected, or every variant was looked for; 1: some results not as expected;
-// 2: bad input.
+// Exit status: 0: all results are as expected (with --mutants: always, found or not); 1: some results are not
+// as expected; 2: bad input; 130: interrupted.
 [[nodiscard]] int run_explore_suite(ExploreFlags flags, const kv::Registry& registry);
 
 }  // namespace loch::cli

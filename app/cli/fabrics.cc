@@ -87,7 +87,7 @@ Result<ProcessKill> read_kill(const YAML::Node& entry, const std::string& path) 
   return ProcessKill{static_cast<fabric::NodeId>(*node), *at};
 }
 
-// The faults that can be injected on shm and verbs, and the processes to kill.
+// The faults to inject on a real-time fabric, and the processes to kill.
 struct RealFaults {
   fabric::FaultConfig config;
   std::vector<ProcessKill> kills;
@@ -149,13 +149,14 @@ Result<RealFaults> load_fault_config(const std::string& path) {
   return fabric::inject_faults(std::move(fabric), faults);
 }
 
-// Pins the workers of this process to the CPUs that were planned.
+// Lets the load driver pin this process's workers to the CPUs that were planned.
 void pin_workers(Placing placing, OpenFabric& open) {
   open.pinning = {.cores = placing.own_cpus(), .is_of_each_node = false, .first = 0};
   open.placing = std::move(placing);
 }
 
-// Plans for this process on verbs, whose device is among `devices`.
+// Plans the CPUs of this process's workers and the NUMA nodes of its memory on verbs. This process's device
+// is one of `devices`.
 Result<Placing> place_on_verbs(const BenchOptions& o, const Place& place,
                                const std::vector<fabric::NodeDevice>& devices) {
   HostNodes host = place.ranks == 1
@@ -204,7 +205,8 @@ Result<std::unique_ptr<fabric::Fabric>> open_verbs(const BenchOptions& o, std::u
   config.assumes_order = o.assume_order;
   config.exact_clock = !o.history.empty();
   if (o.load.duration > 0) {
-    // Repairs and sweeps follow the load, and take as long as the table is large.
+    // Least time in ns that the run is given after the load for repairs and for the check of all keys, which
+    // take longer the larger the table is.
     constexpr Nanos patience = 600'000'000'000;
     config.run_most = o.load.warmup + o.load.duration + std::max(patience, o.load.duration);
   }
@@ -268,8 +270,8 @@ Result<std::unique_ptr<background::CpuLoad>> start_background_load(const BenchOp
   return background::CpuLoad::start(config);
 }
 
-// Plans without opening a fabric. The device of verbs is not known yet: the numbers of CPUs and workers are
-// checked as for a device whose NUMA node is not known.
+// Checks, without opening a fabric, that workers can be pinned as the flags ask. The verbs device is not
+// known yet, so the CPUs are counted as for a device whose NUMA node is unknown.
 Result<> check_placing(const BenchOptions& o) {
   if (o.fabric == "sim" || !o.pin) return {};
   LOCH_ASSIGN(const cluster::LaunchEnv env, cluster::launch_env());

@@ -33,7 +33,7 @@ struct ProcessKill {
 };
 
 struct OpenFabric {
-  // Has to outlive the fabric; close() is to be called after the run.
+  // Declared first, because it has to outlive the fabric. close() is to be called after the run.
   std::unique_ptr<fabric::TraceWriter> trace;
   std::unique_ptr<fabric::Fabric> fabric;
   std::string hardware;            // name of the hardware profile; empty unless the fabric is sim
@@ -42,13 +42,13 @@ struct OpenFabric {
   // The cores of this machine that background workers are pinned to; empty: not pinned, or the fabric is sim,
   // whose background workers run on simulated cores.
   std::vector<std::uint32_t> background_cores;
-  // The decorator with background workers if the fabric runs in real time.
+  // The fabric decorator that runs background workers, if there are any, during the load; null on sim.
   const background::BackgroundFabric* alongside = nullptr;
-  std::vector<ProcessKill> kills;  // processes to kill, one process per node
+  std::vector<ProcessKill> kills;  // scheduled kills; each names the node whose process is killed
 };
 
-// Opens the fabric, and starts the background workers before it. Has to be called from the process's main
-// thread. Fails on an unknown hardware profile, a bad faults file, or more processes than the fabric can use.
+// Starts the background workers, and then opens the fabric. Has to be called from the process's main thread.
+// Fails on an unknown hardware profile, a bad faults file, or more processes than the fabric can use.
 [[nodiscard]] Result<OpenFabric> open_fabric(const BenchOptions& options, std::uint64_t seed,
                                              const Place& place);
 

@@ -1,5 +1,5 @@
-// Installs handlers for SIGINT and SIGTERM: the first signal interrupts the fabric, a second ends the
-// process.
+// Installs handlers for SIGINT and SIGTERM: the first signal interrupts the fabric, and one that comes more
+// than a second later ends the process.
 #include "app/cli/interrupt.h"
 
 #include <signal.h>

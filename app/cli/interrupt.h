@@ -5,8 +5,8 @@
 
 namespace loch::cli {
 
-// While an object lives, SIGINT and SIGTERM interrupt its fabric, and a second signal ends the process at
-// once. At most one object may exist at a time.
+// While an object lives, SIGINT and SIGTERM interrupt its fabric, and a further signal more than a second
+// after the first ends the process at once. At most one object may exist at a time.
 class InterruptScope {
  public:
   explicit InterruptScope(fabric::Fabric* fabric);

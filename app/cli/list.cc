@@ -177,7 +177,7 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   return out;
 }
 
-// The names of all probes, each once, even if several places in the code share it.
+// The names of all probes. A name that several places in the code share is listed once.
 std::vector<Entry> probes(const kv::Registry& registry) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (const ProbeSite& site : probe_sites()) {
@@ -244,8 +244,8 @@ void add_fields(const ordered_json& value, const std::string& path, std::vector<
     add_fields(each, path.empty() ? key : fmt::format("{}.{}", path, key), out);
 }
 
-// The fields of a result's JSON by the path that claims and derived values use; a field that only some runs
-// have says so.
+// The fields of a result's JSON, by the paths with which experiments name them in claims and derived values.
+// A field that only some runs have is marked as such.
 std::vector<Entry> fields() {
   measure::PointResult point;
   point.nodes.emplace_back();
@@ -262,7 +262,7 @@ std::vector<Entry> counters(const kv::Registry& registry) {
     std::vector<std::string> few = {"--protocol",   name, "--nodes", "3",
                                     "--operations", "60", "--keys",  "100"};
     auto options = parse_bench(few, registry);
-    // A protocol that needs nodes with only servers refuses these flags, so it gets one such node.
+    // If a protocol refuses these flags because it needs a node that only serves, one such node is added.
     if (!options || !validate(*options, *module)) {
       few.insert(few.end(), {"--server-nodes", "1"});
       options = parse_bench(few, registry);

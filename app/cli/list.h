@@ -11,7 +11,7 @@
 
 namespace loch::cli {
 
-// The command's table: one operand and one flag, which is stored into `as_json`.
+// The table of `loch list`: one operand, and one flag, whose value is stored into `as_json`.
 [[nodiscard]] settings::Command list_command(bool& as_json);
 // Runs `loch list`; the operand is protocols, fabrics, hardware, workloads, experiments, mutants, holes and
 // so on. Returns the exit status.

@@ -16,8 +16,8 @@ HostNodes::Node node_of(const kv::DeployConfig& deploy, fabric::NodeId node) {
   return {deploy.drives(node) ? deploy.client_workers : 0, deploy.serves(node) ? deploy.server_workers : 0};
 }
 
-// Number of workers of the node; a node without clients and servers has one worker that answers for its
-// memory.
+// Number of workers of the node. A node without clients and servers still has one worker, which gives other
+// nodes access to the node's memory.
 std::uint32_t workers_of(const HostNodes::Node& node) { return std::max(1U, node.clients + node.servers); }
 
 HostNodes::Node largest_node(const kv::DeployConfig& deploy) {
@@ -165,7 +165,7 @@ nlohmann::ordered_json to_json(const Placing& placing, const BenchOptions& o, st
   nlohmann::ordered_json out;
   out["node"] = first_node;
   out["host"] = host_name();
-  // What the kernel did and not what was asked of it.
+  // True if the kernel has pinned every worker; that pinning was requested is not enough.
   out["pinned"] =
       !workers.empty() && counter(counters, o.fabric + ".pinned") == static_cast<double>(workers.size());
   out["reason"] =

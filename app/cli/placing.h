@@ -24,36 +24,38 @@ struct HostNodes {
   bool is_known = true;     // false: the launcher does not say which processes share the machine
 };
 
-// Of a process that has all nodes (ranks 1), or of a process on shm.
+// The nodes on this machine if one process has all nodes (`ranks` 1), or if each process on shm has one node.
 [[nodiscard]] HostNodes nodes_of_one_machine(const BenchOptions& options, std::uint32_t rank,
                                              std::uint32_t ranks);
-// Of process `rank` among several on verbs, by the hosts of all devices. A process that was restarted knows
-// its own device alone: `rank_here` and `ranks_here` are the launcher's word, and every node is taken to have
-// the largest number of workers.
+// The nodes on the machine of process `rank` among several on verbs or ofi, found by the host names of
+// `devices`. If `devices` lacks the other processes' devices, as after a restart, the launcher's `rank_here`
+// and `ranks_here` are used, and every other node is taken to have as many workers as the largest node.
 [[nodiscard]] HostNodes nodes_of_this_host(const BenchOptions& options,
                                            const std::vector<fabric::NodeDevice>& devices, std::uint32_t rank,
                                            std::uint32_t rank_here, std::uint32_t ranks_here);
 
-// What the planning gave. `plans` is empty where workers are not pinned, and `reason` says why.
+// The CPUs and NUMA nodes that were planned. If workers are not pinned, `plans` is empty and `reason` says
+// why.
 struct Placing {
   HostNodes host;
-  std::vector<placement::NodePlan> plans;  // of all of host.nodes
+  std::vector<placement::NodePlan> plans;  // one plan for each of host.nodes
   std::string reason;
   std::optional<std::uint32_t> nic_numa_node;
 
   [[nodiscard]] bool is_pinned() const { return !plans.empty(); }
-  // CPUs of this process's workers, in the order in which the driver adds them.
+  // CPUs of this process's workers, in the order in which the load driver adds these workers to the fabric.
   [[nodiscard]] std::vector<std::uint32_t> own_cpus() const;
-  // NUMA nodes of the memory of all nodes of the run, by number; empty where workers are not pinned. Entries
-  // of nodes on other machines or of other processes have no meaning. `first_node` is this process's first.
+  // For each node number up to this process's last node: the NUMA node of that node's memory. Only the
+  // entries from `first_node` on, this process's own, have a meaning. Empty if workers are not pinned.
   [[nodiscard]] std::vector<std::uint32_t> memory_numa_nodes(std::uint32_t first_node) const;
 };
 
-// Plans for the machine's topology and the CPUs that this process may use. Fails if --pin was given and there
-// are fewer CPUs than workers; without the flag workers are then not pinned.
+// Plans CPUs for the workers and NUMA nodes for the memory, from the machine's topology and the CPUs that
+// this process may use. If that is impossible, as with fewer CPUs than workers, returns leave_unpinned().
 [[nodiscard]] Result<Placing> place_workers(const BenchOptions& options, HostNodes host,
                                             std::optional<std::uint32_t> nic_numa_node);
-// Of workers that are not pinned for the given reason; fails if the flags need them to be.
+// A result without pinned workers, for the given reason. Fails if --pin was given, or if --hog-pin places
+// background workers relative to pinned workers.
 [[nodiscard]] Result<Placing> leave_unpinned(const BenchOptions& options, HostNodes host, std::string reason);
 
 // The cores of this machine that background workers are pinned to; empty: not pinned.

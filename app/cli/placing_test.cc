@@ -1,4 +1,5 @@
-// Tests which workers are counted for a machine, and when they are pinned, left alone or refused.
+// Tests which workers are counted for a machine, and whether they are pinned, left unpinned, or refused with
+// an error.
 #include "app/cli/placing.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Makes hwloc describe another machine to this process.
+// While an object lives, hwloc reports the machine of `description` instead of this one.
 class OnMachine {
  public:
   explicit OnMachine(const char* description) { setenv("HWLOC_SYNTHETIC", description, 1); }
@@ -77,8 +78,8 @@ TEST(Placing, ARestartedProcessGoesByTheLaunchersWord) {
   o.server_nodes = 1;
   const HostNodes host = nodes_of_this_host(o, devices_on({"a"}), 3, 1, 2);
   ASSERT_EQ(host.nodes.size(), 2U);
-  EXPECT_EQ(host.nodes[0].servers, 4U);  // the largest node
-  EXPECT_EQ(host.nodes[1].clients, 2U);  // the process's own
+  EXPECT_EQ(host.nodes[0].servers, 4U);  // another process's node: taken to be as large as the largest
+  EXPECT_EQ(host.nodes[1].clients, 2U);  // this process's own node: known exactly
   EXPECT_EQ(host.first, 1U);
   EXPECT_TRUE(host.is_known);
   EXPECT_FALSE(nodes_of_this_host(o, devices_on({"a"}), 3, 0, 0).is_known);
@@ -135,7 +136,7 @@ TEST(Placing, WorkersAreNotPinnedWhereItIsUnknownWhoSharesTheHost) {
   ASSERT_TRUE(left.has_value());
   EXPECT_FALSE(left->is_pinned());
   EXPECT_THAT(left->reason, HasSubstr("launcher"));
-  o.pin_is_given = true;  // the user knows that this process is alone
+  o.pin_is_given = true;  // the user asks for pinning although nobody says who shares the machine
   const auto pinned = place_workers(o, host, {});
   ASSERT_TRUE(pinned.has_value()) << pinned.error().message;
   EXPECT_TRUE(pinned->is_pinned());

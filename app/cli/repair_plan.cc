@@ -79,7 +79,7 @@ class Planner {
   FailurePlan& plan_;
 };
 
-// Merges the repairs of clients of one node that die at the same time.
+// Merges into one repair those of several clients that are on the same node and die at the same time.
 void join_repairs(FailurePlan& plan) {
   std::vector<FailurePlan::Repair> joined;
   for (FailurePlan::Repair& repair : plan.repairs) {

@@ -18,7 +18,8 @@ struct Goal {
 // Parses a latency goal such as "p99:1000us", "p99.9:5ms", "mean:20us" or "max:1ms".
 [[nodiscard]] Result<Goal> parse_goal(std::string_view text);
 
-// Whether the point meets the latency goal, and the store kept up with the requested rate.
+// Whether the measured point meets the latency goal, and the store completed at least 95 % of `rate`, the
+// requested operations a second.
 [[nodiscard]] bool meets(const measure::PointResult& point, const Goal& goal, double rate);
 
 struct Found {
@@ -28,8 +29,9 @@ struct Found {
   // Each measured rate in operations a second, and whether it met the goal.
   std::vector<std::pair<double, bool>> tried;
 };
-// Finds the highest rate by bisection to 2 %, with at most twelve runs. `run` measures one rate in operations
-// a second; rate 0 is a closed loop, whose throughput is the search's upper bound.
+// Finds the highest rate by bisection to 2 %, with at most twelve runs after a first one. `run` measures one
+// rate in operations a second. The first run has rate 0, a closed loop; 1.1 times its throughput is the upper
+// bound.
 [[nodiscard]] Result<Found> search_rate(const Goal& goal,
                                         const std::function<Result<measure::PointResult>(double rate)>& run);
 

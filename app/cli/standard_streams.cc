@@ -52,7 +52,8 @@ int flush_output() {
 void prepare_standard_streams() {
   for (const auto& [descriptor, how] : {std::pair{STDIN_FILENO, O_RDONLY}, std::pair{STDOUT_FILENO, O_RDONLY},
                                         std::pair{STDERR_FILENO, O_WRONLY}}) {
-    // A closed output stream is replaced by one opened read-only, so that writing to it still fails.
+    // A closed standard output is replaced by /dev/null opened for reading, so that writes to it still fail.
+    // A closed standard error is replaced by /dev/null opened for writing.
     if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", how);
   }
   struct sigaction action{};
@@ -60,7 +61,7 @@ void prepare_standard_streams() {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGXFSZ, &action, nullptr);
   // Replaces stderr by a stream that never fails, because fmt::print throws when its stream fails, and nearly
-  // all code prints to stderr.
+  // all code prints errors to stderr.
   if (std::FILE* const patient = ::fopencookie(
           nullptr, "w", {.read = nullptr, .write = write_or_lose, .seek = nullptr, .close = nullptr});
       patient != nullptr) {

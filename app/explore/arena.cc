@@ -49,7 +49,7 @@ std::size_t bytes_of(std::size_t of_class) {
 }  // namespace
 
 struct Arena::State {
-  std::byte* next = nullptr;  // everything from here to the end of the range is unused
+  std::byte* next = nullptr;  // all memory from here to the end of the range is unused
   std::array<void*, classes> free{};
 };
 
@@ -122,7 +122,8 @@ void* Arena::allocate(std::size_t bytes, std::size_t alignment) {
   return aligned;
 }
 
-// Frees an allocation. Only the thread that uses the arena may call it, or any thread while none does.
+// Frees an allocation of the arena. While a thread uses the arena, only that thread may call this function;
+// at other times any thread may.
 void Arena::release(void* pointer) {
   auto* aligned = static_cast<std::byte*>(pointer);
   std::uint64_t head[2];
@@ -160,9 +161,9 @@ Arena::Saved Arena::save() {
   return saved;
 }
 
-// Restores the arena's memory: blocks that `saved` contains are copied from there, all others from the copy
-// that mark() made. Memory above these blocks is not cleared, because new allocations are written before they
-// are read.
+// Restores the arena's memory: blocks that `saved` contains are copied from `saved`, all others from the copy
+// that mark() made. Memory beyond the blocks of both is not cleared, because new allocations are written
+// before they are read.
 void Arena::restore_blocks(const Saved* saved) {
   std::byte* to = range.load();
   const std::size_t of_saved = saved == nullptr ? 0 : saved->blocks.size();

@@ -62,7 +62,7 @@ class Arena {
   void restore(const Saved& saved);
   [[nodiscard]] std::size_t used() const;
 
-  // For operator new and delete only.
+  // Called by the program's operator new and delete only.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment);
   static void release(void* pointer);
   [[nodiscard]] static bool owns(const void* pointer);

@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// An entry of a sleep set: a move that need not be made from this state, because a reordering of the same
-// moves has been explored.
+// An entry of a sleep set: a move that need not be made from this state, because the same moves in another
+// order have been explored.
 struct Sleeper {
   std::uint64_t bit = 0;
   Footprint print;
@@ -121,8 +121,8 @@ void Search::enter_start() {
   push(run_.run().moves(), {});
 }
 
-// Adds the state that run_ reached by `move` to the path. Removes it again if the state was explored before
-// with the same or a smaller sleep set.
+// Adds the state that run_ reached by `move` to the path. Removes it again if the state has no moves left to
+// explore: all of them were explored at earlier visits or are in the present sleep set.
 void Search::enter(const Footprint& print, const Move& move) {
   Level& from = levels_.back();
   Run& run = run_.run();
@@ -151,7 +151,8 @@ void Search::enter(const Footprint& print, const Move& move) {
       }
     }
   } else if (const std::uint64_t again = **known & ~mask; again != 0) {
-    // Explores only the moves that were in the sleep set at the earlier visits and are not in it now.
+    // The state was visited before. Explores only the moves that the sleep sets of all earlier visits
+    // contained and the present one does not.
     **known &= mask;
     moves = run.moves();
     std::erase_if(moves, [&](const Move& each) { return (each.bit() & again) == 0; });

@@ -41,12 +41,13 @@ enum class Ending : std::uint8_t { complete, found, bound, interrupted };
 struct Exploration {
   Ending ending = Ending::complete;
   std::uint64_t states = 0, transitions = 0;
-  // Number of backtracks, and of the moves repeated for them.
+  // Number of returns to an earlier state, and of the moves repeated for these returns.
   std::uint64_t returns = 0, repeated = 0;
   std::uint64_t ends = 0;   // number of states in which all clients have ended
   std::uint32_t depth = 0;  // largest number of moves on a path
   double seconds = 0;
-  // For each complete run, a hash of all answers and of which operations returned before which began.
+  // For each complete run: a hash of the operations' answers and of which operations had returned before
+  // which others began.
   std::set<Hash> outcomes;
   std::optional<Violation> violation;
   std::uint64_t shortening_states = 0;
@@ -60,8 +61,8 @@ struct Count {
   std::atomic<bool> is_shortening{false};
 };
 
-// Explores the plan. `judging` has the protocol's consistency model; the initial value of each key is known.
-// `stop` (may be null) is polled, and ends the exploration by returning true.
+// Explores the plan, and judges every execution by the consistency model in `judging`. `stop` (may be null)
+// is polled, and ends the exploration by returning true.
 [[nodiscard]] Exploration explore(const Plan& plan, const check::CheckOptions& judging, const Limits& limits,
                                   Count& count, bool (*stop)());
 

@@ -72,7 +72,7 @@ TEST(Scrub, WaitsForADeath) {
   const Exploration all = explored({"PUT K | SCRUB; GET K", "correct", {.kills = 1}});
   EXPECT_EQ(all.ending, Ending::complete);
   EXPECT_LT(all.states, explored({"PUT K | GET K", "correct", {.kills = 1}}).states);
-  // Without allowed kills, a SCRUB need not wait and does nothing.
+  // If no client can be killed, a SCRUB does not wait for a death, and does nothing.
   EXPECT_EQ(explored({"PUT K | SCRUB"}).ending, Ending::complete);
 }
 
@@ -99,7 +99,7 @@ TEST(Families, HaveTheSizesThatTheyShould) {
   EXPECT_NE(scenarios_of("pears", "K", "X", true).error().message.find("pairs"), std::string::npos);
 }
 
-// The toy store keeps a key in one slot, so the only arrangements are "present" and "absent".
+// The toy store keeps each key in one fixed slot, so arrangements differ only in which keys are present.
 TEST(Families, StartsAreArrangements) {
   const Plan plan = plan_for({"GET K | GET X"});
   EXPECT_EQ(starts_of(plan, 0), (std::vector<std::string>{""}));
@@ -206,8 +206,8 @@ TEST(Torn, AReaderThatBelievesEveryReadIsFound) {
   EXPECT_TRUE(all.violation->is_shortest);
   EXPECT_NE(all.violation->reasons.front().find("corrupt"), std::string::npos)
       << all.violation->reasons.front();
-  // A shortest trace has four moves: both operations begin, one request is executed in halves, and the other
-  // in whole between them; or the GET ends while the WRITE is half done.
+  // The shortest trace has four moves: the PUT begins, half of its WRITE is executed, the GET begins, and its
+  // READ is executed before the WRITE's other half.
   EXPECT_EQ(all.violation->moves.size(), 4u);
   const auto lines = trace_of(plan_for(in_place("in-place", {.torn = 1})), all.violation->moves);
   EXPECT_NE((lines[1] + lines[2]).find("torn: "), std::string::npos) << lines[1] << lines[2];
@@ -224,7 +224,8 @@ TEST(Torn, AReaderThatChecksIsNotFound) {
   EXPECT_GT(torn.outcomes.size(), whole.outcomes.size());
 }
 
-// READs can be torn too: the GET returns half of each value although every WRITE was executed as a whole.
+// READs can be torn too: the GET returns half of the old value and half of the new one although every WRITE
+// was executed as a whole.
 TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   const Plan plan = plan_for(in_place("in-place", {.torn = 1}));
   class Run run(plan);

@@ -120,9 +120,10 @@ bool can_migrate(const Plan& plan) {
 
 namespace {
 
-// The sequence of places that the first client's GETs of all keys access after the operations `before`, with
-// their answers; empty if an operation does not end. If the protocol uses remote atomics on words, only these
-// words are listed, because they determine a key's position, and the entries they point to may lie anywhere.
+// The addresses (region and offset) that the first client's GETs of all keys access after the operations
+// `before`, followed by the GETs' answers; empty if an operation does not end. If the protocol uses remote
+// atomics on index words, only these words are listed: they determine a key's position, whereas the entries
+// that they point to may lie anywhere.
 std::string way_of_gets(const Plan& plan, const std::string& before, bool has_words) {
   constexpr int most_moves = 10'000;
   Plan alone = plan;

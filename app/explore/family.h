@@ -25,9 +25,8 @@ struct Family {
                                                             std::string_view second, bool can_migrate);
 
 // Operations for the first client to do before the exploration ("MIGRATE K; DELETE X"; "" for none), at most
-// `operations` of them, one sequence for each initial arrangement that GETs of the plan's keys can tell
-// apart: by the places they read, or by their answers. Of several sequences with the same arrangement, a
-// shortest one is listed.
+// `operations` of them. Lists one shortest sequence for each initial arrangement that GETs of the plan's keys
+// can tell apart, by the addresses that they READ or by their answers.
 [[nodiscard]] std::vector<std::string> starts_of(const Plan& plan, std::uint32_t operations);
 
 // Whether the protocol can move keys (MIGRATE).

@@ -20,7 +20,7 @@ struct Judgement {
 class Judge {
  public:
   explicit Judge(const check::CheckOptions& options) : options_(options) {}
-  // Judges the run's operations so far; those under way may or may not take effect.
+  // Judges the run's operations so far. Operations under way may or may not take effect.
   [[nodiscard]] Judgement history(const Run& run);
   // Judges a run that has ended; `wrong` lists the violations that Run::end() found.
   [[nodiscard]] Judgement end(const Run& run, std::vector<std::string> wrong);

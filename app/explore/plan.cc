@@ -16,9 +16,9 @@ namespace {
 // Value of the options that limit an operation's attempts: small, because every attempt multiplies the number
 // of states.
 constexpr const char* few_attempts = "3";
-// Value of the expiry option. It is measured on each worker's own clock, which its requests (100 ns each) and
-// timers advance: operations take some tens of microseconds, so that entries expire only if Bounds::clocks
-// makes the clocks jump.
+// Value of the expiry option. It is measured on each worker's own clock, which the worker's requests (100 ns
+// each) and timers advance. Operations take some tens of microseconds, so entries expire only if the explorer
+// makes the clocks jump (Bounds::clocks).
 constexpr const char* expiry = "10ms";
 constexpr const char* clock_margin = "1ms";
 constexpr const char* backoff_cap = "10us";
@@ -31,7 +31,7 @@ constexpr std::uint64_t most_extra_keys = 16;
 constexpr std::uint32_t most_candidates = 3000;
 constexpr Nanos longest_period = 10'000'000'000;
 
-// places in memory: pairs of region index and offset in bytes
+// memory addresses: pairs of region index and offset in bytes
 using Places = std::set<std::pair<std::int32_t, std::uint64_t>>;
 
 std::vector<std::byte> bytes_of_key(char letter, std::uint32_t number) {
@@ -41,8 +41,8 @@ std::vector<std::byte> bytes_of_key(char letter, std::uint32_t number) {
   return key;
 }
 
-// Sets the protocol options that have a role to values that keep the exploration small, unless the caller has
-// set them.
+// Sets the options for attempts, time-outs, spare entries and the table's load to values that keep the
+// exploration small, unless the caller has set them.
 Result<> choose_options(const PlanRequest& request, Plan& plan) {
   plan.options = kv::Options(request.module->options());
   const auto is_given = [&](const std::string& key) {
@@ -113,8 +113,8 @@ Result<> try_shape(const Plan& plan) {
   return {};
 }
 
-// Chooses the smallest deployment that the protocol accepts. If it accepts none, returns its error about the
-// smallest.
+// Chooses the smallest deployment that the protocol accepts. If it accepts none, returns the error about the
+// smallest deployment.
 Result<> choose_shape(Plan& plan, std::uint32_t window) {
   std::optional<Error> first;
   const std::uint32_t servers = plan.module->default_servers() > 0 ? 1 : 0;
@@ -129,7 +129,7 @@ Result<> choose_shape(Plan& plan, std::uint32_t window) {
   return std::unexpected(*first);
 }
 
-// The places that a GET of the key reads, observed by running one on an empty table.
+// The memory addresses that a GET of the key reads, observed by running one on an empty table.
 Places places_of(const Plan& plan, const std::vector<std::byte>& key) {
   Plan alone = plan;
   alone.scenario.clients.assign(1, {Step{Verb::get, 0}});
@@ -156,7 +156,7 @@ std::size_t overlap(const Places& a, const Places& b) {
 }
 
 // Chooses keys for the scenario's names: names with the same first letter get keys whose GETs read the same
-// places; other names get keys that share `share` places with each other, as far as possible.
+// addresses; other names get keys whose GETs have `share` addresses in common, as far as possible.
 void choose_keys(Plan& plan) {
   std::vector<Places> chosen;
   for (const std::string& name : plan.scenario.keys) {
@@ -180,8 +180,8 @@ void choose_keys(Plan& plan) {
         best_places = places;
       }
       if (score == most) break;
-      // If a GET of this protocol reads at most one place, trying more candidates cannot find a key whose
-      // GETs share more places with those of other keys.
+      // If a GET of this protocol reads at most one address, trying more candidates cannot find a key whose
+      // GETs share more addresses with those of other keys.
       if (number > 64 && places.size() <= 1) break;
     }
     plan.keys.push_back(best);

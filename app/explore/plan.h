@@ -42,7 +42,7 @@ struct Plan {
   fabric::Capabilities capabilities;
   Bounds bounds;
   bool is_absent = false;   // true: the keys are absent initially
-  std::uint32_t share = 0;  // number of candidate slots that keys of different letters share
+  std::uint32_t share = 0;  // number of candidate slots that keys with different first letters share
   std::uint32_t value_bytes = least_value_bytes;
   std::vector<std::vector<std::byte>> keys;  // bytes of the keys named in scenario.keys
   Nanos jump = 0;                            // ns by which Bounds::clocks advances the clocks
@@ -66,8 +66,8 @@ struct PlanRequest {
   std::uint32_t window = 1;  // window of a client worker; a scenario's client uses its first slot only
 };
 
-// Makes a plan. Errors: the protocol accepts no shape, or stores no values, or an operation before the
-// exploration does not end.
+// Makes a plan. Fails if the protocol accepts no size of the deployment or stores no values, or if an
+// operation before the exploration does not end.
 [[nodiscard]] Result<Plan> make_plan(PlanRequest request);
 
 }  // namespace loch::explore

@@ -26,11 +26,11 @@ class Rewinder {
   Footprint apply(const Move& move);
   [[nodiscard]] std::vector<std::string> end();
 
-  // The run's memory; empty if there is no arena.
+  // The content of the run's memory, for restore(); empty if there is no arena.
   [[nodiscard]] Arena::Saved save();
   void restore(const Arena::Saved& saved) { arena_->restore(saved); }
-  // Takes the run to the state that `path` leads to from the beginning. `chains`: the hashes that identify
-  // this state, recorded earlier.
+  // Starts the run again and makes the moves of `path`. `chains`: the hashes that were recorded when `path`
+  // was first made and that identify the state at its end.
   void repeat(const std::vector<Move>& path, const std::vector<Hash>& chains);
   [[nodiscard]] std::uint64_t repeated() const { return repeated_; }  // number of moves repeated so far
 

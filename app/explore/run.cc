@@ -40,8 +40,8 @@ class Start final : public kv::Dataset {
 // all.
 constexpr Nanos first_wait = 1'000;
 
-// Names a value for the history; "corrupt:" if any of its bytes is wrong, since a torn value may begin with
-// the right writer's name.
+// The value's name for the history. It begins with "corrupt:" if any byte of the value is wrong, since a torn
+// value may begin with the right writer's name.
 std::string name_of(const kv::ValueView& value, std::uint64_t digest) {
   const bool is_whole = kv::read_value(value, digest, true).verdict == kv::ValueVerdict::verified;
   return (is_whole ? "" : "corrupt:") + kv::value_name(value);
@@ -332,7 +332,7 @@ void Run::refresh() {
   }
 }
 
-// Hash of the memory that CPU code of the node may read.
+// Hash of all memory that code on the node's CPU may read.
 Hash Run::seen_by(fabric::NodeId node) {
   refresh();
   Words words;
@@ -394,12 +394,12 @@ void Run::tear(const Move& move, Footprint& print) {
   fabric_->execute_half(who, move.request, tear_of(move));
   if (print.region >= 0) is_dirty_[static_cast<std::size_t>(print.region)] = true;
   mark_node(who.node());
-  print.fails = true;  // two tears are not independent, because Bounds::torn limits their number
+  print.fails = true;  // two torn requests are dependent: the first may use up Bounds::torn
   --left_.torn;
 }
 
 void Run::let_time_pass(const Move& move) {
-  // Time passes for all workers, since all of them only poll; the step doubles each time.
+  // All workers only poll, so time passes for all of them; each such step is twice as long as the last.
   if (move.request == 2) {
     fabric_->advance(first_wait << waits_in_vain_++);
     return;
@@ -464,8 +464,8 @@ Run::Executed Run::make_move(const Move& move, Footprint& print) {
       fabric_->take_news(who);
       break;
     case Kind::alarm:
-      // Without Bounds::cuts, background coroutines do not poll repeatedly, and recording who has polled
-      // would only add states.
+      // If Bounds::cuts is 0, background coroutines do not poll repeatedly, and recording which of them have
+      // polled would only make more states.
       print.polls = plan_.bounds.cuts > 0 && is_background(w);
       if (print.polls && hashes_) looked_at(w) = shared_by(who.node());
       note_impatience(w);
@@ -506,13 +506,13 @@ Footprint Run::apply(const Move& move, std::string* text) {
   finish_move(move, done, print);
   print.ends = returned_ != returned_before;
   if (hashes_) note_polls(move.worker, print);
-  print.is_global = print.is_global || is_over();  // no move is possible after the run's end
+  print.is_global = print.is_global || is_over();  // a move that ends the run has to be the last
   if (text != nullptr) *text = describe(move, before, done, executed.is_rest);
   return print;
 }
 
-// Updates which background workers have polled, and the hashes of the memory that they then saw. Both are
-// stored in chains_, so that a run that repeats moves without hashing can restore them from there.
+// Updates which background workers have polled, and clears the hash of the polled memory for all others. Both
+// are stored in chains_, so that a run that repeats moves without hashing can restore them from there.
 void Run::note_polls(std::uint8_t w, const Footprint& print) {
   std::uint64_t& polled = chains_.back().low;
   const std::uint64_t own = std::uint64_t{1} << w;

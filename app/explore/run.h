@@ -41,8 +41,8 @@ enum class Kind : std::uint8_t {
   not_executed,  // a request fails without being executed
   unheard_cut,   // a request is executed, its completion reports a failure, and the first reconnect times out
   not_executed_cut,
-  // A deadline passes. Move::request is 0 if other workers could go on, 1 if no other move is possible, and 2
-  // if time passes because all workers only poll.
+  // A deadline passes. Move::request says why: 0: early, although other workers could go on; 1: no other move
+  // is possible; 2: all workers only poll, so time passes.
   late,
   kill,  // the client dies; its posted requests are lost
   // the client dies; one of its posted requests is still executed, its other requests are lost
@@ -56,8 +56,8 @@ struct Move {
   std::uint8_t worker = 0;   // index among the run's workers
   std::uint8_t request = 0;  // index among the worker's posted requests
   std::uint8_t half =
-      // For Kind::tear: 4 * the piece before which the request is torn, + 2 if the upper half is executed
-      // first, + 1 if torn at the landing buffer.
+      // For Kind::tear: 4 * the index of the cache line before which the request is torn, + 2 if the upper
+      // half is executed first, + 1 if the data is torn on arrival in the requester's landing buffer.
       0;
   friend bool operator==(const Move&, const Move&) = default;
   // The move's bit in the masks of sleep sets, which only moves of the kinds begin, request, news and alarm
@@ -73,7 +73,7 @@ struct Footprint {
   bool is_global = false;   // conflicts with every other move
   bool is_idle = false;     // a timer whose only effect was that time passed
   bool polls = false;       // the background coroutine polled (Run::has_polled)
-  bool is_ordered = false;  // conflicts with every other move because Bounds::switches counts orders
+  bool is_ordered = false;  // Bounds::switches is set: conflicts with every other move
   bool begins = false, ends = false, fails = false;
   std::uint8_t node = 0;        // node whose memory the coroutines that the move resumes may read
   std::uint64_t changed = 0;    // bit mask of the regions that the coroutines that the move resumes changed
@@ -90,12 +90,12 @@ struct Footprint {
 struct Operation {
   std::uint32_t client = 0;
   Step step;
-  std::uint64_t predecessors = 0;  // bit mask of the operations that had returned when it began
-  std::uint64_t dead = 0;          // for a SCRUB: bit mask of the clients that were dead when it began
-  std::uint64_t begun = 0;         // number of the move that began it
-  // Whether the operation may time out without being a violation: because one of its requests or replies
-  // failed, or because its deadline passed while another worker could go on or had an earlier deadline. Not
-  // part of the state: if two paths lead to a state, this flag has its value on the first path.
+  std::uint64_t predecessors = 0;  // bit mask: operations that returned before this one began
+  std::uint64_t dead = 0;          // for a SCRUB: bit mask of the clients dead when it began
+  std::uint64_t begun = 0;         // number of the move that began the operation
+  // Whether a time-out of the operation is no violation: because one of its requests or replies failed, or
+  // because its deadline passed while another worker could go on or had an earlier deadline. The flag is not
+  // part of the state: if several paths lead to a state, it has its value on the first path.
   bool is_troubled = false;
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
@@ -197,7 +197,7 @@ class Run {
   [[nodiscard]] Client* client_of(std::uint8_t worker);
   [[nodiscard]] bool may_begin(const Client& client) const;
   [[nodiscard]] std::vector<kv::ClientId> dead_clients() const;
-  // Whether the move counts as a context switch (Bounds::switches).
+  // Whether the move is a context switch, which Bounds::switches limits.
   [[nodiscard]] bool is_switch(const Move& move);
   void note_switch(const Move& move);
   [[nodiscard]] bool can_go_on(std::uint8_t w);
@@ -249,8 +249,9 @@ class Run {
   std::vector<Hash> memory_hash_;
   std::uint64_t shared_ = 0;  // bit mask of regions that other nodes can access; excludes landing buffers
   std::vector<bool> is_dirty_;
-  // Chain for each node; then for each worker the memory at its last poll; last, the bit mask of workers that
-  // have polled.
+  // First one hash for each node: a chain over the inputs of the node's steps. Then one for each worker: the
+  // memory that its background coroutine saw at its last poll. The last element is the bit mask of the
+  // workers that have polled.
   std::vector<Hash> chains_;
   std::vector<Operation> operations_;
   std::uint64_t returned_ = 0;  // bit mask of the operations that have returned
@@ -258,7 +259,7 @@ class Run {
   bool is_preparing_ = false, is_prepared_ = true;
   std::uint32_t waits_in_vain_ = 0;
   Bounds left_;
-  std::optional<std::uint8_t> last_;  // the worker that made the last move, if left_.switches bounds switches
+  std::optional<std::uint8_t> last_;  // worker of the last move, if Bounds::switches is set
   bool hashes_ = true;
   const HashSet* idle_ = nullptr;
 };

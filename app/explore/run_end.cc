@@ -134,8 +134,8 @@ coro::Task<void> Run::visit_all(Client* client, std::uint32_t keys, bool writes)
   }
 }
 
-// Lets `survivor` read every key, with `writes` after writing the key, and adds a message to `wrong` for each
-// operation that does not end or has a wrong status.
+// Lets `survivor` GET every key (if `writes` is true, after a PUT of the key), and adds a message to `wrong`
+// for each operation that does not end or has a wrong status.
 void Run::visit(Client& survivor, bool writes, std::vector<std::string>& wrong) {
   fabric::Worker& who = worker(survivor.worker);
   const std::size_t first = operations_.size();

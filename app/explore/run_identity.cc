@@ -1,6 +1,6 @@
 // Computes the hash that identifies a state of a run. It covers memory, the inputs of each node's steps, the
-// operations that had returned before each operation began, messages not yet received, and the failures that
-// Bounds still allows.
+// operations that had returned before each operation began, messages not yet received, half-executed
+// requests, the time, and the failures that Bounds still allows.
 #include "app/explore/run.h"
 #include "app/explore/words.h"
 

@@ -25,7 +25,8 @@ struct Step {
 
 struct Scenario {
   std::vector<std::vector<Step>> clients;
-  // in order of appearance; keys whose names begin with the same letter compete for the same slots
+  // names of the keys in order of appearance; keys whose names begin with the same letter compete for the
+  // same slots
   std::vector<std::string> keys;
   // number of the first client's operations that end before the exploration begins
   std::uint32_t prepared = 0;

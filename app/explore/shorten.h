@@ -6,8 +6,8 @@
 namespace loch::explore {
 
 // Searches breadth first for a violation with fewer moves than out.violation, and replaces out.violation by
-// the first one found. Gives up after limits.states states or after limits.time (a minute if 0), and then
-// leaves out.violation->is_shortest false.
+// the first one found. Gives up after limits.states states or limits.time ns (0: one minute), and then leaves
+// out.violation->is_shortest false.
 void shorten(const Plan& plan, const check::CheckOptions& judging, const Limits& limits, bool (*stop)(),
              Exploration& out);
 

@@ -1,5 +1,5 @@
-// The set of visited states, each with the bit mask of the moves in the sleep set at the state's last visit.
-// It is a hash table with open addressing and 24 bytes per slot.
+// The set of visited states. Each has the bit mask of the moves that were in the sleep set at every visit, so
+// that no visit has explored them yet. It is a hash table with open addressing and 24 bytes per slot.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ class Visited {
   Visited() : slots_(1U << 12U) {}
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // A pointer to the state's mask; or, if the state is new, inserts it with `mask` and returns nullopt.
+  // Returns a pointer to the state's mask if the state is known. Otherwise inserts the state with `mask`, and
+  // returns nullopt.
   std::optional<std::uint64_t*> find_or_insert(Hash state, std::uint64_t mask) {
     if (size_ * 3 >= slots_.size() * 2) grow();
     if (state == Hash{}) state.low = 1;  // a zero hash marks an empty slot

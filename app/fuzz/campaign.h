@@ -17,9 +17,10 @@ class Campaign {
   // `options` and `module` have to outlive the campaign.
   Campaign(const FuzzOptions& options, const kv::Module& module);
 
-  // Runs seeds until all are done, the time limit passes, or an interrupt; or until the first finding, unless
-  // options.keep_going is set or the variant has several known holes to find. Every seed below the last one
-  // handed out has then been run.
+  // Runs seeds until all are done, the time limit passes, an interrupt comes, or (options.until_covered)
+  // every probe has been passed. Also ends at the first finding, unless options.keep_going is set or the
+  // variant has several known holes to find. Every seed below the largest one that was started has then been
+  // run.
   void run();
 
   [[nodiscard]] double seconds() const;

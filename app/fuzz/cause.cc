@@ -14,7 +14,8 @@ namespace {
 
 using check::Operation;
 
-// Time at which the PUT of `value` had certainly taken effect: its return; -1 for a preloaded value.
+// Time at which the PUT of `value` had certainly taken effect: when it returned; -1 for a preloaded value;
+// nullopt if unknown.
 std::optional<Nanos> written_by(const std::vector<const Operation*>& ops, const std::string& value) {
   if (value == check::preloaded_value) return -1;
   for (const Operation* o : ops) {
@@ -24,7 +25,7 @@ std::optional<Nanos> written_by(const std::vector<const Operation*>& ops, const 
   return std::nullopt;
 }
 
-// Whether a value was PUT before the GET that missed began, and was still read after that GET ended.
+// Whether a GET that began after `miss` ended returned a value whose PUT had ended before `miss` began.
 bool is_false_miss(const std::vector<const Operation*>& ops, const Operation& miss) {
   if (miss.outcome != Outcome::not_found || !miss.return_ns) return false;
   return std::ranges::any_of(ops, [&](const Operation* o) {
@@ -46,8 +47,8 @@ bool may_be_deleted(const std::vector<const Operation*>& ops, Nanos from, Nanos 
 
 bool is_lost(const std::vector<const Operation*>& ops, const Operation& miss) {
   if (miss.outcome != Outcome::not_found || !miss.return_ns) return false;
-  // Latest begin of an operation that wrote or read a value whose PUT ended before the missing GET began. A
-  // DELETE that ended before `since` cannot explain the miss.
+  // Latest begin of an operation that wrote or read a value whose PUT ended before the GET `miss` began. A
+  // DELETE that ended before `since` cannot explain why `miss` found nothing.
   Nanos since = -1;
   for (const Operation* o : ops) {
     if (o->outcome != Outcome::ok || !o->return_ns || o->kind == OpKind::remove) continue;

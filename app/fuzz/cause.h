@@ -1,4 +1,4 @@
-// Names the known hole that explains a violated history, from the history of one key and the protocol's
+// Names the known hole that explains a violated history, from the operations on one key and the protocol's
 // counters.
 #pragma once
 

@@ -39,7 +39,7 @@ Result<> check_names(const FuzzOptions& o, const kv::Registry& registry) {
   return {};
 }
 
-// Prints which failures the campaign injected: without any, "nothing found" says little.
+// Prints how many failures the campaign injected: without any failure, "nothing found" says little.
 void print_events(const Campaign& campaign) {
   std::string text;
   for (const auto& [kind, count] : campaign.events_by_kind()) {

@@ -31,7 +31,7 @@ class Corpus {
   [[nodiscard]] std::vector<std::string> news_of(const ProbeCounts& probes) const;
   // Writes the run's scenario to the folder, and notes that it was the first to reach the marks in `news`.
   [[nodiscard]] Result<> keep(const FuzzFinding& run, const std::vector<std::string>& news);
-  // Writes the index.
+  // Writes the file corpus.json anew.
   [[nodiscard]] Result<> save();
 
   [[nodiscard]] const std::vector<FuzzScenario>& scenarios() const { return scenarios_; }

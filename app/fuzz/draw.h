@@ -1,4 +1,4 @@
-// Draws of random integers for the parts of a fuzz scenario.
+// Functions that draw random integers for the parts of a fuzz scenario.
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,8 @@ std::uint32_t workers_of(const kv::DeployConfig& d, fabric::NodeId node) {
   return std::max(1U, (d.drives(node) ? d.client_workers : 0) + (d.serves(node) ? d.server_workers : 0));
 }
 
-// Whether a fault can be added to the others: the client that makes the repairs must survive, at most one
-// node may crash, and no worker may be killed twice.
+// Whether a fault can be added to the scenario's other faults: the client that makes the repairs must
+// survive, at most one node may crash, and no worker may be killed twice.
 bool is_possible(const ScheduledFault& fault, std::span<const ScheduledFault> others, const FuzzScenario& s) {
   const kv::DeployConfig& d = s.plan.deploy;
   const kv::ClientId& keeper = s.failures.keeper;
@@ -116,7 +116,7 @@ class FailureDrawer {
     if (is_possible(fault, s_.sim.faults.schedule, s_)) s_.sim.faults.schedule.push_back(clean(fault));
   }
 
-  // Resets the fields of the fault that its kind does not use.
+  // Resets those fields of the fault that a fault of its kind does not use.
   [[nodiscard]] static ScheduledFault clean(ScheduledFault fault) {
     if (fault.kind != Kind::one_way) fault.peer = 0;
     if (fault.kind != Kind::lossy) fault.chance = 0;
@@ -131,8 +131,8 @@ class FailureDrawer {
   const kv::DeployConfig& d_;
 };
 
-// Makes the load last until some time after the last failure, with think times so that a long load does not
-// take long to simulate.
+// In most scenarios, makes the load last until some time after the last failure. Clients may then pause
+// between operations, so that the simulation of a long load stays short.
 void fit_load(Rng& rng, FuzzScenario& s) {
   Nanos over = 500 * us;
   for (const ScheduledFault& fault : s.sim.faults.schedule) over = std::max(over, fault.at + fault.span);
@@ -169,7 +169,8 @@ void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzSce
   if (has_schedule) FailureDrawer(rng, s).draw_schedule();
   const bool has_kills = storms.chance(0.25) && promises_something(*s.plan.module);
   if (s.sim.faults.schedule.empty()) s.failures.has_schedule = false;
-  // Shortens the NIC's retries: with the default, a failing request blocks its client for 33 ms.
+  // Sets the NIC's retries, mostly shorter than by default: with the default, a failing request blocks its
+  // client for 33 ms.
   if (s.failures.has_schedule && !s.failures.retries)
     s.failures.retries = {.timeout = pick<Nanos>(rng, {50 * us, 500 * us, 4'190 * us}),
                           .count = pick<std::uint32_t>(rng, {1, 3, 7}),
@@ -201,8 +202,8 @@ void plan_repairs(FuzzScenario& s) {
                        s.failures.repair_after.at(i), *plan);
     cli::order_repairs(*plan);
   }
-  // If the protocol promises no service after a link failure, keys may stay out of service after lost
-  // messages as well.
+  // If the protocol promises no service after a link failure, lost messages too may put any key out of
+  // service.
   const bool may_fail = s.failures.retries.has_value();
   if (!may_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
     return;

@@ -21,7 +21,7 @@
 
 namespace loch::fuzz {
 
-// Names of an enumeration's values, in order from 0.
+// Texts for the values of an enumeration that begins at 0, in order.
 using Names = std::span<const std::string_view>;
 
 class FieldWriter {
@@ -85,7 +85,7 @@ class FieldReader {
   // Reads the JSON object `in`. `where`: prefix of the object's keys in error messages, such as "cluster.".
   // `error` is empty until the first fault. `in` and `error` have to outlive the reader.
   FieldReader(const nlohmann::json& in, std::string where, std::string& error);
-  // Reports keys of the object that were not read as unknown.
+  // Reports every key of the object that was never read: such a key is unknown.
   ~FieldReader();
   FieldReader(const FieldReader&) = delete;
   FieldReader& operator=(const FieldReader&) = delete;
@@ -102,7 +102,7 @@ class FieldReader {
     if (in_.is_object() && in_.contains(key)) real(key, value, least, most);
   }
   void flag(const char* key, bool& value);
-  // Reports that the value of `key` is not as expected.
+  // Reports that the value of `key` is not what was expected.
   void refuse(const char* key, std::string_view expected) { complain(key, expected); }
   void text(const char* key, std::string& value);
   void dictionary(const char* key, std::map<std::string, std::string>& value);

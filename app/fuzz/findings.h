@@ -19,9 +19,9 @@ struct StoredFinding {
 [[nodiscard]] Result<StoredFinding> store_finding(const FuzzFinding& finding, const FuzzOptions& options,
                                                   const std::string& folder, const std::string& name);
 
-// Shrinks the finding, unless options.shrink_runs is 0, stores it in options.findings as fuzz-PROTOCOL-SEED
-// (or `name`), and returns lines about it. Does nothing for a finding without a scenario, and returns an
-// empty text.
+// Shrinks the finding (unless options.shrink_runs is 0), stores it in `folder` under `name`, or as
+// fuzz-PROTOCOL-SEED if the name is empty, and returns lines about it. Does nothing for a finding without a
+// scenario, and returns an empty text.
 [[nodiscard]] Result<std::string> shrink_and_store(const FuzzFinding& finding, const FuzzOptions& options,
                                                    const std::string& folder, std::string name = "");
 

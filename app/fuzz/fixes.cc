@@ -11,8 +11,8 @@
 namespace loch::fuzz {
 namespace {
 
-// Bounds on runs: enough that the finding appears several times without a fix, so that its absence with a fix
-// is significant.
+// Bounds on the runs with different timing: enough of them that the finding appears several times without a
+// fix, so that its absence with a fix is significant.
 constexpr std::uint32_t least_timings = 12, most_timings = 48, enough_found = 5;
 
 class Trials {

@@ -21,15 +21,15 @@ struct FixEvidence {
   std::vector<std::vector<kv::Fix>> cures;
 };
 
-// The fixes that the options leave switched off; empty if the variant has no holes.
+// The protocol's fixes that the options leave switched off; empty if the variant has no holes.
 [[nodiscard]] std::vector<kv::Fix> fixes_of(const FuzzOptions& options, const kv::Module& module);
 
 // Runs the experiment, in tens to hundreds of runs. Runs nothing if the protocol has no fixes.
 [[nodiscard]] FixEvidence try_fixes(const FuzzFinding& finding, const FuzzOptions& options,
                                     const kv::Module& module);
 
-// Describes the evidence: "H2: EMPTY words … (with the fix 0 of 12 timings show it, without 7 of 12)"; empty
-// if no fix helped.
+// Describes the evidence: "H2: EMPTY words … (with the fix 0 of 12 timings show it, without 7 of 12)" names
+// hole H2 and its fix. Empty if no fix helped.
 [[nodiscard]] std::string describe(const FixEvidence& evidence);
 
 // Fills in the finding's `cause` and `fixed`, if the protocol has fixes to try.

@@ -66,7 +66,8 @@ TEST(Fixes, BothHolesOfThePublishedNessieAreFoundEachByItsOwnFix) {
   EXPECT_TRUE(holes.contains("H2"));
 }
 
-// A campaign on a mutant ends with the first finding; one on a variant with holes goes on to find the others.
+// A campaign on a mutant ends with the first finding; a campaign on a variant with holes continues, to find
+// the other holes.
 TEST(Fixes, ACampaignGoesOnForEachHoleButNotForAMutant) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");

@@ -17,8 +17,8 @@
 namespace loch::fuzz {
 
 // Limits of simulated events: a run may have most_events, or most_events_an_operation times the operations of
-// its load, whichever is larger. No run of 3,000 seeds of each storing protocol exceeds the limit. Runs that
-// send thousands of requests to a slow server again take up to half of it.
+// its load, whichever is larger. No run of 3,000 seeds of each storing protocol exceeds the limit. Runs in
+// which thousands of requests to a slow server are repeated need up to half of it.
 constexpr std::uint64_t most_events = 20'000'000, most_events_an_operation = 20'000;
 
 struct FuzzOptions {
@@ -26,25 +26,25 @@ struct FuzzOptions {
   std::uint64_t seeds = 1000, first_seed = 1;
   // number that selects another random timing of each seed's scenario; 0: the seed's own timing
   std::uint64_t timing = 0;
-  // measure the seeds that it takes to find each known-bad variant, instead of one campaign
+  // measure how many seeds it takes to find each known-bad variant, instead of running a campaign
   bool all_mutants = false;
-  // measure the seeds that it takes to find each hole of the published design, instead of one campaign
+  // measure how many seeds it takes to find each hole of the published design, instead of running a campaign
   bool all_holes = false;
-  std::uint64_t starts = 100;        // number of finds after which the measurement of a variant ends
+  std::uint64_t starts = 100;        // how often a variant is found before its measurement ends
   std::string results;               // JSON-lines file for measurements of variants; empty: not stored
   bool shrunk = false;               // measure how small the variants' findings become by shrinking
   Nanos time = 0;                    // limit in ns of real time; 0: no limit
   std::uint32_t jobs = 0;            // number of threads; 0: one per core
-  bool first_only = false;           // stop at the first finding, without experiments on its cause
-  bool keep_going = false;           // false: stop at the first finding, or at the first of each hole
+  bool first_only = false;           // stop at the first finding, and do not look for its cause
+  bool keep_going = false;           // report all findings; false: the first, or the first of each hole
   bool verbose = false;              // print one line for each seed
   bool coverage = false;             // print a table of the probes, with the first seed that passed each
   std::uint64_t shrink_runs = 4000;  // most runs for shrinking one finding; 0: no shrinking
   bool until_covered = false;        // stop when every probe has been passed
   bool unfair_clock = false;         // clocks differ by more than the clock-margin option allows
   std::string history;               // file for the history of the first finding, to be read by loch check
-  std::string findings;              // folder for findings and their drawn pages
-  std::string replay, html;          // a stored scenario to run instead, and the file for its drawn page
+  std::string findings;              // folder for the replay files and HTML pages of findings
+  std::string replay, html;          // a replay file to run instead of seeds, and the file for its HTML page
   std::string corpus;                // folder of a long campaign
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that the user fixed
 };
@@ -53,11 +53,11 @@ enum class FuzzVerdict : std::uint8_t {
   holds,
   violated,  // the history violates the protocol's consistency claim
   corrupt,   // a GET returned a value that no client wrote
-  // After all failures and repairs, some key could not be read or written although the store promises it.
+  // After all failures and repairs, a key could not be read or written although the store promises service.
   stuck,
   unsound,    // with no operation under way, the tables violate an invariant (Store::audit)
   deadlock,   // the simulation had no more events while operations were outstanding
-  overtime,   // operations did not end in time after the last fault, or the run had too many events
+  overtime,   // operations did not end soon enough after the last fault, or the run had too many events
   undecided,  // the checker gave up without a result
   error,      // the run could not be made, for instance because its table was too small
 };
@@ -83,7 +83,6 @@ struct FuzzFinding {
 // Runs one seed. Deterministic.
 [[nodiscard]] FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::Module& module);
 
-// Writes a finding's history to a file.
 [[nodiscard]] Result<> write_history(const FuzzFinding& finding, const std::string& path);
 
 // The command line that runs the finding's seed again.

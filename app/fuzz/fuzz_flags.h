@@ -19,7 +19,8 @@ struct FuzzFlags {
   std::vector<std::string> set;  // protocol options as KEY=VALUE
 };
 
-// The table of flags. Parsing stores into `flags`, which holds the defaults and has to outlive the table.
+// The table of `loch fuzz`'s flags. Parsing stores into `flags`, which holds the defaults and has to outlive
+// the table.
 [[nodiscard]] settings::Command fuzz_command(FuzzFlags& flags);
 
 }  // namespace loch::fuzz

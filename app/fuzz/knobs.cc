@@ -20,7 +20,7 @@ struct Knob {
   std::vector<std::string> values;
 };
 
-// Options that depend on the profile's kind of table, and are drawn before the others.
+// The options that depend on the kind of table. They are drawn before all other options.
 const std::vector<Knob>& knobs_of(FuzzTable table) {
   static const std::vector<Knob> any,
       recycling =
@@ -103,7 +103,8 @@ class KnobDrawer {
     return std::ranges::any_of(settings_, [&](const auto& setting) { return setting.first == key; });
   }
 
-  // Sets an option, unless the user fixed it, it was drawn before, or the protocol refuses the value.
+  // Sets an option to `value`. Does nothing if the user fixed the option, if the protocol refuses the value,
+  // or (without `overrides`) if the option was drawn before.
   void set(const std::optional<kv::OptionSpec>& spec, const std::string& value, bool overrides = false) {
     if (!spec || is_fixed(spec->key) || (!overrides && s_.knobs.contains(spec->key))) return;
     kv::Options changed = s_.plan.options;
@@ -122,8 +123,8 @@ class KnobDrawer {
     }
   }
 
-  // Draws options without a role, from the values that the protocol suggests. A value is undone if the
-  // deployment refuses it in combination with other options.
+  // Draws options without a role, and that of the search depth, from the values that the protocol suggests. A
+  // value is undone if the deployment refuses it in combination with other options.
   void draw_own() {
     for (const kv::OptionSpec& spec : module_.options()) {
       const bool is_own = spec.role == Role::none || spec.role == Role::search_depth;
@@ -140,7 +141,8 @@ class KnobDrawer {
     }
   }
 
-  // Lets a counter start slightly below its wrap-around in half of the scenarios.
+  // In half of the scenarios, lets the numbers of requests begin slightly below their largest value, so that
+  // they wrap around during the run.
   void draw_first_number() {
     const std::optional<kv::OptionSpec> spec = option_with(module_, Role::first_number);
     const bool is_left = rng_.chance(0.5);
@@ -149,8 +151,8 @@ class KnobDrawer {
     set(spec, std::to_string(static_cast<std::uint64_t>(spec->maximum) - below));
   }
 
-  // Sizes the table with hardly more slots than keys, so that inserting a key has to move others. A cuckoo
-  // table this full may refuse keys, and "table full" is then accepted from a PUT.
+  // Sizes the table: mostly with hardly more slots than keys, so that inserting a key has to move others, and
+  // sometimes with ample room. A full cuckoo table may refuse keys, so a PUT may then answer "table full".
   void draw_table(FuzzTable table, std::uint32_t slack) {
     const std::optional<kv::OptionSpec> load = option_with(module_, Role::load_factor);
     // A PUT may also answer "table full" in a table that can grow, because the table can grow only a few
@@ -161,8 +163,8 @@ class KnobDrawer {
     const bool is_tight = table == FuzzTable::overfull || table == FuzzTable::seesaw;
     const std::uint64_t functions = rng_.chance(is_tight ? 0.9 : 0.5) ? 2 : 3;
     const std::uint64_t room = is_tight ? 0 : rng_.below(4);
-    // In a roomy table every key finds a slot in any order of insertion, with one exception: if keys have two
-    // candidate slots and an insertion may move only one key, an insertion fails in one of 60,000 scenarios.
+    // In a roomy table every key finds a slot in any order of insertion. The only exception are keys with two
+    // candidate slots if an insertion may move only one key: one in 60,000 scenarios fails.
     const bool is_roomy = rng_.chance(0.3) && table != FuzzTable::overfull && table != FuzzTable::seesaw;
     s_.plan.load.may_be_full = s_.plan.load.may_be_full || !is_roomy || functions == 2;
     const std::uint64_t spare = (table == FuzzTable::seesaw ? 1 : room) + slack;
@@ -177,8 +179,8 @@ class KnobDrawer {
     set(load, fmt::format("{:.4f}", share), true);
   }
 
-  // Sets the clock margin as low as the run's clocks allow: twice the skew plus the drift until `longest_ns`,
-  // by which every run has ended.
+  // Sets the clock margin as low as the run's clocks allow: twice the clocks' skew, and the drift until
+  // `longest_ns`, by which every run has ended.
   void set_margin() {
     constexpr double longest_ns = 500e6;
     const SimFaults& faults = s_.sim.faults;
@@ -218,15 +220,15 @@ class KnobDrawer {
   }
 
   // Lets a PUT answer "table full" if an insertion may move only one or two keys, because such an insertion
-  // may find no slot even in a roomy table (with one move, once in some 50,000 scenarios).
+  // may find no slot even in a roomy table.
   void judge_search() {
     constexpr std::int64_t thorough = 3;
     const std::optional<kv::OptionSpec> depth = option_with(module_, Role::search_depth);
     if (depth && s_.plan.options.integer(depth->key) < thorough) s_.plan.load.may_be_full = true;
   }
 
-  // Extends the time limit of the final GETs and PUTs of all keys by the expiry period and by the longest
-  // time of a failing request.
+  // Extends the time limit of the final check, which GETs and PUTs every key, by three expiry periods and by
+  // four times the longest time of a failing request.
   void set_patience() {
     const std::optional<kv::OptionSpec> expiry = option_with(module_, Role::expiry);
     Nanos& patience = s_.plan.load.sweep_patience;

@@ -11,15 +11,16 @@
 
 namespace loch::fuzz {
 
-// Kinds of tables. recycling: few spare entries, which are reused so early that a straggler may still read
-// them; overfull: more keys are inserted than there are slots, and one or two keys are never written; seesaw:
-// one or two slots are free, so that insertions move keys that are never written between their candidate
-// slots, while slow clients read these keys.
+// Kinds of tables. recycling: few spare entries, so that entries are reused while a slow client may still
+// read them; overfull: more keys are inserted than there are slots, and one or two keys are never written;
+// seesaw: one or two slots are free, so that insertions move keys that are never written between their
+// candidate slots, while slow clients read these keys.
 enum class FuzzTable : std::uint8_t { any, recycling, overfull, seesaw };
 
 // The module's option with this role; nullopt if it has none.
 [[nodiscard]] std::optional<kv::OptionSpec> option_with(const kv::Module& module, kv::OptionRole role);
-// Whether an option (the load factor) sets the table's size, so that a run can have more keys than slots.
+// Whether the protocol has a load-factor option, which sets the table's size, so that a run can have more
+// keys than slots.
 [[nodiscard]] inline bool has_sized_table(const kv::Module& module) {
   return option_with(module, kv::OptionRole::load_factor).has_value();
 }

@@ -21,8 +21,8 @@
 namespace loch::fuzz {
 namespace {
 
-// Number of seeds in a part. A part counts only when all its seeds have been run, so that results do not
-// depend on the number of threads.
+// Number of seeds in a part of a measurement. A part counts only when all its seeds have been run, so that
+// results do not depend on the number of threads.
 constexpr std::uint64_t part_seeds = 100;
 
 class Stretch {
@@ -36,7 +36,7 @@ class Stretch {
            (options_.time > 0 && Clock::now() - started_ > std::chrono::nanoseconds(options_.time));
   }
 
-  // Runs the next part; nullopt if it was interrupted.
+  // Runs the next part of the measurement; nullopt if an interrupt came before its end.
   std::optional<Sightings> run_part() {
     part_ = {
         .seeds = std::min(part_seeds, options_.seeds - so_far_.seeds), .finds = {}, .by = {}, .errors = 0};
@@ -81,7 +81,7 @@ class Stretch {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
-  Sightings so_far_, part_;  // so_far_.finds is used only for its size
+  Sightings so_far_, part_;  // of so_far_.finds only the number matters
   const Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0};
   std::mutex mutex_;

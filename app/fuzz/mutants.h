@@ -1,5 +1,5 @@
-// `loch fuzz` --mutants and --holes: the distribution, over independent starts, of the number of seeds that
-// it takes to find each known-bad variant, or each hole of a published design (waits.h).
+// `loch fuzz` --mutants and --holes: measure how many seeds it takes to find each known-bad variant, or each
+// hole of a published design, as a distribution over independent starts (waits.h).
 #pragma once
 
 #include "app/fuzz/fuzz.h"
@@ -13,7 +13,7 @@ namespace loch::fuzz {
 [[nodiscard]] int measure_mutants(const FuzzOptions& options, const kv::Module& module);
 [[nodiscard]] int measure_holes(const FuzzOptions& options, const kv::Module& module);
 
-// `options` changed to the variant that has the hole.
+// `options` for the protocol's variant that has the hole.
 [[nodiscard]] FuzzOptions with_hole(FuzzOptions options, const kv::Hole& hole);
 
 }  // namespace loch::fuzz

@@ -17,7 +17,8 @@ using Kind = ScheduledFault::Kind;
 
 void change_option(FuzzScenario& s, Rng& rng) {
   std::vector<kv::OptionSpec> specs = s.plan.module->options();
-  // Keeps only options that can be drawn; those fixed on the command line are not changed.
+  // Keeps only options that were drawn and can be drawn again; options fixed on the command line are not
+  // changed.
   std::erase_if(specs, [&](const kv::OptionSpec& spec) {
     const bool is_own = spec.role == kv::OptionRole::none || spec.role == kv::OptionRole::search_depth;
     return spec.fuzz_values.empty() || !is_own || !s.knobs.contains(spec.key);

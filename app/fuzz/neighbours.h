@@ -1,5 +1,5 @@
-// Neighbours of a known scenario: other random numbers, a changed option, another time of a failure, one
-// failure more or less.
+// Neighbours of a known scenario, which differ from it by little: other random numbers, a changed option,
+// another time of a failure, or one failure more or less.
 #pragma once
 
 #include "app/fuzz/scenario.h"

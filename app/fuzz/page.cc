@@ -16,7 +16,8 @@ using check::Operation;
 
 constexpr double left = 150, top = 34, lane_height = 46, bar_height = 16, node_height = 26;
 
-// Okabe and Ito's colours, as in all figures (plots/style.py); their vermilion marks the contradiction only.
+// Okabe and Ito's colour scheme, as in all figures (plots/style.py). Its vermilion marks the contradictory
+// operations only.
 constexpr std::array<const char*, 6> key_colors = {"#0072B2", "#009E73", "#E69F00",
                                                    "#CC79A7", "#56B4E9", "#8c8c8c"};
 
@@ -206,7 +207,7 @@ std::string operations_table(const Layout& l) {
   return out + "</table>\n";
 }
 
-// Replaces the keys' names in a text by the drawing's letters.
+// Replaces the names of keys in a text by the letters that stand for the keys in the drawing.
 std::string with_letters(std::string text, const Layout& l) {
   for (std::size_t i = 0; i < l.keys.size(); ++i) {
     const std::string& key = l.keys[i];

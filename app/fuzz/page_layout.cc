@@ -115,8 +115,8 @@ class Layouter {
     }
   }
 
-  // Assigns x coordinates to all times in order; a gap grows with the logarithm of its length and the width
-  // of labels.
+  // Assigns x coordinates to all times in order. The gap between two times grows with the logarithm of their
+  // distance and with the width of the labels that need room there.
   void place() {
     std::map<Nanos, double> need;  // the smallest x at which each time may be drawn
     for (const DrawnOperation& o : out_.operations) {

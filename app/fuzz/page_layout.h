@@ -15,17 +15,17 @@ namespace loch::fuzz {
 struct DrawnOperation {
   const check::Operation* operation = nullptr;
   std::string label;     // such as "PUT A = w3.1 ok"
-  std::size_t lane = 0;  // index of its client's lane
-  std::size_t key = 0;   // index of its key, in order of first use
+  std::size_t lane = 0;  // index in Layout::lanes
+  std::size_t key = 0;   // index in Layout::keys
   bool contradicts = false;
-  double from = 0, to = 0;  // x coordinates
+  double from = 0, to = 0;  // x coordinates of the begin and end
 };
 
 struct DrawnFailure {
   std::string label;     // such as "crash"
   std::size_t node = 0;  // index in Layout::nodes
   Nanos at = 0, until = 0;
-  double from = 0, to = 0;  // x coordinates
+  double from = 0, to = 0;  // x coordinates of the begin and end
 };
 
 struct Layout {
@@ -34,7 +34,7 @@ struct Layout {
   std::vector<std::string> lanes;  // names of the clients
   std::vector<std::string> nodes;  // names of the rows for failures: nodes with failures, and "repairs"
   std::vector<std::string> keys;   // full names of the keys
-  std::map<Nanos, double> ticks;   // times at which something begins or ends, with their x
+  std::map<Nanos, double> ticks;   // times at which something begins or ends, with their x coordinates
   double width = 0;
   std::uint64_t left_out = 0;  // number of operations not drawn
 };

@@ -15,7 +15,7 @@ using fabric::sim::ScheduledFault;
 using Kind = ScheduledFault::Kind;
 
 constexpr Nanos us = 1'000;
-constexpr double share = 0.2;  // share of the eligible scenarios in which a node crashes and soon restarts
+constexpr double share = 0.2;  // share of the suitable scenarios in which a node crashes and soon restarts
 
 Nanos pick_span(Rng& rng, const std::vector<Nanos>& from) { return pick(rng, from); }
 

@@ -1,5 +1,5 @@
-// Scenarios in which a node crashes and restarts at once, while requests meant for its former incarnation are
-// still being sent again.
+// Draws scenarios in which a node crashes and restarts at once, while clients still repeat requests that were
+// meant for the node before its crash.
 #pragma once
 
 #include "app/fuzz/scenario.h"

@@ -14,7 +14,6 @@
 
 namespace loch::fuzz {
 
-// Position of an operation in a script.
 struct OperationAt {
   std::size_t client = 0, index = 0;
   friend auto operator<=>(const OperationAt&, const OperationAt&) = default;
@@ -22,7 +21,7 @@ struct OperationAt {
 // All operations of the scenario's script, ordered by time.
 [[nodiscard]] std::vector<OperationAt> operations_by_time(const FuzzScenario& scenario);
 [[nodiscard]] const workloads::ScriptedOperation& operation(const FuzzScenario& scenario, OperationAt at);
-// The scenario with only the operations `kept`, and without clients that have none of them.
+// The scenario with only the operations in `kept`, without the clients that have none of these operations.
 [[nodiscard]] FuzzScenario keep_operations(FuzzScenario scenario, std::vector<OperationAt> kept);
 
 // Finds the operations of `sub_history`, which was recorded in a run of the scenario, in the scenario's
@@ -39,7 +38,8 @@ struct OperationAt {
 // them off, and returns nullopt if it is off already.
 [[nodiscard]] std::size_t weaknesses();
 [[nodiscard]] std::optional<FuzzScenario> without_weakness(FuzzScenario scenario, std::size_t number);
-// Names of drawn options that no other part of the scenario relies on.
+// Names of the drawn options that can be reset to their defaults, because no other part of the scenario
+// relies on them.
 [[nodiscard]] std::vector<std::string> droppable_knobs(const FuzzScenario& scenario);
 [[nodiscard]] std::optional<FuzzScenario> without_knob(FuzzScenario scenario, const std::string& key);
 
@@ -50,13 +50,14 @@ struct OperationAt {
 // The scenario with only the records below `count`; nullopt if another record is in use.
 [[nodiscard]] std::optional<FuzzScenario> with_records(FuzzScenario scenario, std::uint64_t count);
 
-// The scenario with a smaller window, fewer client workers on each node, or fewer nodes, as far as the
-// script's operations and the failures do not need them; nullopt if all are needed.
+// narrower_window(), fewer_workers() and fewer_nodes() return the scenario with a smaller window, fewer
+// client workers on each node, or fewer nodes, as far as the script's operations and the failures do not need
+// them; nullopt if all are needed.
 [[nodiscard]] std::optional<FuzzScenario> narrower_window(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_workers(FuzzScenario scenario);
 [[nodiscard]] std::optional<FuzzScenario> fewer_nodes(FuzzScenario scenario);
 
-// Shifts every operation and failure at or after `from` earlier by `by`.
+// Moves every operation and failure that begins at or after `from` earlier by `by` ns.
 [[nodiscard]] FuzzScenario sooner(FuzzScenario scenario, Nanos from, Nanos by);
 
 }  // namespace loch::fuzz

@@ -155,8 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// Pilaf over UC promises no service after a node has lost its memory, because a client over UC does not learn
-// that its peer has restarted. Pilaf with a log promises none either.
+// Pilaf promises no service after a node has lost its memory if it runs over UC, because a client over UC
+// does not learn that its peer has restarted. Pilaf with a log does not promise it either.
 TEST(Promises, PilafOverUcOrWithALogDoesNotTakeANodeBack) {
   const kv::Registry registry = cli::make_registry();
   const kv::Module& pilaf = *registry.at("pilaf");

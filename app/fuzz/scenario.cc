@@ -26,7 +26,7 @@ struct Profile {
   // none: only the interleaving varies; swarm: many kinds of faults at random; stalls: long pauses;
   // stragglers: some clients are much slower than the others.
   enum class Faults : std::uint8_t { none, swarm, stalls, stragglers } faults;
-  std::uint32_t weight = 1;  // relative frequency
+  std::uint32_t weight = 1;  // how often the profile is drawn, relative to the others
   FuzzTable table = FuzzTable::any;
 };
 constexpr std::array<Profile, 10> profiles = {{
@@ -46,14 +46,14 @@ constexpr std::array<Profile, 10> profiles = {{
     // table: what they have checked is then out of date, and entries they have unlinked are reused.
     {"stall", 2, 4, 0.5, 0.2, 80, Profile::Faults::stalls},
     // Profile in which, between two steps of a straggler, other clients move a key away and back, so that the
-    // straggler sees an unchanged word although it changed twice (hole H2 of docs/protocols.md). Only a key
-    // that is not deleted meanwhile shows this.
+    // straggler finds an index word unchanged although it was changed twice (hole H2 of docs/protocols.md).
+    // Only a key that is not deleted meanwhile shows this hole.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
     // Profile like shuffle, but only the clients that read the moved keys are slow (hole H2 of
     // docs/protocols.md).
     {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
-    // Profile in which, between two steps of a straggler, the entry that it is about to READ expires and is
-    // reused.
+    // Profile in which, between two steps of a straggler, the entry that the straggler is about to READ
+    // expires and is reused.
     {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::stragglers, 2, FuzzTable::recycling},
 }};
 
@@ -75,7 +75,7 @@ void add_timing(Rng& rng, SimFaults& faults) {
   faults.slow_dma_span = static_cast<Nanos>(pick<std::uint64_t>(rng, {2'000, 10'000, 40'000}));
 }
 
-// Interrupts servers in the middle of changes, which stay half-written for a time in which others READ them.
+// Makes servers pause in the middle of changes to memory, so that others READ half-written data.
 void add_interrupts(Rng& rng, SimFaults& faults) {
   if (!rng.chance(0.4)) return;
   faults.interrupted = pick<double>(rng, {0.02, 0.1, 0.4});
@@ -171,7 +171,8 @@ void draw_stragglers(Rng& rng, const Profile& profile, SimFaults& faults) {
   faults.lag = static_cast<Nanos>(pick(rng, lags));
   faults.jitter = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 200, 1'000}));
   faults.torn_read = pick<double>(rng, {0, 0.5});
-  // The clocks differ so little that the clock margin is small compared with the expiry period.
+  // Draws clock differences that are small compared with the expiry period, so that the clock margin is small
+  // too.
   faults.clock_skew = static_cast<Nanos>(pick<std::uint64_t>(rng, {0, 1'000, 10'000}));
   faults.clock_drift_ppm = pick<double>(rng, {0, 50});
   if (profile.table != FuzzTable::seesaw) return;

@@ -14,7 +14,7 @@
 
 namespace loch::fuzz {
 
-// Retry settings of the NIC that replace the profile's, so short that requests fail.
+// Retry settings of the NIC that replace those of the hardware profile, so short that requests fail.
 struct FuzzRetries {
   Nanos timeout = 0;
   std::uint32_t count = 0;
@@ -28,7 +28,7 @@ struct FuzzRetries {
 struct FuzzFailures {
   std::optional<FuzzRetries> retries;
   bool has_schedule = false;
-  kv::ClientId keeper;              // with a schedule: the client that repairs and never fails
+  kv::ClientId keeper;              // if has_schedule: the client that makes the repairs and never fails
   std::vector<Nanos> repair_after;  // for each failure of the schedule: ns until its repair, if it needs one
   [[nodiscard]] bool is_calm() const { return !retries && !has_schedule; }
 };
@@ -37,7 +37,7 @@ struct FuzzFailures {
 constexpr std::uint64_t fuzz_memory_bytes = std::uint64_t{1} << 26;
 
 struct FuzzScenario {
-  std::string profile;      // "calm", "collide", …: explained in scenario.cc
+  std::string profile;      // the kind of scenario: "calm", "collide", …
   workloads::RunPlan plan;  // what to run; run_scenario() sets its operation logs
   // the simulated cluster without its hardware profile, which run_scenario() sets
   fabric::sim::SimConfig sim;
@@ -49,7 +49,7 @@ struct FuzzScenario {
 
 [[nodiscard]] std::uint64_t operations_in(const workloads::Script& script);
 
-// Situations that no protocol claims to bear, drawn only on request.
+// Situations in which no protocol claims to be correct, drawn only on request.
 enum class Unfair : std::uint8_t {
   none,
   clock,  // clocks differ by more than the clock-margin option

@@ -34,7 +34,7 @@ class Shrinker {
 
   Shrunk shrink() {
     Shrunk shrunk;
-    // Empty in a long campaign, which prints its own progress line.
+    // Shows the progress; empty in a long campaign, which prints its own progress line.
     std::optional<cli::Progress> progress;
     if (options_.corpus.empty()) progress.emplace([this] { return line(); });
     shrunk.reproduced = list_operations(shrunk.operations_from);
@@ -68,7 +68,8 @@ class Shrinker {
                        cli::bar(static_cast<double>(runs_) / static_cast<double>(options_.shrink_runs)),
                        runs_.load(), options_.shrink_runs, left_.load());
   }
-  // The scenario's size, to which everything that shrinking can remove contributes.
+  // The scenario's size: its numbers of operations, failures, drawn options, records, nodes, client workers
+  // on a node, window slots and finally checked keys, added up.
   [[nodiscard]] std::uint64_t size() const {
     const kv::DeployConfig& d = best_.plan.deploy;
     return operations_left(best_) + best_.sim.faults.schedule.size() + best_.knobs.size() +

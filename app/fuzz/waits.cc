@@ -11,9 +11,9 @@
 namespace loch::fuzz {
 namespace {
 
-// Nearest-rank percentile: the smallest wait that at least `share` of all waits do not exceed. `censored`:
-// there is one more wait, of unknown length and taken as the longest. `seeds`: lower bound to report if the
-// percentile is this wait.
+// The nearest-rank percentile of waits in seeds: the smallest wait that at least `share` of all waits do not
+// exceed. `censored`: there is one more wait, whose length is unknown and which counts as the longest. If
+// that one is the percentile, `seeds` is reported as its lower bound.
 Wait rank_of(const std::vector<std::uint64_t>& sorted, bool censored, double share, std::uint64_t seeds) {
   const std::size_t all = sorted.size() + (censored ? 1 : 0);
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(all)));
@@ -37,8 +37,8 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   }
   std::ranges::sort(waits);
   const bool is_cut = count < starts;
-  // The seeds after the last find are a wait that did not end with a find. Its length is unknown, so its
-  // lower bound is reported as the longest period without a find.
+  // The seeds after the last find are a wait that did not end with a find. Its length is unknown, so the
+  // longest sequence of seeds without a find is reported as its lower bound.
   const std::uint64_t rest = sightings.seeds - before;
   const std::uint64_t longest = std::max(rest, waits.empty() ? 0 : waits.back());
   WaitStatistics s{.starts = count,

@@ -14,7 +14,7 @@
 
 namespace loch::fuzz {
 
-// The finding seeds among a sequence of consecutive seeds.
+// Which of a sequence of consecutive seeds found the variant.
 struct Sightings {
   std::uint64_t seeds = 0;           // number of seeds that were run
   std::vector<std::uint64_t> finds;  // numbers of the finding seeds, counted from 1, ascending
@@ -24,7 +24,7 @@ struct Sightings {
   friend bool operator==(const Sightings&, const Sightings&) = default;
 };
 
-// Number of seeds that were run until a find. If is_more is true, the sequence ended without a find, and the
+// Number of seeds that were run until a find. If is_more is true, the seeds ended without a find, and the
 // number is a lower bound.
 struct Wait {
   std::uint64_t seeds = 0;
@@ -35,15 +35,15 @@ struct Wait {
 
 struct WaitStatistics {
   std::uint64_t starts = 0;  // number of starts that ended with a find
-  // Nearest-rank percentiles of the waits. A wait that the end of the sequence cut off is included and taken
-  // as longer than all others.
+  // Nearest-rank percentiles of the waits. A last wait that ended without a find counts as longer than all
+  // others.
   Wait median, ninetieth;
   // The share of seeds that find the variant, with its 95 % interval (Wilson). To avoid bias, the last find
   // is left out if it ended the measurement.
   double share = 0, share_low = 0, share_high = 0;
 };
 
-// Statistics of at most `starts` starts (above 0); later finds are ignored.
+// Statistics of the first `starts` starts (at least 1), or of fewer if there were fewer finds.
 [[nodiscard]] WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts);
 
 }  // namespace loch::fuzz

@@ -1,4 +1,4 @@
-// micro-echo by SEND: a server answers each request with a reply of another size. Messages carry no
+// micro-echo by SEND: a server answers each request with a reply of another length. Messages carry no
 // identifier, so a reply that a worker receives ends any one of the worker's waiting operations.
 #pragma once
 
@@ -27,8 +27,8 @@ class SendEchoStore final : public kv::Store {
  private:
   friend class SendEchoClient;
   struct Node {
-    fabric::Region* source = nullptr;  // payload of the requests; its content does not matter
-    // Receive buffers, those of client workers before those of server workers.
+    fabric::Region* source = nullptr;  // payload of the requests, whose content does not matter
+    // Receive buffers: first those of the node's client workers, then those of its server workers.
     fabric::Region* messages = nullptr;
   };
   [[nodiscard]] fabric::Traffic traffic(std::uint32_t bytes, const fabric::Capabilities& device) const;

@@ -13,9 +13,9 @@ namespace loch::micro {
 struct EchoSettings {
   kv::DeployConfig shape;
   bool by_write = true;       // true: messages are WRITEs; false: SENDs
-  bool keeps_server = false;  // true: each window slot sends to one server worker only; false: to all in turn
+  bool keeps_server = false;  // true: a window slot sends to one server worker only; false: to all, in turn
   fabric::Transport transport = fabric::Transport::rc;
-  // Bytes of a GET's request and of a PUT's reply; the other message has the value's size.
+  // Bytes of a GET's request and of a PUT's reply. A GET's reply and a PUT's request have the value's size.
   std::uint32_t small_bytes = 8;
   std::uint32_t inline_up_to = 0;
   Nanos retry_after = 0, give_up_after = 0, reconnect_timeout = 0;

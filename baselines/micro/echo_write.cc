@@ -1,5 +1,5 @@
-// The store of micro-echo by WRITE: clients and servers write requests and replies into memory that the
-// receiver polls, and a reply has another size than its request.
+// The store of micro-echo by WRITE: clients write requests and servers write replies into memory that the
+// receiver polls, and a reply has another length than its request.
 #include "baselines/micro/echo_write.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using fabric::NodeId;
 using fabric::Worker;
 
 namespace {
-// Codes of requests. For code_get the reply has the size of a value, for code_put the request.
+// Request codes. With code_get the reply has the size of a value; with code_put the request has that size.
 constexpr std::uint8_t code_get = 1, code_put = 2;
 constexpr std::uint32_t sealed = rpc::trailer_bytes;
 

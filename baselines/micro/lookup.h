@@ -25,16 +25,16 @@ struct LookupSettings {
 [[nodiscard]] std::vector<kv::OptionSpec> lookup_option_specs();
 [[nodiscard]] Result<LookupSettings> decide_lookup(const kv::DeployConfig& shape, const kv::Options& options);
 
-// The keys, and which slot holds which key. Immutable after build().
+// The keys, and for each slot of the table the key that it holds. Immutable after build().
 class LookupTable {
  public:
   static constexpr std::uint32_t free_slot = 0xFFFF'FFFF;
   struct Probes {
     std::uint32_t slots = 0, hashes = 0;
-    std::optional<std::uint32_t> record;  // number of the record found; nullopt if absent
+    std::optional<std::uint32_t> record;  // number of the record found; nullopt if the key is absent
   };
 
-  // Fails with `exhausted` if the keys do not fit the table at this fill.
+  // Fails with `exhausted` if the keys do not fit into a table filled to settings.fill.
   [[nodiscard]] static Result<std::unique_ptr<LookupTable>> build(const LookupSettings& settings,
                                                                   const kv::Dataset& data);
   [[nodiscard]] Probes look_up(std::span<const std::byte> key) const;

@@ -90,7 +90,7 @@ TEST_P(OnFabric, UnreliableTransportsDoTheSame) {
   }
 }
 
-// With --micro-verbs.round 24, an operation is 24 work requests one after another.
+// With --micro-verbs.round 24, an operation is 24 work requests that are outstanding together.
 TEST_P(OnFabric, ARoundIsManyWorkRequests) {
   const auto point =
       run(verbs(GetParam(), {"--micro-verbs.round", "24", "--operations", "200", "--get", "1"}));
@@ -100,8 +100,8 @@ TEST_P(OnFabric, ARoundIsManyWorkRequests) {
   EXPECT_EQ(tally.of(OpKind::get).requests.read, 24 * 200);
 }
 
-// Unreliable SENDs complete when they have left the sender; with credits, senders are limited to the rate at
-// which messages are received.
+// Unreliable SENDs complete when they have left the sender. Credits limit the senders to the rate at which
+// messages are received.
 TEST_P(OnFabric, CreditsHoldSendersBack) {
   const Words sends = {"--micro-verbs.verb",
                        "send",
@@ -116,7 +116,8 @@ TEST_P(OnFabric, CreditsHoldSendersBack) {
   const auto point = run(verbs(GetParam(), sends));
   ASSERT_TRUE(point) << point.error().message;
   EXPECT_EQ(tally_of(*point).completed(), 2000U);
-  // In real time, messages are lost if a server thread gets no core for longer than senders wait (100 us).
+  // On real-time fabrics, messages are lost if a server thread gets no core for more than 100 us, the longest
+  // time for which a sender waits for a credit.
   const int lost = GetParam() == std::string("sim") ? 32 : 800;
   EXPECT_GE(point->protocol_counters.at("received"), 4 * 2000 - lost);
 }
@@ -194,8 +195,8 @@ TEST_P(OnFabric, AnEchoBySendIsAnsweredByASend) {
         run(echo(GetParam(), {"--micro-echo.by", "send", "--micro-echo.transport", transport}));
     ASSERT_TRUE(point) << point.error().message;
     const measure::Tally tally = tally_of(*point);
-    // In real time a datagram may arrive before a receive buffer is posted: then it is lost, and its
-    // operation gets no reply.
+    // On real-time fabrics a datagram may arrive before a receive buffer is posted: then the datagram is
+    // lost, and its operation gets no reply.
     const std::uint64_t lost = transport != "rc" && GetParam() != std::string("sim") ? 8 : 0;
     EXPECT_GE(tally.completed(), 2000U - lost) << transport;
     const std::uint64_t unanswered = 2000 - tally.completed();

@@ -114,7 +114,8 @@ class LookupModule final : public kv::Module {
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
     return {};
   }
-  // In fuzz runs the table is filled to 30 % only, because so few keys may not fit a fuller table.
+  // In fuzz runs the table is filled to 30 % only, because the few keys of a fuzz run may not fit into a
+  // fuller table.
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     return {{"micro-cuckoo.table", rng.chance(0.5) ? "cuckoo" : "linear"}, {"micro-cuckoo.fill", "0.3"}};

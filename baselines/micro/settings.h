@@ -23,12 +23,12 @@ struct Settings {
   kv::DeployConfig shape;
   fabric::Traffic traffic;
   Inlining inlining = Inlining::as_it_fits;
-  std::uint32_t round = 1;    // number of work requests in an operation, posted to the serving nodes in turn
-  std::uint32_t credits = 0;  // most SENDs on the way in the whole cluster; 0: no bound
+  std::uint32_t round = 1;    // number of work requests in an operation; each goes to the next serving node
+  std::uint32_t credits = 0;  // most SENDs that are sent and not received, over all nodes; 0: no bound
   Nanos reconnect_timeout = 0;
 
-  // Number of blocks of memory that a serving node offers to requests; a client's landing buffer has the size
-  // of one block.
+  // Number of blocks into which a serving node's memory is divided for requests. A client's landing buffer
+  // has the size of one block.
   static constexpr std::uint32_t places = 64;
   [[nodiscard]] std::uint32_t place_bytes() const {
     return (traffic.bytes < 8 ? 8 : traffic.bytes + 63) / 64 * 64 + 64;

@@ -60,8 +60,8 @@ class TrafficClient final : public kv::Client {
     *is_ok = *is_ok && done;
   }
 
-  // Waits until no more SENDs are on the way than there are credits. The wait ends after 100 us, because a
-  // lost message is never counted as received.
+  // Waits until the number of SENDs that are sent and not received is at most the number of credits. The wait
+  // ends after 100 us, because a lost message is never counted as received.
   coro::Task<void> credit() {
     constexpr Nanos look = 100, patience = 100'000;
     const Nanos give_up = worker_.now() + patience;
@@ -93,7 +93,7 @@ class TrafficClient final : public kv::Client {
     return {.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
   }
 
-  // Reconnects after an error, and looks up the peer's region again.
+  // Reconnects after an error, and looks up the region again that the peer offers to work requests.
   coro::Task<bool> reach(NodeId node) {
     if (store_.settings_.traffic.transport != fabric::Transport::rc) co_return true;
     if (worker_.connected(node) && worker_.epoch(node) == epochs_[node]) [[likely]]

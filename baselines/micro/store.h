@@ -20,7 +20,7 @@ class TrafficStore final : public kv::Store {
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
-  // Stores nothing.
+  // Does nothing, because this store has no records.
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;

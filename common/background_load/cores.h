@@ -20,9 +20,9 @@ namespace loch::background {
 [[nodiscard]] std::vector<std::uint32_t> usable_cores();
 
 // Returns the cores to which background workers are pinned; an empty list means that they are not pinned.
-// `pin` is "none", "shared" or "separate"; `theirs` are the cores of the processes to be disturbed.
-// "separate" fails if `theirs` covers all `usable` cores. `what` names the command-line flag in the error
-// message.
+// `pin` is "none", "shared" or "separate"; `theirs` are the cores of the processes that the background
+// workers disturb. "separate" fails if `theirs` covers all `usable` cores. `what` names the command-line flag
+// in the error message.
 [[nodiscard]] Result<std::vector<std::uint32_t>> place_background_load(
     std::string_view pin, std::string_view what, const std::vector<std::uint32_t>& theirs,
     const std::vector<std::uint32_t>& usable);

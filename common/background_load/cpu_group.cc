@@ -74,8 +74,8 @@ Result<std::string> make_folder(const std::string& parent) {
 }
 
 // Returns the folder in which a new cgroup can be created. In cgroup version 2 only leaves may hold
-// processes: the new cgroup is a child of this process's cgroup if that delegates the cpu controller to
-// its children (as the root cgroup may), else a sibling.
+// processes: the new cgroup is a child of this process's cgroup if that cgroup delegates the cpu controller
+// to its children (as the root cgroup may), else a sibling.
 Result<std::string> parent_for(const Cgroup& cgroup) {
   if (cgroup.version == 1) return cgroup.folder;
   const std::string above = std::filesystem::path(cgroup.folder).parent_path();

@@ -65,7 +65,8 @@ class CpuGroup {
   CpuGroup(const CpuGroup&) = delete;
   CpuGroup& operator=(const CpuGroup&) = delete;
 
-  // Number of quota periods in which the kernel stopped the group, and for how many seconds in all.
+  // Number of quota periods in which the kernel stopped the group's processes, and for how many seconds in
+  // all.
   [[nodiscard]] Throttled throttled() const;
   [[nodiscard]] const std::string& folder() const { return own_.folder; }
 

@@ -21,8 +21,8 @@
 namespace loch::background {
 namespace {
 
-// The byte that each worker process writes to the pipe before it waits for go(): ready, or why it cannot
-// run.
+// The byte that each worker process writes to a pipe before it waits for go(): `ready`, or the reason why the
+// worker cannot run.
 enum Ready : char { ready = 'r', no_such_core = 'c', no_digest = 'd' };
 
 [[nodiscard]] Nanos cpu_of(pid_t pid) {
@@ -32,7 +32,7 @@ enum Ready : char { ready = 'r', no_such_core = 'c', no_digest = 'd' };
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
 }
 
-// `pid` 0: the calling process.
+// Pins process `pid` (0: the calling process) to one core; false if that is not possible.
 [[nodiscard]] bool keep_on(pid_t pid, std::uint32_t core) {
   cpu_set_t set;
   CPU_ZERO(&set);

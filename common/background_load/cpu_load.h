@@ -43,8 +43,8 @@ class CpuLoad {
   // cores may not be used. An empty list changes nothing.
   [[nodiscard]] Result<> pin_to(const std::vector<std::uint32_t>& cores);
   void go();
-  // Returns one entry per worker: its usage so far, or after stop() its final usage. Any thread may call
-  // it, also while the workers run.
+  // Returns the usage of each worker: so far or, after stop(), in all. Any thread may call this function,
+  // also while the workers run.
   [[nodiscard]] std::vector<WorkerUsage> usage() const;
   // Kills all workers. Returns how many had ended before (killed by some other process); a second call
   // returns the same number.

@@ -1,4 +1,4 @@
-// Edit distance (Levenshtein 1966), to say which name a misspelled one may have meant.
+// Computes edit distances (Levenshtein 1966) to find the name that a user may have misspelled.
 #include "common/base/nearest.h"
 
 #include <algorithm>

@@ -72,9 +72,9 @@ std::string_view name(Outcome outcome) {
   return "?";
 }
 
-// The outcome of an operation in a history. A GET changes no state, so an unsuccessful GET has failed
-// without effect. not_found is a failure of a PUT or INSERT, and exists is a failure of any operation but
-// an INSERT.
+// Returns the outcome that a history records. Only a GET or DELETE has the outcome not_found, and only an
+// INSERT has exists. Any other unsuccessful operation has failed if it certainly had no effect, as a GET
+// always has none; else its outcome is unknown.
 Outcome outcome_of(OpKind kind, OpStatus status, Effect effect) {
   if (status == OpStatus::ok) return Outcome::ok;
   const bool may_miss = kind == OpKind::get || kind == OpKind::remove;

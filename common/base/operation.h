@@ -32,10 +32,10 @@ enum class OpStatus : std::uint8_t {
   ok,
   not_found,
   conflict,    // the client gave up after its last retry, because other operations interfered
-  timeout,     // the operation's expiry period passed
+  timeout,     // the operation did not end within its expiry period
   table_full,  // no free slot was found for the key: the table has to be enlarged
   error,       // a connection to a server failed
-  exists,      // an INSERT found the key present; its value stays
+  exists,      // an INSERT found the key present and changed nothing
 };
 constexpr std::size_t op_statuses = static_cast<std::size_t>(OpStatus::exists) + 1;
 [[nodiscard]] std::string_view name(OpStatus status);  // the status in files: "ok", "not_found", …

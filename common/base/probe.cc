@@ -1,5 +1,5 @@
-// The table of all probes, found by the linker's symbols for its start and end, and each thread's
-// counters.
+// Finds all probes of the program by the linker's symbols for the start and end of their section, and counts
+// how often a thread passes each.
 #include "common/base/probe.h"
 
 extern "C" {

@@ -22,7 +22,7 @@ struct ProbeSite {
 // All probes of this program, which the linker stores contiguously in one section.
 [[nodiscard]] std::span<const ProbeSite> probe_sites();
 
-// How often each probe was passed, indexed as probe_sites() is.
+// How often each probe was passed, in the order of probe_sites().
 using ProbeCounts = std::vector<std::uint32_t>;
 
 namespace detail {

@@ -12,8 +12,8 @@
 namespace loch {
 namespace {
 
-// The number before "kB" on the line of a /proc file that starts with `label`, converted to bytes; 0 if
-// absent.
+// Returns, in bytes, the number of kB that `text`, the content of a /proc file, gives behind `label`; 0
+// without such a label.
 std::uint64_t kilobytes(const std::string& text, std::string_view label) {
   const auto at = text.find(label);
   if (at == std::string::npos) return 0;

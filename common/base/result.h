@@ -13,7 +13,7 @@ enum class ErrorCode {
   unsupported,       // the device or this build lacks the feature: the message says why
   not_found,
   unavailable,  // a peer or resource cannot be reached now: retry or report
-  exhausted,    // memory, entries or queue places ran out
+  exhausted,    // memory, table entries or places in a queue ran out
   timed_out,
   corrupt,  // data that cannot be trusted: an unreadable file, a malformed message
   internal,

@@ -16,7 +16,7 @@ namespace loch {
   return x ^ (x >> 31);
 }
 
-// The seed of a sub-stream, which `name` and `index` identify.
+// The seed of the sub-stream that `name` and `index` identify.
 [[nodiscard]] constexpr std::uint64_t sub_seed(std::uint64_t seed, std::string_view name,
                                                std::uint64_t index = 0) {
   std::uint64_t h = mix64(seed ^ 0x6C6F6368ULL);

@@ -14,8 +14,8 @@ namespace loch::check {
 namespace {
 
 constexpr std::size_t varint_bytes_max = 10;
-// Upper bound in bytes of an encoded operation without the text of its key and value: a tag of one byte and
-// at most eight varints (two times, and up to three for each of two names).
+// Upper bound in bytes of an encoded operation without the text of its key and value: a tag of one byte, one
+// varint each for the times of invocation and return, and up to three varints each for key and value.
 constexpr std::size_t operation_bytes_most = 1 + 4 * varint_bytes_max + 4 * varint_bytes_max;
 // An operation's tag byte: the kind in bits 0 to 2, the outcome in bits 3 to 5, bit 6 set if the operation
 // has a value, and bit 7 set if it has a time of return.
@@ -58,13 +58,14 @@ std::optional<std::uint64_t> canonical(std::string_view digits) {
   return number;
 }
 
-// The number of a key's name such as "user12", or nothing.
+// The number in a key's name, such as 12 in "user12"; nothing for a name of another form.
 std::optional<std::uint64_t> user_number(std::string_view name) {
   if (!name.starts_with(user_prefix)) return std::nullopt;
   return canonical(name.substr(user_prefix.size()));
 }
 
-// The writer and the sequence of a value's name such as "w3.17", or nothing.
+// The writer and the sequence number in a value's name, such as 3 and 17 in "w3.17"; nothing for a name of
+// another form.
 std::optional<std::pair<std::uint64_t, std::uint64_t>> version_numbers(std::string_view name) {
   if (!name.starts_with('w')) return std::nullopt;
   const std::size_t dot = name.find('.');

@@ -32,8 +32,8 @@ static_assert(std::endian::native == std::endian::little, "the structs below are
 inline constexpr std::array<char, 8> binary_magic = {'\x8B', 'L', 'O', 'C', 'H', 'H', '\r', '\n'};
 inline constexpr std::uint32_t binary_version = 1;
 inline constexpr std::uint32_t byte_order_mark = 0x0102'0304;
-inline constexpr std::uint32_t block_magic = 0x4B4C'424C;  // "LBLK"
-inline constexpr std::uint32_t end_magic = 0x444E'454C;    // "LEND"
+inline constexpr std::uint32_t block_magic = 0x4B4C'424C;  // the bytes "LBLK", read as a little-endian number
+inline constexpr std::uint32_t end_magic = 0x444E'454C;    // the bytes "LEND", read as a little-endian number
 // The largest payload of a block, in bytes; an operation that needs more cannot be recorded.
 inline constexpr std::uint32_t payload_bytes_max = 1 << 20;
 
@@ -49,8 +49,8 @@ struct BlockHeader {
   std::uint32_t payload_bytes = 0;
   std::uint32_t operations = 0;
   std::int32_t client = 0;
-  std::uint32_t log = 0;     // the number of the log in its process
-  std::uint32_t number = 0;  // the number of the block in its log
+  std::uint32_t log = 0;     // number of the client's log, unique within its process
+  std::uint32_t number = 0;  // number of the block, unique within its log
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(BlockHeader) == 32 && offsetof(BlockHeader, checksum) == 24);
@@ -72,9 +72,9 @@ static_assert(sizeof(EndBlock) == 48 && offsetof(EndBlock, checksum) == 40);
 // The most bytes that append_binary() writes for the operation.
 [[nodiscard]] std::size_t binary_bytes_most(const OperationView& operation);
 
-// Encodes an operation behind `out`, which has room for binary_bytes_most() bytes; returns the end of what
-// was written. `before` is the time in ns to which invoke_ns is relative: 0 for the first operation of a
-// block, then what time_after() returned for the operation before it.
+// Encodes an operation to `out`, which has room for binary_bytes_most() bytes; returns the end of what was
+// written. `before` is the time in ns to which invoke_ns is relative: 0 for the first operation of a block,
+// then what time_after() returned for the operation before it.
 [[nodiscard]] std::byte* append_binary(const OperationView& operation, Nanos before, std::byte* out);
 [[nodiscard]] inline Nanos time_after(const OperationView& operation) {
   return operation.return_ns.value_or(operation.invoke_ns);

@@ -47,7 +47,7 @@ class BinaryHistory : public ::testing::Test {
     }
   }
 
-  // Writes the operations of one client.
+  // Writes a history that consists of these operations of one client.
   void write(const std::vector<Operation>& operations) const {
     auto writer = HistoryWriter::create(path_, binary());
     ASSERT_TRUE(writer) << writer.error().message;
@@ -75,8 +75,8 @@ std::string some_name(Rng& rng) {
     case 2:
       return fmt::format("user{}", rng());
     case 3:
-      // These names resemble names that are stored as a number ("user7", "w1.2") but have to be stored as
-      // text.
+      // Names that resemble those stored as numbers, such as "user7" and "w1.2". All but "user0" and "w0.0"
+      // have to be stored as text.
       return std::vector<std::string>{"user",  "user01", "w1.02", "w.1", "w1.", "user18446744073709551616",
                                       "user0", "w0.0",   ""}[rng.below(9)];
     case 4:
@@ -95,7 +95,8 @@ std::vector<std::string> sorted_lines(const std::vector<Operation>& operations) 
   return lines;
 }
 
-// Consistent operations of all kinds with names of all forms and times in any order.
+// Random operations that why_impossible() accepts: of all kinds, with names of all forms and times in any
+// order.
 std::vector<Operation> some_operations(std::uint64_t seed, int count) {
   Rng rng(seed, "binary history");
   std::vector<Operation> all;
@@ -134,7 +135,7 @@ TEST_F(BinaryHistory, AnOperationOfALoadTakesFewBytes) {
   }
   write(operations);
   EXPECT_LT(std::filesystem::file_size(path_), operations.size() * 24);
-  // Keys of 64 bytes whose names have to be stored as text.
+  // Keys of up to 64 bytes whose names have to be stored as text.
   for (Operation& operation : operations) operation.key = operation.key + std::string(40, '.');
   write(operations);
   EXPECT_LT(std::filesystem::file_size(path_), operations.size() * 120);
@@ -338,8 +339,8 @@ TEST_F(BinaryHistory, IsJudgedAsTextIsInAnyNumberOfParts) {
       EXPECT_EQ(report->failures.front().key, "k9");
     }
   }
-  // A key belongs to the same part in a text and in a binary history, so that files of both formats can be
-  // judged together.
+  // When keys are judged in parts, each key falls into the same part in a text and in a binary history, so
+  // that files of both formats can be judged together.
   std::filesystem::copy_file(text, text + "2");
   const auto both = check_history({path_, text + "2"}, {.model = Model::none}, 3);
   ASSERT_TRUE(both);

@@ -116,7 +116,8 @@ Result<> append_lines(const std::string& part, const ClockMap& clock, int descri
   return write_all(descriptor, out.data(), out.size());
 }
 
-// Appends the chunks that a killed process had filled, at least in part, and not written.
+// Appends the chunks that a killed process had filled, wholly or in part, in its rings and had not written to
+// its history.
 Result<> append_ring(std::istream& in, const std::unordered_set<std::uint64_t>& written,
                      const ClockMap* clock, int descriptor, Totals* totals) {
   using Chunk = BinaryRing::Chunk;

@@ -22,11 +22,11 @@ namespace loch::check {
 
 class BinarySink;
 
-// The file of the rings of a durable history, beside it.
+// Path of the file in which a durable history, written to `history`, keeps its rings.
 [[nodiscard]] inline std::string ring_path_of(const std::string& history) { return history + ".ring"; }
 
-// The ring of one log. Only its log's thread calls record() and seal(); only the sink's thread empties
-// chunks.
+// The ring buffer of one client's log. During the run only that log's thread fills chunks, and only the
+// sink's thread writes and frees full ones.
 class BinaryRing {
  public:
   static constexpr std::size_t chunk_bytes = 16 * 1024;
@@ -61,7 +61,7 @@ class BinaryRing {
   std::uint32_t log_;
   Chunk* chunks_;
   std::uint32_t count_;
-  std::uint32_t fill_ = 0;  // index of the chunk that is being filled, or will be next
+  std::uint32_t fill_ = 0;  // index of the chunk that is being filled, or that will be filled next
   std::uint32_t number_ = 0;
   bool is_open_ = false;
   Nanos before_ = 0;
@@ -72,7 +72,7 @@ class BinarySink {
  public:
   struct Options {
     std::string ring_path;   // empty: rings are in anonymous memory
-    bool is_synced = false;  // each operation is written by its own worker, to a file opened with O_DSYNC
+    bool is_synced = false;  // each worker writes its operations itself, to a file opened with O_DSYNC
     std::uint32_t ring_chunks = 64;
     int descriptor = -1;  // descriptor of the history's file; the caller closes it after close()
   };
@@ -81,7 +81,8 @@ class BinarySink {
   BinarySink(const BinarySink&) = delete;
   BinarySink& operator=(const BinarySink&) = delete;
 
-  // Makes the ring of a new log; any thread may call it. Throws std::system_error where there is no memory.
+  // Makes the ring of a new log; any thread may call it. Throws std::system_error if there is no memory or
+  // disk space.
   [[nodiscard]] std::unique_ptr<BinaryRing> ring(std::int32_t client);
 
   struct Statistics {

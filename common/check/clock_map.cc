@@ -31,9 +31,11 @@ ClockMap::ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds)
     : samples_(std::move(samples)), bounds_(bounds) {
   const auto [after, end] = std::ranges::unique(samples_, {}, &ClockSample::at);
   samples_.erase(after, end);
-  leave_out_poor();
+  const Nanos last = samples_.empty() ? 0 : samples_.back().at;
   learn_drift();
+  leave_out_poor();
   learn_wander();
+  if (!samples_.empty()) error_ = static_cast<Nanos>(std::ceil(at(last).error));
   for (const ClockSample& sample : samples_) error_ = std::max(error_, sample.error);
   for (std::size_t i = 1; i < samples_.size(); ++i) {
     const Nanos middle = samples_[i - 1].at + (samples_[i].at - samples_[i - 1].at) / 2;
@@ -44,8 +46,18 @@ ClockMap::ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds)
 // An alignment under load may have a long round trip. It would only add to the error of the map, unless the
 // alignments beside it are far away.
 void ClockMap::leave_out_poor() {
+  const auto reach = [&](const ClockSample& good, Nanos away) {
+    return static_cast<double>(good.error) + static_cast<double>(away) * bounds_.drift_ppm / million;
+  };
+  // The last one is left out if the bound of the drift says more from the one before it on.
+  while (samples_.size() > 1) {
+    const ClockSample &last = samples_.back(), &before = samples_[samples_.size() - 2];
+    if (static_cast<double>(last.error) <= reach(before, last.at - before.at)) break;
+    samples_.pop_back();
+  }
   if (samples_.size() < 3) return;
-  const Nanos good = 2 * std::max(samples_.front().error, samples_.back().error);
+  constexpr Nanos least = 1'000;  // ns; a better one than that is of no use between alignments far away
+  const Nanos good = std::max(least, 2 * std::max(samples_.front().error, samples_.back().error));
   const Nanos last = samples_.back().at;
   std::erase_if(samples_, [&, first = samples_.front().at](const ClockSample& each) {
     return each.at != first && each.at != last && each.error > good;

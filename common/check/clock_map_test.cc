@@ -69,6 +69,14 @@ TEST(ClockMap, PoorAlignmentsUnderLoadAreLeftOut) {
   EXPECT_LT(map.error(), 3'000);
 }
 
+TEST(ClockMap, APoorLastAlignmentCountsForTheDriftOnly) {
+  const ClockMap map({{0, 0, 500}, {second, 0, 500}, {second + second / 10, 0, 3'000'000}}, {});
+  EXPECT_EQ(map.samples().size(), 2u);
+  EXPECT_EQ(map.error(), 20'500);  // 200 ppm of a tenth of a second
+  EXPECT_TRUE(
+      ClockMap({{0, 0, 500}, {second, 0, 500}, {2 * second, 9'000'000, 3'000'000}}, {}).is_untrusted());
+}
+
 // A process that was killed has no alignment after its last operations.
 TEST(ClockMap, BeyondTheLastAlignmentTheBoundOfTheDriftCounts) {
   const ClockMap map({{second, 0, 500}}, {});

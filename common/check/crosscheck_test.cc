@@ -28,7 +28,7 @@ constexpr int fewer = 1;
 #endif
 
 constexpr std::uint32_t absent = none;
-constexpr std::uint32_t somebody = none - 1;  // stands for a preloaded value whose name is not "init"
+constexpr std::uint32_t somebody = none - 1;  // a preloaded value other than "init", which no GET reads
 
 // Tries every order of the operations that their invocation and return times allow. The code shares
 // nothing with the checker's algorithms.
@@ -113,8 +113,8 @@ struct Shape {
   double insert_share = 0;
 };
 
-// Generates a history that is linearizable by construction, even if a DELETE's ok promises that it
-// removed a value.
+// Generates a history that is linearizable by construction, even under the rule that a DELETE returns ok only
+// if it removed a value.
 std::vector<KeyOp> legal_history(Rng& rng, const Shape& shape, Start start) {
   std::vector<KeyOp> ops;
   std::uint32_t value = start == Start::present ? init_value : absent;

@@ -17,7 +17,7 @@ constexpr std::uint32_t absent_state = none;
 constexpr std::uint32_t unread_state = none - 1;  // the key is present with a value that no GET reads
 constexpr std::size_t open_max = 256;
 
-// A set of open operations, as bits by their slot in open_.
+// A set of open operations (invoked and not returned): bit i stands for the operation in open_[i].
 class Slots {
  public:
   [[nodiscard]] bool has(std::size_t slot) const { return (words_[slot / 64] >> slot % 64 & 1) != 0; }
@@ -83,7 +83,7 @@ class ExactSearch {
   }
 
  private:
-  // How often a value is put and read in the history.
+  // How often a value is put in the history, and how many of its GETs are still to come.
   struct Uses {
     std::uint32_t puts = 0;
     std::uint32_t reads = 0;  // GETs of the value that have not returned yet
@@ -166,7 +166,7 @@ class ExactSearch {
     const auto reach = [&](Configuration c) {
       look(&c);
       const bool is_done = c.done.has(slot);
-      if (is_done || due.kind == OpKind::lost) next_.insert(c);  // a lost node may not have held the key
+      if (is_done || due.kind == OpKind::lost) next_.insert(c);  // the lost node need not have held the key
       if (!is_done && seen.insert(c).second) todo.push_back(c);
       return seen.size() + next_.size() <= rules_.search_limit;
     };
@@ -232,7 +232,7 @@ class ExactSearch {
   std::span<const KeyOp> ops_;
   const KeyRules& rules_;
   std::vector<Event> events_;
-  std::vector<Uses> uses_;     // number of PUTs and GETs of each value, indexed by value
+  std::vector<Uses> uses_;     // indexed by value
   std::vector<bool> is_read_;  // indexed by value: whether any GET of the history reads it
   std::array<std::uint32_t, open_max> open_{};
   std::size_t highest_ = 0;  // slots of open_ from this one on were never used

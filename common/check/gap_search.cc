@@ -11,17 +11,18 @@
 namespace loch::check {
 namespace {
 
-// Numbers of operations of one kind that must still take effect, ascending. They are numbered by deadline, so
-// that the smallest number is due first. Operations that may never take effect have no deadline; only their
-// number is counted.
+// The operations of one kind that must still take effect, as ascending numbers: the operations of each kind
+// are numbered by deadline, so that the smallest number is due first. Operations that may never take effect
+// have no deadline and are only counted.
 using Pending = std::vector<std::uint32_t>;
 
 struct Configuration {
   bool present = false;
   Nanos last_absent = beginning;   // while the key is present: the time at which it was last absent
   Nanos last_present = beginning;  // while the key is absent: the time at which it was last present
-  // While the key is absent: the deadline in ns of an INSERT that found the key present, which requires that
-  // the next write was invoked by then and took effect; of several the earliest; forever: none.
+  // While the key is absent: an INSERT has returned that found the key present, so the next write must take
+  // effect and have been invoked by this time in ns (the earliest return of such INSERTs); `forever` without
+  // such an INSERT.
   Nanos owed = forever;
   // number of writes with unknown outcome that have been used to make the key present
   std::uint32_t free_puts = 0;
@@ -122,8 +123,8 @@ class GapSearch {
                          .write_ns = zone.write_ns,
                          .needs_absent = zone.needs_absent});
     }
-    // Events of the same instant are ordered: first operations that can take effect from then on, then
-    // operations whose deadline has come, then the forward zone that begins.
+    // Order of the events of one instant: first operations that may take effect from then on, then operations
+    // whose deadline has come, then the forward zone (span in which the key holds one value) that begins.
     std::ranges::sort(events_, {},
                       [](const Event& e) { return std::tie(e.at, e.step, e.kind, e.number, e.operation); });
   }
@@ -210,7 +211,8 @@ class GapSearch {
       before.puts.erase(before.puts.begin());
       keep_present(before);
       if (!before.present) return insert_first(before);
-      // tries a DELETE or a node's loss just before the PUT that is due, which makes the key present again
+      // tries a DELETE or a node's loss just before the due PUT too, since that PUT makes the key present
+      // again
       Configuration to = before;
       if (use_remove(&to)) keep_present(std::move(to));
       for (std::uint64_t left = before.losses; left != 0; left &= left - 1) {
@@ -221,13 +223,15 @@ class GapSearch {
     });
   }
 
-  // If an INSERT is pending, it may make the key present just before the value that comes next.
+  // Adds the configuration in which a pending INSERT makes the absent key present just before its next value,
+  // if an INSERT is pending.
   void insert_first(Configuration to) {
     if (use_insert(&to)) next_.push_back(std::move(to));
   }
 
-  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be the next one, else
-  // with each configuration in which a write that was invoked by Configuration::owed comes first.
+  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be the next write. If
+  // it was invoked too late, after Configuration::owed, calls `then` with each configuration in which
+  // another, earlier invoked PUT or INSERT takes effect first.
   template <typename Then>
   void once_settled(const Configuration& from, Nanos write_ns, Then then) const {
     if (write_ns <= from.owed) return then(from);
@@ -468,7 +472,7 @@ class GapSearch {
   std::vector<Event> events_;
   std::uint32_t losses_ = 0;
   bool has_exists_ = false;  // whether some INSERT found the key present
-  // Point::write_ns in ns, by the number of the PUT (or INSERT)
+  // time in ns at which each PUT (each INSERT) was invoked, indexed by its rank by deadline
   std::vector<Nanos> put_written_, insert_written_;
   std::uint32_t free_puts_ = 0;  // number of writes with unknown outcome that were invoked so far
   std::uint32_t free_removes_ = 0;

@@ -30,15 +30,16 @@
 // orders, since the three arguments do not hold for insert points: "violated" then only says that none was
 // found.
 //
-// With more than KeyRules::search_limit configurations at once it gives up (undecided).
+// With more than KeyRules::search_limit configurations at once, or more than 64 node losses, the search gives
+// up (undecided).
 #pragma once
 
 #include "common/check/zones.h"
 
 namespace loch::check {
 
-// Requires that find_zones() found no violation. If no order exists, the judgement names the operation whose
-// deadline passed.
+// Searches for an order of the operations of `zones`, in which find_zones() found no violation. If there is
+// none, the judgement names the operation whose deadline passed.
 [[nodiscard]] Judgement search_gaps(const Zones& zones, const KeyRules& rules);
 
 }  // namespace loch::check

@@ -37,8 +37,9 @@ namespace loch::check {
 inline constexpr std::string_view preloaded_value = "init";
 inline constexpr std::int32_t preload_client = -1;
 
-// One recorded operation. `value` is the name of the value that a PUT wrote or a successful GET read,
-// else empty. `return_ns` is empty if the client never received a result (the outcome is then unknown).
+// One recorded operation. `value` is the name of the value that a PUT or INSERT brings or that a successful
+// GET read, else empty. `return_ns` is empty if the client never received a result (the outcome is then
+// unknown).
 struct Operation {
   std::int32_t client = 0;
   OpKind kind = OpKind::get;
@@ -78,7 +79,7 @@ class BinarySink;
 class BinaryReader;
 
 enum class HistoryFormat : std::uint8_t { text, binary };
-[[nodiscard]] std::string_view name(HistoryFormat format);  // "text", "binary"
+[[nodiscard]] std::string_view name(HistoryFormat format);  // name of the format: "text" or "binary"
 
 // What a writer has recorded, and how long workers waited because their ring had no free chunk (binary only).
 struct HistoryStatistics {
@@ -99,8 +100,8 @@ class ClientLog {
 
   // Records a finished operation; `operation.client` is replaced by this log's client. Names are copied.
   void record(OperationView operation);
-  // Records a PUT or DELETE that is about to be issued, with outcome unknown, so that the history has it
-  // even if this process is killed during the operation. The later record() with the same key, value and
+  // Records a PUT, INSERT or DELETE that is about to be issued, with outcome unknown, so that the history has
+  // it even if this process is killed during the operation. The later record() with the same key, value and
   // invoke_ns supersedes it. Does nothing unless the writer is durable.
   void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value, Nanos invoke_ns);
 
@@ -128,7 +129,7 @@ class HistoryWriter {
     // crash of the machine. Costs one disk write per operation. Has no effect without `durable`.
     bool is_synced = false;
     HistoryFormat format = HistoryFormat::text;
-    // Chunks of 16 KiB in the ring of each log (binary only).
+    // Number of chunks, each of 16 KiB, in the ring of each log of a binary history.
     std::uint32_t ring_chunks = 64;
   };
   // Fails with invalid_argument if PATH.partial cannot be created. A durable binary history also has the file
@@ -139,8 +140,8 @@ class HistoryWriter {
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
-  // Makes a log for a client; `client` is >= 0 or preload_client. Any thread may call it. Each call
-  // returns a separate log, so that two window slots of one client can each have their own.
+  // Makes a log for a client; `client` is >= 0 or preload_client. Any thread may call it. Each call returns a
+  // separate log, so that the client slots of one client worker can each have their own.
   [[nodiscard]] ClientLog& log(std::int32_t client);
 
   // Flushes every log and renames the file. To be called after the workers have stopped; no log may be
@@ -154,7 +155,6 @@ class HistoryWriter {
  private:
   friend class ClientLog;
   HistoryWriter(std::string path, std::string whole, Options options, int descriptor);
-  // Opens the sink of a binary history.
   [[nodiscard]] Result<> open_sink();
   void write_out(std::string_view lines);
 
@@ -180,7 +180,7 @@ class HistoryWriter {
                                                        HistoryFormat format,
                                                        const std::vector<ClockMap>& clocks = {});
 
-// Removes what an unfinished durable writer of this path left.
+// Removes the files PATH.partial and PATH.ring that a killed durable writer of the history `path` left.
 void remove_unfinished(const std::string& path);
 
 // Parses one line of a history: one flat JSON object with exactly the seven fields of docs/formats.md, in
@@ -205,7 +205,7 @@ class HistoryReader {
   // one-line error. A last line without a newline, and a binary file without its end, are errors, because the
   // file may have been truncated.
   [[nodiscard]] Result<const OperationView*> advance();
-  // As advance(), with names that the caller owns.
+  // Advances like advance(), but returns a copy of the operation that owns its names.
   [[nodiscard]] Result<std::optional<Operation>> next();
   // Line number, from 1, of the operation that next() returned last; 0 in a binary history.
   [[nodiscard]] std::size_t line() const { return line_; }

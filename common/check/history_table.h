@@ -1,5 +1,5 @@
-// A compact table of all operations of a history, grouped by key: 32 bytes per operation, each name
-// stored once.
+// A compact table of all operations of a history, grouped by key: about 72 bytes per operation, and each name
+// once.
 #pragma once
 
 #include <cstdint>

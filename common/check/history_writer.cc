@@ -242,7 +242,7 @@ Result<> HistoryWriter::close() {
   if (error_ == 0 && !whole_.empty() && std::rename(partial.c_str(), whole_.c_str()) != 0) error_ = errno;
   if (error_ == 0) return {};
   const bool stays =
-      // a durable file is kept: after a kill it is the only record of the run
+      // what a durable writer wrote is kept, because it is the only record of the run
       options_.durable && !whole_.empty();
   std::error_code ignored;
   if (!stays && !whole_.empty()) std::filesystem::remove(partial, ignored);

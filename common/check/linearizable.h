@@ -39,7 +39,7 @@ enum class Model : std::uint8_t { linearizable, lossy_cache, none };
 // Parses "linearizable", "lossy-cache" or "none"; the error message lists these three.
 [[nodiscard]] Result<Model> parse_model(std::string_view text);
 
-// The state of each key at the beginning of the history, unless a line of client -1 tells it.
+// The state of each key at the beginning of the history, unless a line of the preload (client -1) tells it.
 enum class Initial : std::uint8_t {
   // present with "init" if some GET read that value; else absent or present with a value that no GET read
   any,
@@ -96,9 +96,9 @@ struct CheckReport {
 [[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
                                                 const CheckOptions& options);
 
-// Like the function above, but judges the keys in `parts` parts, one after the other: only one part has to
-// fit into memory, and the files, which must not be pipes, are read once for each part. The function above
-// divides large binary histories into parts of about 16 million operations.
+// Judges the keys in `parts` parts, one after the other: only one part has to fit into memory, and the files,
+// which must not be pipes, are read once for each part. Without `parts`, check_history() divides large binary
+// histories into parts of about 16 million operations.
 [[nodiscard]] Result<CheckReport> check_history(const std::vector<std::string>& files,
                                                 const CheckOptions& options, std::uint32_t parts);
 

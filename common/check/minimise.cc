@@ -11,7 +11,7 @@ namespace {
 // Whether an operation of the history is kept, kept with an unknown outcome, or removed.
 enum class Weight : std::uint8_t { full, weakened, removed };
 
-// Whether the operation left the key unchanged, as its result shows.
+// Whether the operation's result shows that it left the key unchanged.
 bool only_looked(const KeyOp& op) {
   return op.kind == OpKind::get || op.outcome == Outcome::not_found || op.outcome == Outcome::exists;
 }
@@ -162,8 +162,8 @@ class Minimiser {
     return progress;
   }
 
-  // Marks a PUT whose value is read as part of the reported operations even if its acknowledgement does
-  // not matter.
+  // Adds each PUT or INSERT whose value a reported GET returns to the reported operations, even if the
+  // contradiction does not depend on its acknowledgement.
   void show_puts_of_reads() {
     std::set<std::uint32_t> read;
     for (std::size_t i = 0; i < ops_.size(); ++i) {

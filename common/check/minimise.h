@@ -16,9 +16,10 @@ namespace loch::check {
 
 struct Minimal {
   std::vector<KeyOp> operations;  // the operations that contradict each other, ordered by invocation
-  std::vector<KeyOp> judged;      // the kept and the weakened operations; `judgement` has indices into it
-  Judgement judgement;            // the verdict on `judged`
-  Start start = Start::any;       // the key's start state for which `judged` was judged
+  // the kept operations, some with their outcome made unknown; `judgement` has indices into it
+  std::vector<KeyOp> judged;
+  Judgement judgement;       // the verdict on `judged`
+  Start start = Start::any;  // the key's start state for which `judged` was judged
 };
 
 // Reduces `operations`, which must violate linearizability under `rules`, to a smallest sub-history.

@@ -62,7 +62,7 @@ class ZoneFinder {
   }
 
  private:
-  // Groups PUTs and successful GETs by value, and turns each group into a zone or a point.
+  // Groups writes and successful GETs by value, and turns each group into a forward zone or a point.
   void collect_clusters() {
     std::vector<std::uint32_t> order;
     for (std::uint32_t i = 0; i < ops_.size(); ++i) {
@@ -211,7 +211,7 @@ class ZoneFinder {
       }
       if (early != nullptr) point.release_ns = early->end;
       if (late != nullptr) point.deadline_ns = late->begin;
-      // This operation's window is not empty: early->end <= late->begin, because forward zones are disjoint.
+      // The window is not empty after that: forward zones are disjoint, so that early->end <= late->begin.
     }
   }
 

@@ -24,21 +24,21 @@ namespace loch::check {
 struct ForwardZone {
   Nanos begin = 0;
   Nanos end = 0;
-  std::uint32_t begin_op = none;  // the operation of the cluster that returned first; none: the preload
-  std::uint32_t end_op = none;    // the operation of the cluster that was invoked last
+  std::uint32_t begin_op = none;  // index of the value's write or GET that returned first; none: the preload
+  std::uint32_t end_op = none;    // index of the value's write or GET that was invoked last
   Nanos write_ns = beginning;  // the invocation of the PUT or INSERT: the key may hold the value from then on
-  bool needs_absent = false;   // written by an INSERT: the key is absent just before
+  bool needs_absent = false;   // an INSERT wrote the value: the key is absent just before the zone
 };
 
 // The kind of a point: operations that take effect at one instant of [release_ns, deadline_ns], outside
-// forward zones. An optional point may be left out.
+// forward zones (spans in which the key holds one value). An optional point may be left out.
 enum class PointKind : std::uint8_t {
   put,     // makes the key present: a PUT and the GETs of its value, which all overlap
   remove,  // makes the key absent: a DELETE
   absent,  // needs the key absent: a GET or DELETE that returned not_found
   lost,    // may make the key absent: a lost node, which need not have held the key
   insert,  // makes the absent key present: an INSERT and the GETs of its value, which all overlap
-  exists,  // needs the key present: an INSERT that found it so
+  exists,  // needs the key present: an INSERT that returned exists
 };
 inline constexpr std::size_t point_kinds = 6;
 struct Point {

@@ -1,5 +1,6 @@
-// What the launcher processes of a launch leave for each other to fetch: numbered items by lane, sender and
-// receiver. No process listens and none calls another, so that no call waits for a rank that is dead.
+// A board, in a shared folder or in PMIx's daemons, on which the launcher processes of one launch leave items
+// for each other. Each item is named by lane, sender, receiver and number. No process connects to another, so
+// that no call waits for a rank that is dead.
 #pragma once
 
 #include <compare>
@@ -13,7 +14,7 @@
 
 namespace loch::cluster {
 
-// The name of an item. Every item of a launch has another one.
+// The name of an item, unique within a launch.
 struct Slot {
   char lane = 'm';  // 'k': keys, 'm': messages, 'u': urgent messages
   std::uint32_t from = 0, to = 0;
@@ -31,12 +32,12 @@ class Board {
   // Asks for an item, which take() returns once it is there.
   virtual void expect(const Slot& slot) = 0;
   [[nodiscard]] virtual std::optional<std::pair<Slot, std::string>> take() = 0;
-  // Whether every item that was posted in the slot's lane to its receiver can be fetched without this
-  // process.
+  // Whether the receiver can fetch every item that was posted to it in the slot's lane even if this process
+  // ends.
   [[nodiscard]] virtual bool is_settled(const Slot& slot) = 0;
   // The reason why the board can no longer be used; empty while it can.
   [[nodiscard]] virtual std::string failure() = 0;
-  // Discards what was left for a lost rank.
+  // Discards the items that were left for a lost rank.
   virtual void forget(std::uint32_t rank) = 0;
   // Leaves the launch, in which no rank was lost if `is_whole`. The board cannot be used afterwards.
   virtual void close(bool is_whole) = 0;

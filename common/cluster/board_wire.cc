@@ -23,7 +23,7 @@ constexpr std::size_t length_bytes = sizeof(std::uint64_t);
 BoardWire::BoardWire(std::unique_ptr<Board> board, std::uint32_t rank, std::uint32_t ranks)
     : board_(std::move(board)), rank_(rank), ranks_(ranks), peers_(ranks) {}
 
-// Rank 0's part: the public keys of all other ranks, by rank.
+// Rank 0 collects the public keys of all other ranks. Returns them indexed by rank.
 Result<std::vector<std::string>> BoardWire::collect_keys(Nanos within) {
   const auto deadline = Clock::now() + std::chrono::nanoseconds(within);
   std::vector<std::string> keys(ranks_);
@@ -65,7 +65,8 @@ Result<std::string> BoardWire::await_key(Nanos within) {
   }
 }
 
-// Rank 0 answers when it has heard of every rank, so that all ranks begin to expect heartbeats at one time.
+// Rank 0 answers when it has the keys of all ranks, so that all ranks begin to expect heartbeats at about the
+// same time.
 Result<Secret> BoardWire::share_secret(Nanos within) {
   LOCH_ASSIGN(const KeyAgreement own, KeyAgreement::draw());
   Secret secret{};
@@ -153,7 +154,7 @@ void BoardWire::unpack(std::uint32_t from, Lane& lane, const std::string& item) 
     std::memcpy(&length, lane.in.data() + at, sizeof length);
     const std::size_t there = lane.in.size() - at - length_bytes;
     if (length > message_bytes_max) {
-      // Passed on as an empty message, which Opener::open() refuses and counts.
+      // A message that is too large is passed on as an empty one, which Opener::open() refuses and counts.
       arrived_.emplace_back(from, std::string());
       const std::size_t dropped = std::min<std::uint64_t>(length, there);
       lane.skipped_left = length - dropped;

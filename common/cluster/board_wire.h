@@ -1,7 +1,7 @@
-// The wire between the launcher processes of the ranks over a board, and the agreement on the secret of the
-// launch. A lane from one rank to another is a stream of bytes, cut into items: what is sent while an item is
-// on its way goes into the next one, so that the board holds few items. Urgent messages have a lane of their
-// own.
+// Carries messages between the launcher processes of the ranks as items of a board, and lets them agree on
+// the secret of the launch. A lane from one rank to another is a stream of bytes, cut into items: messages
+// that are sent while an item is on its way share the next item, so that the board holds few items. Urgent
+// messages have a lane of their own.
 //
 //   | length of the message u64 | message | length u64 | message | …
 #pragma once
@@ -35,18 +35,18 @@ class BoardWire final : public Wire {
   std::optional<std::pair<std::uint32_t, std::string>> receive() override;
   void give_up(std::uint32_t rank) override;
 
-  // Posts what was sent, as far as former items have left; to be called again soon. Returns whether nothing
-  // is left to be posted or settled.
+  // Posts the sent messages of each lane whose former items are settled (Board::is_settled); to be called
+  // repeatedly. Returns whether all messages are posted and settled.
   bool push();
-  // Waits until every message can be fetched without this process, but at most for `within`.
+  // Waits until all messages can be fetched even if this process ends, but at most for `within`.
   void flush(Nanos within);
   [[nodiscard]] std::string failure() { return board_->failure(); }
   void close(bool is_whole) { board_->close(is_whole); }
 
  private:
   struct Lane {
-    std::uint64_t posted = 0, taken = 0;  // numbers of the next items
-    std::string out;                      // bytes that were sent; those before `out_at` were posted
+    std::uint64_t posted = 0, taken = 0;  // numbers of the items to post and to take next
+    std::string out;  // messages that were sent, as bytes; those before `out_at` are posted
     std::size_t out_at = 0;
     std::string in;                // bytes that arrived and were not passed on
     std::size_t skipped_left = 0;  // bytes that are still to come of a message that is too large

@@ -54,7 +54,7 @@ class BoardWireTest : public testing::Test {
     }
     return wires;
   }
-  // The next message to a wire, while all wires post what was sent.
+  // Lets all wires post their messages until `wire` receives one, and returns it.
   static std::pair<std::uint32_t, std::string> next(BoardWire& wire,
                                                     std::vector<std::unique_ptr<BoardWire>>& all) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -86,7 +86,7 @@ TEST_F(BoardWireTest, MessagesComeWholeAndInOrder) {
   EXPECT_EQ(wires[1]->failure(), "");
 }
 
-// Thousands of messages between two looks at the board are a few items.
+// Thousands of messages that are sent between two calls of push() share one item of the board.
 TEST_F(BoardWireTest, MessagesShareItems) {
   auto wires = open_all(2);
   for (int i = 0; i < 5000; ++i) wires[0]->send(1, std::to_string(i), false);
@@ -97,7 +97,8 @@ TEST_F(BoardWireTest, MessagesShareItems) {
   for (int i = 0; i < 5000; ++i) ASSERT_EQ(next(*wires[1], wires).second, std::to_string(i));
 }
 
-// A length that no message has is refused, and what follows is read.
+// A message that is longer than messages may be arrives as an empty one, and the message after it arrives
+// unchanged.
 TEST_F(BoardWireTest, AMessageThatIsTooLargeIsAnEmptyOne) {
   auto wires = open_all(2);
   auto board = open_folder_board(folder(), 0);
@@ -149,12 +150,13 @@ TEST_F(BoardWireTest, NothingIsLeftWhenAllHaveLeft) {
   EXPECT_FALSE(std::filesystem::exists(folder()));
 }
 
-// The secret is in no file, while all that ranks exchange to agree on it is there.
+// No file of the board contains the secret, although the board carries all that ranks exchange to agree on
+// it.
 TEST_F(BoardWireTest, TheSecretIsNotInTheClear) {
   auto zero = open(0, 2), one = open(1, 2);
   Result<Secret> secret = Secret{};
   std::thread thread([&] { secret = zero->share_secret(20 * second); });
-  auto board = open_folder_board(folder(), 1);  // rank 1 as a reader of the folder who has its own key
+  auto board = open_folder_board(folder(), 1);  // the test posts as rank 1, with a public key of its own
   ASSERT_TRUE(board);
   (*board)->post({'k', 1, 0, 0}, std::string(32, '\x09'));
   thread.join();

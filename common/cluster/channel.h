@@ -13,10 +13,10 @@ namespace loch::cluster {
 class ChannelListener {
  public:
   virtual ~ChannelListener() = default;
-  // A message of kind part or text from rank `from`; messages of one sender arrive in order.
+  // Called for each message of kind part or text from rank `from`; messages of one sender arrive in order.
   virtual void on_arrival(Kind kind, std::uint32_t from, std::string payload) = 0;
-  // Another rank is lost (killed or silent) or has ended, reported after all that it has sent; or it was
-  // restarted, reported before all that its new incarnation sends.
+  // Called when another rank is lost (killed or silent) or has ended, after the calls for all messages that
+  // it sent; or when another rank was restarted, before the calls for messages of its new incarnation.
   virtual void on_fate(const Notice& notice) = 0;
 };
 

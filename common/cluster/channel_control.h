@@ -66,8 +66,8 @@ class ChannelControl final : public Control, private ChannelListener {
 
   Result<std::vector<std::string>> meet(Meeting meeting, std::string_view what, const std::string& mine,
                                         Nanos within);
-  // The ranks whose part of meeting (collective) `number` has not arrived and may still come. awaited() and
-  // the next three functions are called with mutex_ held.
+  // Returns the ranks whose part of meeting (collective) `number` has not arrived and may still come. Called
+  // with mutex_ held, as are quarrel(), people() and forget_until().
   [[nodiscard]] std::vector<std::uint32_t> awaited(std::uint64_t number) const;
   [[nodiscard]] std::optional<Error> quarrel(const Part& mine) const;
   [[nodiscard]] std::string people(const std::vector<std::uint32_t>& who) const;

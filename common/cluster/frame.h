@@ -15,7 +15,7 @@
 namespace loch::cluster {
 
 enum class FrameKind : std::uint32_t {
-  welcome = 1,  // to the child, as first frame: host names of all ranks; `rank` is its own
+  welcome = 1,  // to the child, as first frame: host names of all ranks; `rank` is the child's
   part = 2,     // message of Kind::part to or from `rank`
   text = 3,     // message of Kind::text to or from `rank`
   lost = 4,     // to the child: `rank` is lost; payload: Notice

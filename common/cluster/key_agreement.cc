@@ -1,4 +1,4 @@
-// X25519 and AES-256-GCM by libcrypto.
+// Agrees on keys by X25519, and encrypts and decrypts by AES-256-GCM, both with libcrypto.
 #include "common/cluster/key_agreement.h"
 
 #include <array>

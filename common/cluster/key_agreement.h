@@ -1,6 +1,6 @@
-// Agrees on a key with another process over a channel that others may read, and encrypts with it: X25519,
-// and AES-256-GCM with the SHA-256 of the agreed point and both public keys. A pair of key agreements
-// encrypts one text, since its nonce is fixed.
+// Agrees on a key with another process over a channel that others may read, and encrypts with it: X25519, and
+// AES-256-GCM with the SHA-256 of the agreed point and both public keys. Since the nonce is fixed, a pair of
+// key agreements may encrypt only one text.
 #pragma once
 
 #include <openssl/evp.h>
@@ -32,7 +32,8 @@ class KeyAgreement {
   };
   using Key = std::unique_ptr<EVP_PKEY, Free>;
   KeyAgreement(Key key, std::string public_key) : key_(std::move(key)), public_key_(std::move(public_key)) {}
-  // The agreed key. `sealer` and `opener` are the public keys of both sides in their parts.
+  // Computes the key shared with the owner of `other_key`. `sealer` is the public key of the side that
+  // encrypts, `opener` that of the side that decrypts.
   [[nodiscard]] Result<std::string> agree(std::string_view other_key, std::string_view sealer,
                                           std::string_view opener) const;
 

@@ -37,7 +37,7 @@ class MemoryNetwork {
     const std::lock_guard lock(mutex_);
     boxes_[notice.rank].is_dead = notice.fate != Fate::back;
   }
-  // Delivers any bytes to `to` as if `from` had sent them.
+  // Delivers arbitrary bytes, such as a malformed message, to `to` as if `from` had sent them.
   void inject(Kind kind, std::uint32_t from, std::uint32_t to, std::string payload) {
     post(to, {.from = from, .kind = kind, .payload = std::move(payload)});
   }

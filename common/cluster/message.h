@@ -61,7 +61,7 @@ struct MessageHeader {
 static_assert(sizeof(MessageHeader) == 32);
 static_assert(offsetof(MessageHeader, sequence) == 16);
 static_assert(offsetof(MessageHeader, payload_bytes) == 24);
-inline constexpr std::uint32_t message_magic = 0x4c54434c;  // the letters "LCTL"
+inline constexpr std::uint32_t message_magic = 0x4c54434c;  // "LCTL" in little-endian order
 inline constexpr std::uint16_t message_version = 1;
 inline constexpr std::size_t tag_bytes = 32;
 inline constexpr std::size_t message_bytes_max = sizeof(MessageHeader) + payload_bytes_max + tag_bytes;

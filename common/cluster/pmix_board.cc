@@ -52,7 +52,8 @@ void set_key(pmix_info_t& info, const char* key) {
   std::strncpy(info.key, key, sizeof info.key - 1);
 }
 
-// Open MPI 4.1 answers a look-up that waits only if both sides name the session.
+// Sets the range of a publication or look-up to the session: Open MPI 4.1 answers a look-up that waits for an
+// item only if the publisher and the process that looks it up both name the session.
 void set_range(pmix_info_t& info) {
   set_key(info, PMIX_RANGE);
   info.value.type = PMIX_DATA_RANGE;
@@ -100,7 +101,7 @@ class PmixBoard final : public Board {
     set_range(range);
     set_key(wait, PMIX_WAIT);
     wait.value.type = PMIX_INT;
-    wait.value.data.integer = 1;  // until one item is there
+    wait.value.data.integer = 1;  // the look-up waits until one item is published
     const pmix_status_t status = api_.lookup(question->keys.data(), question->info.data(),
                                              question->info.size(), &PmixBoard::on_found, question);
     if (status != PMIX_SUCCESS) on_found(status, nullptr, 0, question);
@@ -127,13 +128,13 @@ class PmixBoard final : public Board {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
-  void forget(std::uint32_t /*rank*/) override {}  // the daemons drop what is left with the job
+  void forget(std::uint32_t /*rank*/) override {}  // PMIx's daemons discard unread items when the job ends
   void close(bool is_whole) override {
-    if (is_whole) api_.finalize(nullptr, 0);  // may wait for a rank that is lost
+    if (is_whole) api_.finalize(nullptr, 0);  // PMIx_Finalize may wait for ever for a lost rank
   }
 
  private:
-  // What PMIx holds on to until it has called back.
+  // A publication under way: PMIx uses this memory until it has called on_posted().
   struct Posting {
     PmixBoard* board = nullptr;
     Slot slot;
@@ -168,7 +169,8 @@ class PmixBoard final : public Board {
     const std::lock_guard lock(board.mutex_);
     question->is_over = true;
     if (status != PMIX_SUCCESS) return board.fail_with(status);
-    // The daemon says who published; an item of somebody else is no item of this sender.
+    // PMIx's daemon says who published the item; an item that is not from the expected sender is taken for an
+    // empty one.
     const bool is_his = count == 1 && found != nullptr && found->proc.rank == question->slot.from &&
                         found->value.type == PMIX_BYTE_OBJECT;
     const std::string_view bytes =
@@ -184,7 +186,7 @@ class PmixBoard final : public Board {
   const Api api_;
   const std::string job_;
   std::mutex mutex_;
-  // Lists, because PMIx has pointers to their elements.
+  // Lists never move their elements, to which PMIx has pointers.
   std::list<Posting> posted_;
   std::list<Question> asked_;
   std::deque<std::pair<Slot, std::string>> arrived_;

@@ -11,7 +11,8 @@
 
 namespace loch::cluster {
 
-// The environment variable with the folder in which ranks meet, if they are not to meet by PMIx.
+// Names the environment variable with the folder over which the ranks exchange messages if they do not use
+// PMIx.
 inline constexpr const char* rendezvous_variable = "LOCH_RENDEZVOUS";
 
 struct RankConfig {

@@ -261,7 +261,7 @@ void Switchboard::cut_off(const std::string& why) {
   child_.kill();
 }
 
-// Whether this is the lowest rank that is not silent; that rank prints a loss for all.
+// Whether this is the lowest rank that is not silent: only that rank prints which ranks are lost.
 bool Switchboard::is_speaker() const {
   for (std::uint32_t rank = 0; rank < config_.rank; ++rank) {
     if (!peers_[rank].is_silent) return false;

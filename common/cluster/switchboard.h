@@ -113,7 +113,7 @@ class Switchboard {
   Sealer sealer_;
   Opener opener_;
   std::vector<Peer> peers_;   // by rank; the entry of this rank itself has only a host name
-  std::vector<Frame> early_;  // frames for the child that arrived before its welcome
+  std::vector<Frame> early_;  // frames to be sent to the child after its welcome
   Nanos next_beat_;
   Nanos last_step_;
   std::uint64_t malformed_ = 0;

@@ -265,8 +265,8 @@ TEST(Switchboard, StrangersAndLiarsAreCountedAndNotHeard) {
   Sealer stranger(secret_of(9), 3);
   cluster.inject(1, 0, stranger.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::silent, 0})}));
   cluster.inject(1, 0, "nonsense");
-  // These messages are signed with the right secret, but refused: only a rank's own launcher may report
-  // its death.
+  // These messages are signed with the right secret, but refused: they announce another rank's death or
+  // restart, a fate that does not go with their kind, or are malformed.
   Sealer liar(secret_of(7), 3);
   for (int i = 0; i < 100; ++i) (void)liar.seal({Kind::text, 1, 0, ""});
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::killed, 9})}));

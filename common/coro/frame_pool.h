@@ -51,8 +51,8 @@ class FramePool {
   // Number of frames that are allocated now; not zero after a worker has stopped means that a task
   // leaked.
   [[nodiscard]] std::uint64_t live() const { return live_; }
-  // Number of allocations that needed memory from the system because no free list had any; constant in a
-  // steady state.
+  // How often memory was taken from the system: for an arena, or for a frame that is too large for the size
+  // classes. Constant in a steady state without such frames.
   [[nodiscard]] std::uint64_t system_allocations() const { return system_allocations_; }
 
  private:

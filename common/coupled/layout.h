@@ -38,15 +38,15 @@ class EntryLayout {
   [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
   [[nodiscard]] std::uint32_t meta_at() const { return meta_at_; }
   [[nodiscard]] std::uint32_t value_at() const { return meta_at_ + 8; }
-  // V, the value size rounded up to 8 bytes
+  // The value size rounded up to a multiple of 8 bytes.
   [[nodiscard]] std::uint32_t value_bytes() const { return tail_at_ - value_at(); }
   [[nodiscard]] std::uint32_t tail_at() const { return tail_at_; }
   [[nodiscard]] std::uint32_t header_bytes() const { return meta_at_ + 8; }
   [[nodiscard]] std::uint32_t full_bytes() const { return tail_at_ + 8; }
   [[nodiscard]] std::uint64_t stride() const { return stride_; }
 
-  // The bytes of each entry that memory keeps: header, `kept_value` bytes of the value, and tail. Empty
-  // (all bytes are kept) if this would save nothing.
+  // The bytes of each entry that a simulation with elided values keeps: header, `kept_value` bytes of the
+  // value, and tail. Empty (all bytes are kept) if this would save nothing.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept_value) const {
     const std::uint32_t head = header_bytes() + rpc::round_up(kept_value, 8);
     const auto tail = static_cast<std::uint32_t>(stride_ - tail_at_);

@@ -222,7 +222,8 @@ Result<Settings> decide(const std::string& name, const kv::DeployConfig& config,
 
 namespace {
 
-// Returns the free memory of a node in bytes; an error if the tables do not fit.
+// Returns the number of bytes of a node's memory that the tables and `more` further bytes leave free; an
+// error if they do not fit.
 Result<std::uint64_t> check_memory(const Settings& s, std::uint64_t more) {
   if (s.config.memory_bytes == 0) return UINT64_MAX;
   const std::uint64_t channel = rpc::WriteChannel(s.channel).memory_bytes();

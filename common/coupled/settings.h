@@ -89,11 +89,12 @@ struct Settings {
   }
 };
 
-// Returns the options that every store of this kind has, prefixed with its name; some help texts cite the
-// paper.
+// Returns the options of a store whose server workers own their keys, prefixed with the store's name; some
+// help texts cite the paper.
 [[nodiscard]] std::vector<kv::OptionSpec> table_options(const std::string& name);
 
-// Draws options for a fuzz seed: time-outs so short that replies are late and requests are sent twice.
+// Draws options for a fuzz seed. Most drawn time-outs are so short that replies come late and requests are
+// sent twice.
 [[nodiscard]] std::map<std::string, std::string> fuzz_options(const std::string& name, Rng& rng,
                                                               const kv::DeployConfig& shape);
 

@@ -60,7 +60,7 @@ struct Row {
         table(settings.family, node * settings.servers() + server, settings.config.key_size, memory) {}
   RowMemory memory;
   cuckoo::Table table;
-  cuckoo::EntryPool entries{0, 0};  // free entries by number; filled by the preload
+  cuckoo::EntryPool entries{0, 0};  // the free and retired entries; set by the preload
   std::uint64_t stores = 0;
   // False after the server worker's node came back with zeroed memory, until the node is declared lost.
   // Meanwhile every request is answered "lost".

@@ -51,7 +51,7 @@ TEST(HashFamily, EveryFunctionIsUniformOverNodesAndSlots) {
 
 TEST(HashFamily, CandidatesDifferAndCouplingHolds) {
   for (const Coupling coupling : {Coupling::decoupled, Coupling::partially_coupled}) {
-    // With only 4 slots per node most keys' hash functions collide.
+    // With only 4 slots per node two hash functions often give a key the same slot.
     const HashFamily family({.nodes = 3, .slots_per_node = 4, .functions = 4, .coupling = coupling}, 9);
     std::uint32_t spread = 0;
     for (std::uint64_t i = 0; i < 5'000; ++i) {
@@ -166,7 +166,8 @@ TEST(Placement, IsDeterministic) {
 }
 
 TEST(Placement, MeanProbesOfThreeWayCuckoo) {
-  // Pilaf, section 3.4 and Figure 6: 1.6 probes at 75 % load and 1.45 at 65 %, at most 3.
+  // Pilaf (2013), section 3.4 and Figure 6: a look-up takes on average 1.6 probes at a load of 75 %, 1.45 at
+  // 65 %, and at most 3.
   for (const auto& [load, published] : {std::pair{0.75, 1.6}, std::pair{0.65, 1.45}}) {
     const HashFamily family({.nodes = 1, .slots_per_node = 100'000, .functions = 3}, 4);
     const auto count = static_cast<std::uint64_t>(load * 100'000);

@@ -23,16 +23,16 @@ enum class Order : std::uint8_t { none, waits, device };
 // What a device or a simulated NIC can do; queried when the device is opened, and recorded with every result.
 // For a run of several nodes: the least that all their devices can do.
 struct Capabilities {
-  std::string fabric;  // "sim", "shm", "verbs", "ofi"
-  std::string device;  // profile or device name
+  std::string fabric;  // name of the fabric: "sim", "shm", "verbs" or "ofi"
+  std::string device;  // name of the device, or of the simulated NIC's profile
   bool rc = true, uc = true, ud = true;
   bool receives_connected = true;  // RECVs can be posted for SENDs over RC and UC (a shared receive queue)
   AtomicScope atomic_scope = AtomicScope::nic;
-  std::uint32_t untorn_bytes = 8;   // aligned bytes that are always fetched or placed at once
+  std::uint32_t untorn_bytes = 8;   // aligned bytes that the NIC fetches or places indivisibly
   bool in_order_placement = false;  // the bytes of a WRITE appear in address order in the target's memory
   bool in_order_reads = false;      // the bytes of a READ appear in address order in the requester's memory
   bool order_is_assumed = false;  // the user asserts the order of bytes (--assume-order), the device does not
-  // Rule 4 of fabric.h: the order of a WRITE and a READ, or an atomic, behind it on the same queue pair
+  // who ensures that a READ (an atomic) takes effect after a WRITE posted before it to the same queue pair
   Order write_then_read = Order::device, write_then_atomic = Order::device;
   // Whether one-sided requests take CPU time of the target's process, which has to drive the device for them
   bool target_cpu = false;
@@ -60,8 +60,8 @@ struct Requirements {
   AtomicScope atomic_scope = AtomicScope::none;
   std::uint32_t untorn_bytes = 8;
   bool in_order_placement = false;
-  // Rule 4 of fabric.h over RC. A protocol that awaits each WRITE before it posts a READ, or an atomic, to
-  // the same node may set these to false.
+  // Whether a READ (an atomic) must take effect after a WRITE posted before it to the same RC queue pair. A
+  // protocol that awaits each WRITE before it posts the READ or atomic may set these to false.
   bool write_then_read = true, write_then_atomic = true;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;

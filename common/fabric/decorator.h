@@ -97,8 +97,8 @@ class ForwardingFabric : public Base {
   std::unique_ptr<Fabric> inner_;
 };
 
-// Base of decorators that also wrap Workers. `Wrapper` is a WrappedWorker; a decorator constructs its own
-// type of it in wrap().
+// Base of decorators that also wrap Workers. `Wrapper` is the decorator's class derived from WrappedWorker,
+// whose objects wrap() makes.
 template <typename Wrapper>
 class WrappedFabric : public ForwardingFabric<> {
  public:

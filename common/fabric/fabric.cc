@@ -1,4 +1,5 @@
-// Names of verbs and statuses, and the checks of requirements and elided regions that all fabrics share.
+// Defines the names of verbs and statuses, and the checks of requirements and elided regions that all fabrics
+// share.
 #include "common/fabric/fabric.h"
 
 #include <fmt/format.h>

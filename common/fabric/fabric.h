@@ -58,7 +58,7 @@ class Fabric {
   // Whether this process hosts the node. On sim, and on shm with threads, it hosts all of them.
   [[nodiscard]] virtual bool is_local(NodeId node) const = 0;
 
-  // Zeroed memory, registered with the node's NIC; owned by the fabric.
+  // Allocates zeroed memory, owned by the fabric, and registers it with the node's NIC.
   [[nodiscard]] virtual Result<Region*> register_region(NodeId node, const RegionSpec& spec) = 0;
   [[nodiscard]] virtual Result<Worker*> add_worker(const WorkerSpec& spec) = 0;
   // Makes the regions of all nodes known to every node, and connects every worker with every node, its own
@@ -69,7 +69,7 @@ class Fabric {
   // quickly; nullptr where it cannot (verbs, or a node on another machine).
   [[nodiscard]] virtual Region* direct(NodeId node, std::string_view region) = 0;
 
-  // Waits until all processes have called it; the error names those that have not within `within`.
+  // Waits until all processes have called barrier(); the error names those that have not within `within` ns.
   [[nodiscard]] virtual Result<> barrier(std::string_view what, Nanos within) = 0;
   // Collects one text from every process. The process of the lowest rank that is alive receives all of them
   // in order of rank; the others receive an empty list. The text of a process that died is empty.

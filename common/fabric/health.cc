@@ -14,7 +14,7 @@
 namespace loch::fabric {
 namespace {
 
-// What a counter counts, as the verdict says it.
+// What a counter counts: the kinds of events that the verdict on the network tells apart.
 enum class Meaning : std::uint8_t {
   retransmission,
   adaptive,
@@ -91,7 +91,7 @@ constexpr auto known = std::to_array<Known>({
     {"local_link_integrity_errors", Meaning::damaged, bits(4)},
     {"excessive_buffer_overrun_errors", Meaning::buffer, bits(4)},
     {"port_xmit_wait", Meaning::waited, bits(32)},
-    // mlx5, bnxt_re
+    // counters of mlx5, and of bnxt_re in newer versions
     {"packet_seq_err", Meaning::retransmission},
     {"local_ack_timeout_err", Meaning::retransmission},
     {"implied_nak_seq_err", Meaning::retransmission},
@@ -111,7 +111,7 @@ constexpr auto known = std::to_array<Known>({
     {"roce_slow_restart", Meaning::slowed},
     {"roce_slow_restart_cnps", Meaning::slowed},
     {"roce_slow_restart_trans", Meaning::slowed},
-    // bnxt_re before
+    // counters of bnxt_re in older versions
     {"to_retransmits", Meaning::retransmission},
     {"to_retransmit", Meaning::retransmission},
     {"seq_err_naks_rcvd", Meaning::retransmission},
@@ -129,7 +129,7 @@ constexpr auto known = std::to_array<Known>({
     {"rx_ecn_marked_pkts", Meaning::marked},
     {"rx_cnp_pkts", Meaning::notified},
     {"tx_cnp_pkts", Meaning::notified},
-    // mlx4: sq is the requester, rq the responder
+    // counters of mlx4, in whose names sq is the requester and rq the responder
     {"sq_num_to", Meaning::retransmission},
     {"sq_num_oos", Meaning::retransmission},
     {"rq_num_oos", Meaning::out_of_order},
@@ -139,7 +139,7 @@ constexpr auto known = std::to_array<Known>({
     {"sq_num_rnr", Meaning::not_ready},
     {"rq_num_rnr", Meaning::no_buffer},
     {"rq_num_udsdprd", Meaning::no_buffer},
-    // irdma
+    // counters of irdma
     {"tcpRetransSegs", Meaning::retransmission},
     {"RetransSegs", Meaning::retransmission},
     {"Nak Sequence Error", Meaning::sequence_nak},
@@ -152,7 +152,7 @@ constexpr auto known = std::to_array<Known>({
     {"cnpHandled", Meaning::notified},
     {"cnpIgnored", Meaning::notified},
     {"cnpSent", Meaning::notified},
-    // rxe
+    // counters of rxe, Linux's RoCE in software
     {"completer_retry_err", Meaning::retransmission},
     {"rcvd_seq_err", Meaning::sequence_nak},
     {"out_of_seq_request", Meaning::out_of_order},
@@ -169,7 +169,7 @@ constexpr auto known = std::to_array<Known>({
     {"IBV_EVENT_CQ_ERR", Meaning::device_failed},
     {"IBV_EVENT_SRQ_ERR", Meaning::device_failed},
     {"IBV_EVENT_WQ_FATAL", Meaning::device_failed},
-    // efa
+    // counters of efa, Amazon's driver
     {"retrans_pkts", Meaning::retransmission},
     {"rx_drops", Meaning::dropped},
 });
@@ -218,7 +218,7 @@ std::string label(const PortReport& port, std::span<const PortReport> all) {
   return others == 0 && !port.host.empty() ? port.host : fmt::format("node {}", port.node);
 }
 
-// The symptoms of one meaning on one port, summed.
+// The sum of all counters of one port that count the same kind of event.
 struct Finding {
   Meaning meaning = Meaning::retransmission;
   std::string where;
@@ -232,7 +232,7 @@ std::string text_of(const Finding& finding) {
                      finding.where);
 }
 
-// Names the largest findings of a kind, three at most.
+// Lists the three largest findings of one kind of symptom, and says how many more there are.
 std::string list_of(std::vector<Finding> findings, SymptomKind kind) {
   constexpr std::size_t most = 3;
   std::erase_if(findings, [&](const Finding& finding) {
@@ -273,7 +273,8 @@ void add_findings(const PortReport& port, const std::string& where, std::vector<
   for (const auto& [meaning, change] : sums) findings.push_back({meaning, where, change});
 }
 
-// Of processes that share a port, the one whose reading found most: their readings overlap in time.
+// Keeps one report for each port. Several processes may have read the same port's counters at overlapping
+// times; of their reports the one that found most is kept.
 std::vector<PortReport> distinct(std::span<const PortReport> ports) {
   const auto total = [](const PortReport& port) {
     std::uint64_t sum = port.health.counters;

@@ -1,6 +1,6 @@
 // Judges the network of a run by the error and congestion counters that NICs keep: compares the counters of a
-// port before and after the run, and says in one line what the network did. Data in, data out; on verbs,
-// verbs/port_counters.h reads the counters.
+// port before and after the run, and says in one line what the network did. The counters are arguments: on
+// verbs, verbs/port_counters.h reads them.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ enum class SymptomKind : std::uint8_t {
 
 struct CounterChange {
   std::uint64_t count = 0;
-  // At least `count`: the counter was reset during the run, or has reached the value at which it stops.
+  // Whether the events may be more than `count`: the counter was reset during the run, or has reached the
+  // value at which it stops.
   bool is_least = false;
   bool operator==(const CounterChange&) const = default;
 };

@@ -28,7 +28,7 @@ std::string verdict_of(const std::vector<PortReport>& ports) { return judge(port
 TEST(Health, EqualReadingsHaveNoChange) {
   const PortHealth health = compare(quiet, quiet);
   EXPECT_TRUE(health.sees_transport);
-  EXPECT_EQ(health.counters, 5);  // rx_read_requests says nothing about errors
+  EXPECT_EQ(health.counters, 5);  // rx_read_requests is no known counter of errors
   EXPECT_THAT(health.changes, IsEmpty());
 }
 
@@ -37,7 +37,7 @@ TEST(Health, WhatWasCountedBeforeTheRunIsNotTheRuns) {
               ElementsAre(Pair("packet_seq_err", CounterChange{312, false})));
 }
 
-// A difference of two 64-bit numbers alone would be about 2^64 for each of these.
+// For a counter that wraps at 32 bits, a difference of two 64-bit numbers alone would be about 2^64.
 TEST(Health, ACounterThatWrapsAt32BitsGoesOn) {
   const CounterValues before = with(quiet, "packet_seq_err", 0xfffffffbu);
   EXPECT_THAT(compare(before, with(quiet, "packet_seq_err", 4)).changes,
@@ -50,7 +50,8 @@ TEST(Health, ACounterThatWasResetHasCountedAtLeastItsValue) {
                 ElementsAre(Pair("packet_seq_err", CounterChange{12, true})))
         << before;
   }
-  // From the upper half to a little less is a reset, too: no run counts nearly 2^32 errors.
+  // A counter that falls a little within the upper half of 32 bits was reset and did not wrap: no run counts
+  // nearly 2^32 errors.
   EXPECT_THAT(
       compare(with(quiet, "packet_seq_err", 0xffffffffu), with(quiet, "packet_seq_err", 0xfffffff0u)).changes,
       ElementsAre(Pair("packet_seq_err", CounterChange{0xfffffff0u, true})));

@@ -1,7 +1,7 @@
-// CPU accesses to registered memory that a peer may be reading or writing at the same time: 8-byte
-// words by relaxed atomics (the ends by bytes), so that a race with a one-sided operation is what
-// the hardware makes of it and not undefined behaviour, and ThreadSanitizer reports protocol races
-// and nothing else. Word loads acquire and word stores release.
+// CPU accesses to registered memory that a peer may be reading or writing at the same time. Copies use
+// relaxed atomics of 8 bytes (of 1 byte at unaligned ends), so that a race with a one-sided operation is what
+// the hardware makes of it and not undefined behaviour. A race that ThreadSanitizer reports all the same is a
+// bug of the protocol. load_word() acquires and store_word_release() releases.
 #pragma once
 
 #include <atomic>

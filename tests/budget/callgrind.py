@@ -19,7 +19,8 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 
-# Source paths from the tree's root and their layers; the first prefix that matches counts. "": the layer of the caller.
+# Beginnings of source paths, each with the layer of Loch that their instructions count for; the first match decides.
+# "": the layer of the caller.
 LAYERS = [
     ("workloads/", "driver"),
     ("common/measure/", "measure"),
@@ -37,6 +38,8 @@ LAYERS = [
     ("common/", "protocol"),  # common/kv, cuckoo, onesided and coupled, which protocols share
     ("app/", "program"),
 ]
+# Done once a millisecond, so that its instructions per operation depend on how slowly valgrind runs: layer "clock", not in ORDER.
+PER_MILLISECOND = "TscClock::compare"
 ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabric", "device", "program", "other"]
 
 
@@ -196,6 +199,8 @@ class _Attribution:
     def place(self, key: tuple[str, str], address: int) -> dict[tuple[str, str], float]:
         if self.device is not None and key[0] == self.device:
             return {("device", key[1]): 1.0}
+        if PER_MILLISECOND in key[1]:
+            return {("clock", key[1]): 1.0}
         if key[0] == self.program:
             place = self.sources.places[address]
             if place.layer:

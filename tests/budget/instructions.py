@@ -64,7 +64,8 @@ CASES = {
     "READ, verbs, window 32": Case(f"--protocol micro-verbs --window 32 {_ALONE} --get 1", fabric="verbs"),
     "nessie GET, verbs": Case(f"--protocol nessie {_ALONE} --get 1", fabric="verbs"),
 }
-# How far a layer may exceed its budget: as a share, and in instructions for small layers.
+# How far a layer of the code may exceed its budget: by this share of the budget plus this number of instructions per
+# operation.
 SHARE_MORE, FEW_MORE = 0.05, 3.0
 
 

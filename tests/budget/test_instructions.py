@@ -73,6 +73,16 @@ def test_libraries_belong_to_those_who_call_them(profile: callgrind.Profile) -> 
     assert costs == {("driver", "f"): 10 + 5 + 1 + 7, ("fabric", "g"): 20 + 60}
 
 
+def test_what_is_done_once_a_millisecond_is_not_counted(tmp_path: Path) -> None:
+    file = tmp_path / "out-01"
+    file.write_text(PROFILE.replace("loch::g()", "loch::fabric::realtime::TscClock::compare()"))
+    driver, fabric, nobody = (callgrind.Place(*each) for each in (("driver", "f"), ("fabric", "g"), ("", "helper")))
+    places = {0x1000: driver, 0x1004: driver, 0x1008: driver, 0x2000: nobody, 0x3000: fabric, 0x3004: fabric}
+    costs = callgrind.attribute(callgrind.read_profile(file), "/x/program", Known(places))
+    assert instructions.by_layer(costs) == {"driver": 10 + 20 + 5 + 60}
+    assert sum(cost for (layer, _), cost in costs.items() if layer == "clock") == 1 + 7
+
+
 def test_a_file_has_the_layer_of_its_folder() -> None:
     tree = str(callgrind.TREE)
     assert callgrind.layer_of_path(f"{tree}/workloads/driver.cc") == "driver"

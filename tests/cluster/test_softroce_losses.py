@@ -11,8 +11,8 @@ from support import ROOT, InAFolder
 
 BENCH = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 LOST_AFTER_S = 20
-# Seconds of load: long enough that the loss, even of a machine that falls silent, is noticed before the load ends.
-# The scrub runs after the load.
+# Seconds of load by what is killed: a process, or a whole machine, whose silence is noticed later. The load must last
+# until the loss is noticed, because the scrub follows the load.
 LOAD_S = {"child": 20, "machine": 45}
 # Seconds between the death and the result, beyond the load: for fencing, scrub, declaration of the loss, a second
 # scrub, and collecting the result. A request to a dead node takes seconds to fail in an emulated machine.

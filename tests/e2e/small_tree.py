@@ -21,7 +21,8 @@ grep SigIgn /proc/self/status
 """
 STAND_INS = {
     "cmake": r"""#!/bin/sh
-# `cmake --preset P -B DIR …` makes DIR; `cmake --build DIR …` takes $BUILD_S seconds, and fails where $BUILD_FAILS is set.
+# A fake cmake: `cmake --preset P -B DIR …` makes DIR; `cmake --build DIR …` takes $BUILD_S seconds, and fails where
+# $BUILD_FAILS is set.
 echo "$$ $*" >> "$CALLS"
 if [ "$1" != --build ]; then mkdir -p "$4"; exit; fi
 echo '[1/2] Building CXX object'

@@ -240,8 +240,8 @@ class Bench(EndToEnd):
         total = sum(asked.values())
         hot = sum(count for _, count in asked.most_common(10))
         self.assertAlmostEqual(hot / total, 0.7, delta=0.03)
-        # Keys of the hot part are equally likely, as are those of the cold part: the tenth hot key has about a tenth of
-        # the hot share (7 %), the eleventh key is cold.
+        # Ten of 100 keys are hot and equally likely: each has about a tenth of the hot share of 70 %. The eleventh most
+        # frequent key is cold.
         self.assertGreater(asked.most_common(10)[-1][1], 0.05 * total)
         self.assertLess(asked.most_common(11)[-1][1], 0.01 * total)
 
@@ -334,7 +334,7 @@ class Bench(EndToEnd):
         self.assertEqual([one["seed"] for one in many], [5, 6, 7])
 
     def test_a_small_table_takes_the_puts_of_a_real_machine(self) -> None:
-        # 1500 ms is longer than the paper's expiry period, so replaced entries are reused
+        # the run lasts 15 expiry periods of 100 ms, so replaced entries are reused
         puts = without(SHM, "--duration") + ["--get", "0", "--duration", "1500ms"]
         got = self.result(*puts)
         self.assertEqual(got["operations"]["table_full"], 0)

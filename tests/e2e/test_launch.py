@@ -30,7 +30,8 @@ figure: {kind: bars, x: value_size, y: [latency_us.get.mean]}
 
 HAS_MPIRUN = shutil.which("mpirun") is not None
 ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-# A small table and many PUTs, with enough spare entries for the versions that wait for their expiry.
+# A small table and many PUTs, with enough spare entries although an old version's entry is reused only after the expiry
+# period.
 LOAD = [
     "bench",
     "--fabric",

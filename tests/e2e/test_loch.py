@@ -11,7 +11,7 @@ import unittest
 from support import ROOT, EndToEnd
 
 CMAKE = r"""#!/bin/sh
-# `cmake --preset P -B DIR` makes DIR; `cmake --build DIR ...` takes $BUILD_S seconds.
+# A fake cmake: `cmake --preset P -B DIR` makes DIR; `cmake --build DIR ...` takes $BUILD_S seconds.
 echo "$$ $*" >> "$CALLS"
 if [ "$1" = --build ]; then
   echo '[1/2] Building CXX object'

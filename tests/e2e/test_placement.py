@@ -15,7 +15,7 @@ from support import BINARY, SHM, SIM
 
 ZOO = Path(BINARY).resolve().parents[1] / "lib/libloch_zoo.so"
 VERBS = ["verbs" if SHM[i - 1] == "--fabric" else word for i, word in enumerate(SHM)]
-# What hwloc finds is only a description here: the CPUs that the process may use are still those of this machine.
+# Makes hwloc report a machine with one CPU; the CPUs on which the process may run do not change.
 ONE_CPU = {"HWLOC_SYNTHETIC": "NUMANode:1 Core:1 PU:1"}
 ON_ZOO = {"LD_PRELOAD": str(ZOO), "LOCH_ZOO": "mlx5-ib"}
 LAUNCH = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]

@@ -7,7 +7,7 @@ import unittest
 
 from support import EndToEnd
 
-# Both clients of node 1 are killed; node 2 crashes with its memory, and returns with empty memory.
+# Both clients of node 1 are killed; node 2 crashes, loses its memory, and returns with empty memory.
 FAULTS = """\
 schedule:
   - {kind: kill, node: 1, worker: 0, at: 150ms}

@@ -60,7 +60,7 @@ class Run(EndToEnd):
 
     def test_an_interrupted_run_goes_on_where_it_stopped(self) -> None:
         self.write("tiny.yaml", EXPERIMENT)
-        # Where two points exist, this loch-bench measures none before the file `go` exists.
+        # Once two points are stored, this loch-bench measures no further point until the file `go` exists.
         points, go, held = (self.folder / name for name in ("results/tiny/points", "go", "held-bench"))
         held.write_text(
             "#!/bin/sh\n"

@@ -122,7 +122,7 @@ class Traces(EndToEnd):
         self.assertEqual(names["MIGRATE"], result["protocol_counters"]["migrations"])
         stages: dict[Any, dict[Any, list[Any]]] = defaultdict(
             lambda: defaultdict(list)
-        )  # spans by track, which is a sender, receiver, lane and request
+        )  # request (sender, receiver, lane, number) -> track -> spans
         for box in trace.boxes:
             if "request" not in box.get("args", {}):
                 continue

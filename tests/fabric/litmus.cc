@@ -78,7 +78,7 @@ coro::Task<void> write_and_peek(Cluster* cluster, int rounds, VisibilityCounts* 
     const Completion done = co_await worker.execute(write);
     EXPECT_TRUE(done.ok());
     if (cluster->word(1, 64) != number) ++counts->invisible_after_completion;
-    const WorkRequest read = one(cluster, 0, Verb::read, 1, 4096, 8, 8);  // a READ of another word
+    const WorkRequest read = one(cluster, 0, Verb::read, 1, 4096, 8, 8);  // reads a word that was not written
     const Completion behind = co_await worker.execute(read);
     EXPECT_TRUE(behind.ok());
     if (cluster->word(1, 64) != number) ++counts->invisible_after_read;
@@ -330,7 +330,7 @@ BufferCounts reuse_buffer(const Backend& backend, int rounds) {
 LossCounts number_messages(const Backend& backend, Transport transport, std::uint64_t count) {
   Cluster cluster(backend, 2, true);
   LossCounts counts;
-  // Posts more receive buffers than the test has messages, so that a slow receiver loses nothing.
+  // Posts so many receive buffers that a slow receiver loses no message.
   for (std::uint64_t i = 0; i < 256; ++i)
     cluster.servers[1]->post_recv(transport, cluster.at(1, 4096 + i * 64), 64, 0);
   cluster.start_server(1, receive_numbers(&cluster, transport, &counts));

@@ -86,8 +86,8 @@ TEST(SimLitmus, Rule6ALostWriteIsPlacedInPart) {
   EXPECT_GT(counts.partial, 0u);
 }
 
-// Every transmission is lost with probability 0.75, so all of its eight transmissions are lost for one
-// request in ten.
+// A request is sent up to eight times, each time lost with probability 0.75, so that one request in ten
+// fails.
 TEST(SimLitmus, Rule6AFailedReliableRequestMayHaveExecuted) {
   const FailureCounts counts = fail_reliable(weak_sim({.rc_loss = 0.75}), 400);
   EXPECT_GT(counts.succeeded, 0u);

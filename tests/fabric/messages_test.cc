@@ -1,4 +1,5 @@
 // Conformance tests of fabrics: SEND and RECV on RC, UC and UD, immediates, peers without receive buffers.
+#include <atomic>
 #include <cstring>
 
 #include "common/fabric/memory.h"
@@ -31,11 +32,19 @@ void post_receives(Cluster* cluster, NodeId node, Transport transport, std::uint
   }
 }
 
-// Sends `count` numbered messages. On UC and UD, lost messages are not sent again.
-coro::Task<void> send_numbered(Cluster* cluster, Transport transport, NodeId self, NodeId peer,
-                               std::uint32_t count) {
+// Number of messages of one sender whose receive buffer has been posted again. A sender that waits for it
+// always finds a buffer: on a busy machine a receiver may be without a core for longer than a device repeats
+// a SEND.
+using ReceivedCount = std::atomic<std::uint32_t>;
+
+// Sends `count` numbered messages over RC; at most `ahead` of them are not counted in `received`.
+coro::Task<void> send_numbered(Cluster* cluster, NodeId self, NodeId peer, std::uint32_t count,
+                               std::uint32_t ahead, const ReceivedCount* received) {
+  constexpr Transport transport = Transport::rc;
   Worker& worker = *cluster->clients[self];
   for (std::uint32_t i = 0; i < count; ++i) {
+    while (i - received->load(std::memory_order_acquire) >= ahead)
+      co_await worker.sleep_until(worker.now() + 1'000);
     cluster->set_word(self, 0, i);
     WorkRequest request = message(transport, peer, 0, cluster->at(self, 0), 8 + i % 50);
     request.has_immediate = i % 2 == 0;
@@ -45,7 +54,9 @@ coro::Task<void> send_numbered(Cluster* cluster, Transport transport, NodeId sel
   }
 }
 
-coro::Task<void> receive_numbered(Cluster* cluster, Transport transport, NodeId self, std::uint32_t count) {
+coro::Task<void> receive_numbered(Cluster* cluster, NodeId self, std::uint32_t count,
+                                  ReceivedCount* received) {
+  constexpr Transport transport = Transport::rc;
   Worker& worker = *cluster->clients[self];
   const Nanos deadline = worker.now() + 20 * second;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -61,14 +72,16 @@ coro::Task<void> receive_numbered(Cluster* cluster, Transport transport, NodeId 
     EXPECT_EQ(got.buffer.offset, receive_at + (i % 4) * receive_stride);
     EXPECT_EQ(load_word(cluster->at(self, got.buffer.offset + head_of(transport)).data()), i);
     worker.post_recv(transport, got.buffer, receive_stride, got.user);
+    received->fetch_add(1, std::memory_order_release);
   }
 }
 
 TEST_P(FabricTest, ReliableMessagesArriveInOrder) {
   Cluster cluster(GetParam());
   post_receives(&cluster, 1, Transport::rc, 4);
-  cluster.start(1, receive_numbered(&cluster, Transport::rc, 1, 200));
-  cluster.start(0, send_numbered(&cluster, Transport::rc, 0, 1, 200));
+  ReceivedCount received = 0;
+  cluster.start(1, receive_numbered(&cluster, 1, 200, &received));
+  cluster.start(0, send_numbered(&cluster, 0, 1, 200, 4, &received));
   cluster.run();
 }
 
@@ -119,7 +132,8 @@ TEST_P(FabricTest, PingPongOverEveryTransport) {
   }
 }
 
-coro::Task<void> receive_from_many(Cluster* cluster, std::uint32_t count, std::vector<std::uint64_t>* last) {
+coro::Task<void> receive_from_many(Cluster* cluster, std::uint32_t count, std::vector<std::uint64_t>* last,
+                                   std::vector<ReceivedCount>* received) {
   Worker& worker = *cluster->clients[0];
   for (std::uint32_t i = 0; i < count; ++i) {
     const Nanos deadline = worker.now() + 20 * second;
@@ -131,6 +145,7 @@ coro::Task<void> receive_from_many(Cluster* cluster, std::uint32_t count, std::v
     EXPECT_TRUE(previous == ~0ull ? number == 0 : number == previous + 1) << number << " after " << previous;
     previous = number;
     worker.post_recv(Transport::rc, got.buffer, receive_stride, got.user);
+    (*received)[got.from].fetch_add(1, std::memory_order_release);
   }
 }
 
@@ -138,9 +153,10 @@ TEST_P(FabricTest, SendersShareAReceiver) {
   Cluster cluster(GetParam(), 4);
   post_receives(&cluster, 0, Transport::rc, 8);
   std::vector<std::uint64_t> last(4, ~0ull);
-  cluster.start(0, receive_from_many(&cluster, 450, &last));
+  std::vector<ReceivedCount> received(4);
+  cluster.start(0, receive_from_many(&cluster, 450, &last, &received));
   for (NodeId node = 1; node < 4; ++node)
-    cluster.start(node, send_numbered(&cluster, Transport::rc, node, 0, 150));
+    cluster.start(node, send_numbered(&cluster, node, 0, 150, 2, &received[node]));
   cluster.run();
   for (NodeId node = 1; node < 4; ++node) EXPECT_EQ(last[node], 149u);
 }
@@ -281,7 +297,8 @@ TEST_P(FabricTest, ReceiveHasADeadline) {
   EXPECT_GE(waited, 2 * millisecond);
 }
 
-// Receives with a deadline in the past, which returns at once, with a message if one has arrived.
+// Receives a message, and then again with a deadline that has passed already: the second call returns at
+// once, without a message.
 coro::Task<void> receive_what_is_there(Cluster* cluster, std::vector<int>* outcomes) {
   Worker& worker = *cluster->clients[1];
   post_receives(cluster, 1, Transport::ud, 2);

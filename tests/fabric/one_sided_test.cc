@@ -113,8 +113,8 @@ TEST_P(FabricTest, AtomicsOfSeveralNodesLoseNothing) {
   EXPECT_EQ(cluster.word(1, 8) % 3, 0u);
 }
 
-// Posts a chain of FAAs of which only the last is signaled. Every FAA returns its old word, in the request
-// and, if it has one, in its landing buffer.
+// Posts a chain of FAAs of which only the last is signaled. Each FAA returns the word's previous value, in
+// the work request and, if the request has a landing buffer, there as well.
 coro::Task<void> add_in_a_chain(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   std::array<WorkRequest, 8> chain;

@@ -1,7 +1,7 @@
 // One of three ranks on verbs, for tests/cluster/test_softroce_rejoin.py: the process of node 1 is killed
-// during its requests and started again. The other ranks get errors, reconnect, look up its regions again,
-// and check every kind of request in both directions. Prints each step with its time; exit status 0: this
-// rank's checks passed.
+// during its requests and started again. The other ranks get errors, reconnect, look up node 1's regions
+// again, and check every kind of request in both directions. Prints each step with its time; exit status 0:
+// this rank's checks passed.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>

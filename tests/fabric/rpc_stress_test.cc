@@ -77,7 +77,8 @@ coro::Task<void> serve(Cluster* cluster, Server* server) {
     const std::uint64_t word = cluster->word(0, slots_at + slot * slot_bytes + sequence_word);
     const std::uint64_t operand = cluster->word(0, slots_at + slot * slot_bytes + operand_word);
     const std::uint64_t sequence = word >> 8;
-    // The operand does not belong to the sequence word, because its WRITE is not completely visible yet.
+    // The operand does not belong to the sequence word, because the request's WRITE is not completely visible
+    // yet.
     if (operand != operand_of(sequence)) continue;
     server->seen[slot] = word;
     if (sequence == server->executed[slot] + 1) {

@@ -1,4 +1,5 @@
-// Conformance tests of fabrics: watches, timers, clocks, and the end of a run.
+// Conformance tests of fabrics: waits for a word of memory to change (watches), timers, clocks, and the end
+// of a run.
 #include "common/fabric/memory.h"
 #include "tests/support/backends.h"
 
@@ -151,7 +152,7 @@ struct Slots {
   bool stopped = false;
 };
 
-// A server that polls request slots, as those of server-driven protocols do.
+// Serves requests that clients WRITE into polled slots, as the server-driven protocols do.
 coro::Task<void> serve_slots(Cluster* cluster, Slots* slots) {
   Worker& worker = *cluster->servers[0];
   const WatchSet set{cluster->memory[0], 8192, 64, 8, is_set, nullptr};

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FRESH = Path(__file__).with_name("fresh.py")
-# A fake loch-bench with three storing protocols, of which `leaky` has a finding, and two that fresh.py leaves out.
+# A fake loch-bench that lists five protocols: fuzzing the one named $LEAKS fails, and fresh.py has to leave out two.
 BENCH = r"""#!/bin/sh
 echo "$*" >> calls
 if [ "$1" = list ]; then

@@ -24,7 +24,7 @@ MAKERS = {
     "pickle.loads": (),
     "marshal.loads": (),
 }
-# The modules outside plots that the figures may import.
+# The only modules outside plots/ that the code of plots/, which draws the figures, may import.
 OF_PLOTS = ("loch.runner.drawing", "loch.written")
 DOOR = "tools/loch/runner/compat.py"
 # Names that exist in pydantic 1.10 and in pydantic.v1 of pydantic 2.

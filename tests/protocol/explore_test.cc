@@ -104,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nessie", "DELETE K | DELETE K", two_slots, {}, "unlock-by-write"},
         Case{"nessie", "MIGRATE K; PUT K | DELETE K", two_slots, {}, "rollback-to-empty"}));
 
-// The shortest trace found for hole A1 has as many moves as the interleaving derived by hand.
+// The shortest trace that the exploration finds for hole A1 (docs/protocols/nessie.md) is as long as the one
+// derived by hand.
 TEST(Shortest, A1TakesEightMoves) {
   const Exploration all =
       explored({"nessie", "DELETE K | DELETE K", one_cas, {.fails = 1}, "desired-word-proves"});

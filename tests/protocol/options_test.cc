@@ -36,8 +36,9 @@ std::vector<std::string> values_of(const kv::OptionSpec& spec) {
   }
 }
 
-// At a bound of a number, operations may time out, or take longer than the test waits. Wrong values, and runs
-// that do not end although no operation is outstanding, are still failures.
+// Whether a run failed only because a numeric option at its bound makes operations time out or exceed the
+// test's time. Wrong values, and runs that do not end although no operation is outstanding, are still
+// failures.
 bool is_too_tight(const kv::OptionSpec& spec, const FuzzFinding& found) {
   if (spec.type == OptionType::boolean || spec.type == OptionType::choice) return false;
   return found.verdict == FuzzVerdict::stuck ||

@@ -24,7 +24,7 @@ POINTS = 4 * REPEATS
 RUN = (sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "x.yaml")
 MANY = SMALL.replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K]").replace("repeats: 2", f"repeats: {REPEATS}")
 FEW = SMALL.replace("repeats: 2", "repeats: 1")
-# Points for each kind of failure, and one measured system.
+# An experiment with a point for each kind of failure, and with one system (`here`) that is measured in real time.
 TROUBLED = (
     FEW.replace("paper: {source: nessie-2017, item: Table 1}\n", "")
     .replace("[2K, 4K, 8K]", "[1K, 2K, 4K, 8K, 16K]")

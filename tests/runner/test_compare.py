@@ -32,9 +32,9 @@ def pairs(rng, shape, points, repeats, ratio=1.0):
 class Statistics(unittest.TestCase):
     def test_every_exchange_of_few_values_is_tried(self):
         test = compare.permutation_test([([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])])
-        self.assertAlmostEqual(test.p, 2 / 20)  # two of the twenty ways to choose three of six are as far apart
+        self.assertAlmostEqual(test.p, 2 / 20)  # of the 20 ways to choose 3 of 6 values, 2 give as large a difference
         self.assertAlmostEqual(test.least_p, 2 / 20)
-        self.assertIsNone(test.low)  # no interval of 95 % with so few values
+        self.assertIsNone(test.low)  # six values are too few for a 95 % interval
         test = compare.permutation_test([([1.0] * 6, [2.0] * 6)])
         self.assertAlmostEqual(test.p, 2 / math.comb(12, 6))
         self.assertAlmostEqual(test.ratio, 2.0)
@@ -44,7 +44,7 @@ class Statistics(unittest.TestCase):
         test = compare.permutation_test(points)
         self.assertAlmostEqual(test.p, 2 / 2**6)
         self.assertAlmostEqual(test.ratio, 0.9)
-        self.assertIsNone(test.effect)  # one repeat of each has no deviation
+        self.assertIsNone(test.effect)  # a single repeat has no standard deviation
 
     def test_equal_values_differ_in_nothing(self):
         test = compare.permutation_test([([5.0] * 6, [5.0] * 6), ([7.0] * 6, [7.0] * 6)])
@@ -61,7 +61,8 @@ class Statistics(unittest.TestCase):
             for _ in range(200):
                 tests = [compare.permutation_test(pairs(rng, shape, points, 6), False) for points in (1, 3, 5)]
                 found += min(compare.holm([test.p for test in tests])) <= compare.LEVEL
-            # 200 comparisons at a level of 5 % find 10 differences on average, and 20 with a probability of 0.3 %.
+            # At a level of 5 %, 200 comparisons of equal systems find 10 differences on average, and 20 or more with a
+            # probability of 0.3 %.
             self.assertLess(found, 20, shape)
 
     def test_a_slower_pace_of_three_per_cent_is_found_with_six_repeats(self):
@@ -130,7 +131,7 @@ class Command(Folder):
         self.assertAlmostEqual(series["test"]["ratio"], 0.97, delta=0.005)
         self.assertEqual([len(point["b"]) for point in series["points"]], [6, 6, 6])
         self.assertEqual(self.loch("compare", "a", "b", "--tolerance", "0.05").returncode, 0)
-        self.assertEqual(self.loch("compare", "b", "a").returncode, 0)  # the other way round B is better
+        self.assertEqual(self.loch("compare", "b", "a").returncode, 0)  # b, now the baseline, is slower than a
 
     def test_a_point_that_fails_in_b_alone_is_a_regression(self):
         self.run_it("a")

@@ -90,8 +90,8 @@ class Timelines(Folder):
         self.assertEqual(svg.count('<g id="ops_s'), 3)
         self.assertEqual(svg.count('<g id="failed_s'), 3)
         self.assertEqual(svg.count('<g id="unwritable'), 3)
-        # Three marks in two panels of each column: the two kills share a mark, as do fence and scrub, which are close;
-        # events after the measured time have none.
+        # Each column has two panels with three marks each: the two kills share a mark, as do fence and scrub, which are
+        # close in time; events after the measured time have no mark.
         self.assertEqual(svg.count('<g id="event'), 3 * 3 * 2)
         self.assertEqual(svg.count('<g id="repair'), 3 * 2)
         self.assertEqual(svg.count('<g id="failed"'), 0)

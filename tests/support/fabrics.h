@@ -12,7 +12,7 @@
 
 namespace loch::support {
 
-// The value of a result that cannot be an error in a correct test; aborts with the error's message.
+// Aborts with the error's message if `result` is an error.
 template <typename R>
 void check(const R& result) {
   LOCH_CHECK(result.has_value(), "{}", result.has_value() ? std::string() : result.error().message);

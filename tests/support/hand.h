@@ -11,7 +11,8 @@
 
 namespace loch::support {
 
-// Issues operations one at a time. The client has to outlive it, and so do its coroutines.
+// Issues a client's operations one at a time. The client has to outlive the Hand, and the Hand its
+// coroutines.
 class Hand {
  public:
   Hand(kv::Client& client, const kv::DeployConfig& config)

@@ -23,8 +23,8 @@ struct OwnedProtocol {
   }
 };
 
-// Outcomes of a load by all client workers (store_loads.h). No GET returned a mixed or wrong value, and the
-// tables were sound after the load.
+// Outcomes of a load by all client workers (store_loads.h), which expect_sound_work returns after it has
+// checked that no GET returned a mixed or wrong value, and that the tables are sound.
 struct Worked {
   std::size_t workers = 0;
   std::uint64_t ok = 0, not_found = 0, other = 0;

@@ -15,8 +15,8 @@ namespace {
 using fabric::Completion;
 using fabric::Worker;
 
-// Layout of a slot: lock (even: free, odd: held; grows by 2 with every PUT) | state (0 absent, 1 present) |
-// value
+// Layout of a slot: lock (even: free, odd: held; grows by 2 with every PUT or DELETE) | state (0 absent, 1
+// present) | value
 constexpr std::uint64_t state_at = 8, value_at = 16;
 
 struct Shared {

@@ -35,7 +35,7 @@ class StoreCluster {
   };
   // Deploys and preloads the protocol; aborts if anything is refused.
   StoreCluster(std::unique_ptr<fabric::Fabric> fabric, const kv::Module& module, const Shape& shape);
-  // Destroys the clients before the store, and the store before the fabric, which owns its memory.
+  // Destroys the clients before the store, and the store before the fabric, which owns the store's memory.
   ~StoreCluster();
   StoreCluster(const StoreCluster&) = delete;
   StoreCluster& operator=(const StoreCluster&) = delete;
@@ -43,12 +43,13 @@ class StoreCluster {
   // Number of client workers of all nodes that drive load; they are ordered by node.
   [[nodiscard]] std::size_t workers() const { return workers_.size(); }
   [[nodiscard]] fabric::Worker& worker(std::size_t w) { return *workers_[w]; }
-  // The client of a window slot of worker w. Its first use makes it, and has to come before run().
+  // The client of a window slot of worker w. The first call for a slot makes its client, and has to come
+  // before run().
   [[nodiscard]] kv::Client& client(std::size_t w, std::uint32_t slot = 0);
   [[nodiscard]] Hand hand(std::size_t w, std::uint32_t slot = 0) { return {client(w, slot), config_}; }
 
   // Runs the coroutine that `make` returns as worker w's main, beside the store's background coroutine.
-  // `make` is called on the worker's thread, so that frames come from its pool.
+  // `make` is called on the worker's thread, so that coroutine frames come from that thread's pool.
   void start(std::size_t w, std::function<coro::Task<void>()> make);
   // start() with a coroutine that gets the Lane of window slot 0.
   void start(std::size_t w, std::function<coro::Task<void>(Lane*)> make);

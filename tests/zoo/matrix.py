@@ -22,7 +22,7 @@ from pathlib import Path
 import zoo
 
 VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--fair-sched=yes", "--num-callers=30"]
-# The one protocol that runs under valgrind on each kind of device.
+# For each kind of emulated device, the protocol that also runs on it under valgrind; kinds not listed have none.
 WITH_VALGRIND = {
     "mlx5-ib": "nessie",
     "mlx5-be": "nessie",

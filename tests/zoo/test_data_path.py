@@ -41,7 +41,7 @@ def test_a_slot_alone_does_not_wait_for_others() -> None:
 @pytest.mark.parametrize("name", ("nessie", "pilaf", "herd"))
 def test_a_request_that_is_refused_within_a_chain(name: str) -> None:
     """The device takes what stands before the refused request. That completes, those behind are flushed, and the run goes on."""
-    # A message that was lost with its connection is sent again after 160 ms, so that the window is a multiple of that.
+    # A message that was lost with its connection is sent again after 160 ms, so the run lasts several times that.
     for n in (120, 121, 127, 140):
         with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
             path = Path(folder) / "result.json"

@@ -68,7 +68,7 @@ def protocols() -> tuple[Protocol, ...]:
     )
 
 
-# The option of each protocol that sends its requests over RC where UC was published.
+# Protocols that were published over UC, and whose option `transport` lets them send requests over RC.
 OVER_RC = ("herd", "farm-em", "farm-em-var", "seq-rpc")
 
 

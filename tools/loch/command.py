@@ -148,7 +148,7 @@ def _set_environment(with_setup: bool) -> None:
 
 
 def _of_package(command: str, words: list[str], with_setup: bool) -> int:
-    # ./loch starts Python without site, which only the commands of this package need to find Debian's packages
+    # ./loch starts Python without the module site, by which the commands of this package find Debian's packages
     if sys.flags.no_site:
         import site
 

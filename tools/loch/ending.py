@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable
 
 LINE_MAX = 400  # letters of an error line; longer messages of other programs and libraries are cut
-# Error numbers of an OSError without a file name: writing to standard output has failed.
+# An OSError that has one of these numbers and no file name means that writing to standard output has failed.
 _NO_OUTPUT = (errno.ENOSPC, errno.EBADF, errno.EFBIG, errno.EIO, errno.EDQUOT)
 
 

@@ -49,7 +49,7 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
     for (std::uint32_t node = 0; node < inner().nodes(); ++node) {
       if (!inner().is_local(static_cast<fabric::NodeId>(node))) continue;
       if (report.nodes.size() <= node) report.nodes.resize(node + 1);
-      // the processes of a machine are counted in the report of the first of its nodes
+      // the background processes are counted in the report of this process's first node
       count_into(report.nodes[node].counters);
       break;
     }
@@ -87,7 +87,7 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
   }
 
   std::unique_ptr<CpuLoad> load_;
-  // guards window_began_, because a worker's thread reports the end of the warm-up
+  // guards all members below, because a worker's thread reports the end of the warm-up
   mutable std::mutex mutex_;
   std::optional<std::int64_t> window_began_;
   Reading at_begin_, at_end_;

@@ -13,7 +13,8 @@
 
 namespace loch::background {
 
-// Counters that the report adds to the node that carries this process's background workers.
+// Name of a counter of the report's entry for this process's first node: hashes computed by all background
+// workers since the end of the warm-up.
 inline constexpr const char* hashes_counter = "hog_hashes";
 inline constexpr const char* cpu_counter =
     "hog_cpu_s";  // CPU seconds of all background workers since the end of the warm-up
@@ -29,9 +30,9 @@ class BackgroundFabric : public fabric::Fabric {
   [[nodiscard]] virtual std::optional<std::int64_t> window_began() const = 0;
 };
 
-// `hogs` are processes that wait for go(). They have to be started before `inner` is opened: a fork of a
-// process with registered memory may take that memory away from it. Null: no background load, and only the
-// start of the window is recorded.
+// The processes of `load` wait for go(). They have to be started before `inner` is opened: a fork of a
+// process with registered memory may take that memory away from it. A null `load` means no background load:
+// only the start of the window is recorded.
 [[nodiscard]] std::unique_ptr<BackgroundFabric> with_background(std::unique_ptr<fabric::Fabric> inner,
                                                                 std::unique_ptr<CpuLoad> load);
 

@@ -38,13 +38,13 @@ struct FaultCounts {
 
 class FaultyWorker;
 
-// A completion sink that takes the place of the request's own sink. Taken from a pool.
+// Receives the completion of a request in place of the request's own sink. Taken from a pool.
 struct Interposed : CompletionSink {
   FaultyWorker* owner = nullptr;
   // the protocol's request, whose completion this sink receives
   WorkRequest* request = nullptr;
   CompletionSink* original = nullptr;
-  WorkRequest copy;  // what is posted in place of the request: a WRITE of a part of its bytes
+  WorkRequest copy;  // posted in place of `request`: part of a WRITE, or a request without effect
   WcStatus forced = WcStatus::success;
   Nanos delay = 0;
 };
@@ -195,7 +195,7 @@ void FaultyWorker::finish_in_turn(WorkRequest& request, WcStatus status) {
   Interposed* between = interpose(request);
   between->forced = status;
   between->copy = request;
-  WorkRequest& empty = between->copy;  // a request of 0 bytes with the same access rights
+  WorkRequest& empty = between->copy;  // has the target and access rights of `request`, but no effect
   if (is_atomic(request.verb)) empty.verb = Verb::faa;
   empty.length = is_atomic(request.verb) ? 8 : 0;
   empty.operand = 0;

@@ -12,14 +12,17 @@ namespace loch::fabric {
 // Faults to inject; all are off by default. Rates are probabilities per work request, in [0, 1].
 struct FaultConfig {
   std::uint64_t seed = 1;
-  double uc_loss = 0;           // a UC SEND or WRITE is lost, while its sender sees success
+  // probability that a UC SEND or WRITE is lost while its sender sees success
+  double uc_loss = 0;
   double uc_partial_write = 0;  // share of the lost UC WRITEs of which a prefix of the lines is placed
-  double ud_loss = 0;           // a UD SEND is lost
-  double ud_reorder = 0;  // a signaled UD SEND is delayed by ud_reorder_ns, so that later ones overtake it
+  double ud_loss = 0;           // probability that a UD SEND is lost
+  // probability that a signaled UD SEND is delayed by ud_reorder_ns, so that later ones overtake it
+  double ud_reorder = 0;
   Nanos ud_reorder_ns = 20'000;
-  double delay = 0;  // a completion is delayed by up to delay_ns_max
+  double delay = 0;  // probability that a completion is delayed, by up to delay_ns_max
   Nanos delay_ns_max = 100'000;
-  double rc_error = 0;             // an RC request ends in retry_exceeded, and all later ones are flushed
+  // probability that an RC request ends in retry_exceeded, and all later ones are flushed
+  double rc_error = 0;
   double rc_error_executed = 0.5;  // share of the failed RC requests that are executed nevertheless
 };
 

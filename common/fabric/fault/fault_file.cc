@@ -1,4 +1,5 @@
-// Reads --faults files for every fabric: names, ranges, and which fabric can do what.
+// Reads --faults files, which are the same for every fabric, and refuses unknown keys, values out of range,
+// and faults that the fabric cannot inject.
 #include "common/fabric/fault/fault_file.h"
 
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ struct FaultKey {
   bool of_simulator = true;
   bool of_decorator = false;
 };
-// All keys, in the order in which docs/formats.md explains them.
+// All keys of fault files, in the order in which docs/formats.md explains them.
 [[nodiscard]] const std::vector<FaultKey>& fault_keys();
 
 struct FaultFile {
@@ -36,7 +36,7 @@ struct FaultFile {
 [[nodiscard]] Result<FaultFile> read_fault_file(const std::string& text, const std::string& path,
                                                 FaultSource source);
 
-// The error, in one line, for a place in the file.
+// Makes the one-line error for a place in the fault file.
 [[nodiscard]] std::unexpected<Error> wrong_in_file(const std::string& path, const YAML::Node& node,
                                                    std::string_view key, std::string_view expected);
 // Refuses a mapping in which a key is given twice.

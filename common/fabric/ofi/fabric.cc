@@ -1,4 +1,5 @@
-// The control path of ofi: regions, workers, the exchange, runs, and what several processes agree on.
+// Implements the control path of the fabric over libfabric: regions, workers, the exchange of addresses, and
+// runs with one or several processes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -32,7 +33,7 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-// The runs that the other processes' clients have ended, as their messages say.
+// Remembers from the messages of the other processes which runs their clients have ended.
 class EndedRuns {
  public:
   explicit EndedRuns(std::size_t ranks) : ended_(ranks) {}
@@ -46,7 +47,7 @@ class EndedRuns {
     changed_.notify_all();
   }
   void notice() { changed_.notify_all(); }
-  // The live processes other than this one whose clients have not ended the run.
+  // The live processes other than this one whose clients have not ended run number `run`.
   [[nodiscard]] std::vector<std::uint32_t> running(const cluster::Control& control, std::uint64_t run) {
     const std::scoped_lock lock(mutex_);
     return running_now(control, run);
@@ -68,7 +69,7 @@ class EndedRuns {
   }
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::uint64_t> ended_;  // by rank: the last run that its clients have ended
+  std::vector<std::uint64_t> ended_;  // for each rank the number of the last run that its clients have ended
 };
 
 class OfiFabric final : public Fabric {
@@ -322,7 +323,7 @@ void OfiFabric::await_clients() {
 Result<RunEnd> OfiFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  // Providers that move data by the CPU need cores for it, their own threads included.
+  // Providers that move data by the CPU compete with the workers for cores, also by threads of their own.
   const bool shares_cores = shared_.capabilities.target_cpu || provider_->name() == "sockets" ||
                             pool_.started() > realtime::usable_cores();
   const RunEnd end = pool_.run(shares_cores, [this] { await_clients(); });

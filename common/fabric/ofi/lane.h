@@ -1,10 +1,10 @@
-// A queue of requests from one worker to one peer that the contract calls a queue pair: requests start in the
-// order of posting, as far as the rules of order ask for it, and end in that order.
+// A lane is the queue of requests from one worker to one peer that the fabric's contract calls a queue pair:
+// requests start in the order of posting, as far as the rules of order ask for it, and end in that order. A
+// request is first waiting, then posted (given to the provider), then done; its completion is delivered when
+// all earlier requests of the lane have ended.
 //
-//   waiting -> posted -> done -> (the sink is called)
-//
-// After a failure the lane takes nothing until the peer is reconnected: requests that wait are flushed
-// without having been posted. Those that the provider has already may be executed; they end as
+// After a failure the lane gives the provider no more requests until the peer is reconnected: waiting
+// requests are flushed without having been posted. Posted ones may still be executed; they end as
 // retry_exceeded.
 #pragma once
 
@@ -17,25 +17,25 @@ namespace loch::fabric::ofi {
 
 struct Lane;
 
-// One request in flight, and what must stay in place until the provider has done with it.
+// One request from its posting to its completion, with the memory that the provider uses meanwhile.
 struct Slot : Context {
   static constexpr std::uint32_t inline_most = 256;
   enum class State : std::uint8_t { waiting, posted, done };
   State state = State::waiting;
   WcStatus status = WcStatus::success;
   bool is_detached = false;
-  bool awaits_answer = false;    // a SEND on RC, until the receiver has answered
-  bool is_announcing = false;    // a WRITE with immediate whose bytes are placed
-  std::uint32_t pending = 0;     // operations of the provider that have not ended
-  std::uint32_t sent = 0;        // SEND: bytes given to the provider
-  std::uint32_t number = 0;      // of the slot on its worker
-  std::uint32_t generation = 0;  // how often the slot was used
-  Nanos deadline = 0;            // while an answer is awaited
+  bool awaits_answer = false;    // a message on RC that its receiver has not answered yet
+  bool is_announcing = false;    // a WRITE whose bytes are placed and whose immediate is still to be sent
+  std::uint32_t pending = 0;     // number of the provider's operations for this request that have not ended
+  std::uint32_t sent = 0;        // SEND: payload bytes given to the provider
+  std::uint32_t number = 0;      // index of the slot on its worker
+  std::uint32_t generation = 0;  // changes with each use of the slot, so that a late answer is recognised
+  Nanos deadline = 0;            // time in ns at which a request that awaits an answer fails
   Lane* lane = nullptr;
   Slot* next = nullptr;
   void* description = nullptr;  // the provider's handle of this memory; null if it needs none
   WorkRequest* request = nullptr;
-  WorkRequest copy;  // of a detached request
+  WorkRequest copy;  // copy of a detached request, which the poster need not keep
   std::uint64_t operand = 0, compare = 0, result = 0;
   std::byte inline_data[inline_most];
 
@@ -46,15 +46,15 @@ struct Lane {
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t number = 0;
-  bool is_listed = false;            // in the worker's list of lanes that have something to do
-  bool has_failed = false;           // takes no more requests
+  bool is_listed = false;   // the lane is in OfiWorker::listed_, whose lanes the next poll visits
+  bool has_failed = false;  // an RC request failed: waiting and new ones are flushed until a reconnection
   bool has_retired_failure = false;  // a request that failed has ended, so that no later one succeeds
   Slot* first = nullptr;             // the oldest request that has not ended
   Slot* last = nullptr;
-  Slot* unposted = nullptr;      // the first that waits
-  std::uint32_t writes = 0;      // WRITEs that the provider has
-  std::uint32_t fetches = 0;     // READs and atomics that the provider has
-  std::uint32_t announcing = 0;  // WRITEs whose immediate is still to be sent
+  Slot* unposted = nullptr;      // the oldest request that has not been given to the provider entirely
+  std::uint32_t writes = 0;      // posted WRITEs whose bytes are not placed, or immediates not sent, yet
+  std::uint32_t fetches = 0;     // READs and atomics given to the provider that have not completed
+  std::uint32_t announcing = 0;  // WRITEs whose bytes are placed and whose immediate is still to be sent
 
   void append(Slot* slot) {
     slot->next = nullptr;

@@ -18,8 +18,8 @@ Function* function_of(const char* name, const char* version) {
 
 }  // namespace
 
-// The functions that libfabric exports and this module calls. They are hidden, so that libfabric's own calls
-// do not find them.
+// Definitions of the libfabric functions that this module calls; each calls the loaded library. They are
+// hidden, so that libfabric's own calls do not reach them.
 extern "C" {
 
 [[gnu::visibility("hidden")]] int fi_getinfo(std::uint32_t version, const char* node, const char* service,

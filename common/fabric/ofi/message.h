@@ -1,10 +1,11 @@
-// What the endpoints of two workers send each other: a SEND in pieces, the immediate of a WRITE, or the
-// answer to a SEND on RC.
+// The messages between the endpoints of two workers: a piece of a SEND, the immediate of a WRITE, or the
+// answer to one of these on RC.
 //
-// A provider delivers messages of all transports to one queue of receives, keeps those that no receive waits
-// for, and tells the sender nothing of its receiver. RECVs differ by transport, though; a message on UC or UD
-// that finds none is lost, and one on RC waits for a RECV, and fails in the end. So each message carries a
-// header, arrives in a buffer of the fabric, and is copied to the RECV that its transport has.
+// A provider delivers the messages of all transports to one receive queue, holds back messages for which no
+// receive buffer is posted, and does not tell a sender whether the receiver had a RECV. In the fabric's
+// contract each transport has RECVs of its own: a message on UC or UD for which none is posted is lost; one
+// on RC waits for a RECV, and is refused after a time. Each message therefore carries a header, arrives in a
+// buffer of the fabric, and is copied to a RECV of its transport.
 #pragma once
 
 #include <rdma/fi_endpoint.h>
@@ -18,40 +19,42 @@ namespace loch::fabric::ofi {
 
 inline constexpr std::uint32_t payload_most = 4096;  // payload bytes of one piece
 
-// By the kind, a completion is led to its object: the provider returns the address of a Context.
+// Base of the objects whose address the provider returns with a completion; `kind` says whether the object is
+// a Slot (request) or a MessageBuffer (outgoing, incoming).
 struct Context {
   enum class Kind : std::uint8_t { request, outgoing, incoming };
-  fi_context2 reserved{};  // for the provider, as long as the operation lasts
+  fi_context2 reserved{};  // memory that the provider uses until the operation ends
   Kind kind = Kind::request;
 };
 
 struct MessageHeader {
   enum class Kind : std::uint8_t { piece, immediate, answer };
-  std::uint64_t cookie;  // names the sender's request, and is sent back by the answer
+  std::uint64_t cookie;  // identifies the sender's request; the answer returns it
   std::uint32_t total;   // bytes of the whole SEND or WRITE
-  std::uint32_t offset;  // of this piece in the SEND
+  std::uint32_t offset;  // offset of this piece's payload in the whole SEND, in bytes
   std::uint32_t bytes;   // payload bytes that follow the header
   std::uint32_t immediate;
-  std::uint16_t from;         // the sender's node
-  std::uint16_t from_worker;  // and worker
+  std::uint16_t from;         // node of the sender
+  std::uint16_t from_worker;  // index of the sending worker on that node
   Kind kind;
   std::uint8_t transport;
   std::uint8_t has_immediate;
-  std::uint8_t status;  // answer: the WcStatus of the request
+  std::uint8_t status;  // answer: the WcStatus with which the sender's request ends
 };
 static_assert(sizeof(MessageHeader) == 32 && offsetof(MessageHeader, from) == 24 &&
               offsetof(MessageHeader, status) == 31);
 
 struct Slot;
 
-// A buffer that is being sent, or waits for a message.
+// The buffer of one message that is being sent, or that a posted receive waits for.
 struct MessageBuffer : Context {
   void* description = nullptr;  // the provider's handle of this memory; null if it needs none
-  Slot* owner = nullptr;        // outgoing: the request that the message belongs to; null for answers
-  std::uint64_t to = 0;         // outgoing: the target's fi_addr_t, for answers that wait
-  // incoming: when a message on RC that found no RECV is refused; an answer: when it is given up
+  Slot* owner = nullptr;        // SEND or immediate: the request that it belongs to; null for answers
+  std::uint64_t to = 0;         // answer: the fi_addr_t of the endpoint to which it is sent
+  // time in ns at which an arrived message on RC is refused if it finds no RECV before, or at which an answer
+  // that the provider does not take is dropped
   std::int64_t deadline = 0;
-  std::uint32_t arrived = 0;  // incoming: bytes with the header
+  std::uint32_t arrived = 0;  // incoming: number of bytes that arrived, the header included
   MessageHeader header{};
   std::byte payload[payload_most];
 };

@@ -1,9 +1,10 @@
-// libfabric as a fabric: TCP between machines without RDMA, shared memory, and the NICs that only libfabric
-// drives, such as Amazon's EFA and HPE's Slingshot. The nodes are threads of one process, or one process
-// each, on one or many machines, that agree by the control plane (common/cluster/control.h).
+// A fabric over libfabric: for TCP between machines without RDMA, shared memory, and the NICs that only
+// libfabric drives, such as Amazon's EFA and HPE's Slingshot. The nodes are threads of one process, or one
+// process each on one or many machines, which exchange addresses over the control plane
+// (common/cluster/control.h).
 //
 // Each worker has one endpoint of the kind FI_EP_RDM (reliable datagrams). READ, WRITE, CAS and FAA are the
-// provider's own one-sided operations. An endpoint of this kind has one queue of receives and no connections
+// provider's own one-sided operations. An endpoint of this kind has one receive queue and no connections
 // that could break, so the fabric itself keeps the contract's rules about queue pairs: the order of requests
 // (lane.h), failure and reconnection, and RECVs for each transport (message.h).
 #pragma once
@@ -26,16 +27,16 @@ struct OfiConfig {
   // The provider as libfabric calls it: "tcp;ofi_rxm" (or "tcp"), "sockets", "shm", "efa", "cxi" …
   // Empty: the first that this machine has of those in provider.h.
   std::string provider;
-  // Whether the fabric itself keeps the order of a WRITE and what follows it where the provider does not: the
-  // later request is posted when the WRITE has ended. If not, Capabilities::write_then_read and
-  // write_then_atomic say what the provider keeps.
+  // Whether the fabric itself keeps a WRITE and the requests after it in order where the provider does not,
+  // by posting a later request only when the WRITE has ended. If false, Capabilities::write_then_read and
+  // write_then_atomic say which order the provider keeps.
   bool waits_for_writes = true;
   bool pin_threads = false;
   // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond
   // (realtime/tsc_clock.h).
   bool exact_clock = true;
-  // When the clients of some processes have ended, the others' may go on for this many ns, or for as long as
-  // the first ones took, if that is longer. Then run() fails with timed_out and names the nodes.
+  // Time in ns for which clients of some processes may go on after those of others have ended; if these ran
+  // longer than that, the time that they ran. Then run() fails with timed_out and names the late nodes.
   Nanos laggards_most = 120'000'000'000;
 };
 

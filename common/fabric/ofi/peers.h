@@ -1,5 +1,5 @@
-// What the processes of a run tell each other before it: each node's regions, with their keys, and the
-// addresses of its workers' endpoints. The format is JSON; the parser checks every field.
+// What the processes of a run tell each other before the run starts: each node's regions, with their keys,
+// and the addresses of its workers' endpoints. The format is JSON; the parser checks every field.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace loch::fabric::ofi {
 struct RegionRecord {
   enum Rights : std::uint32_t { can_read = 1, can_write = 2, can_atomic = 4 };
   std::string name;
-  std::uint64_t address = 0;  // what the provider counts from: an address of the target's memory, or 0
+  std::uint64_t address = 0;  // remote address of the first byte: virtual, or 0 if the provider takes offsets
   std::uint64_t bytes = 0;
-  std::uint64_t key = 0;   // the provider's
-  std::uint32_t rkey = 0;  // the contract's, which a requester has to know
+  std::uint64_t key = 0;   // libfabric's key of the memory (fi_mr_key)
+  std::uint32_t rkey = 0;  // the fabric's own rkey, which a request has to name
   std::uint32_t rights = 0;
   bool operator==(const RegionRecord&) const = default;
 };
 
 struct WorkerRecord {
   std::uint16_t index = 0;
-  std::string address;  // of the endpoint, in the provider's own format; arbitrary bytes
+  std::string address;  // address of the worker's endpoint in the provider's format; arbitrary bytes
   bool operator==(const WorkerRecord&) const = default;
 };
 
@@ -33,7 +33,7 @@ struct NodeRecord {
   NodeId node = 0;
   std::string host;
   std::string provider;
-  std::vector<RegionRecord> regions;  // by region id
+  std::vector<RegionRecord> regions;  // indexed by region id
   std::vector<WorkerRecord> workers;
   bool operator==(const NodeRecord&) const = default;
 };
@@ -41,10 +41,10 @@ struct NodeRecord {
 [[nodiscard]] std::string to_text(const NodeRecord& node);
 [[nodiscard]] Result<NodeRecord> parse_node(std::string_view text, std::uint32_t nodes);
 
-// A peer as a requester uses it; fixed by the exchange.
+// What a requester has to know of a node, its own included; set by Fabric::exchange().
 struct Peer {
   NodeRecord record;
-  // by worker index; FI_ADDR_UNSPEC where no worker has the index
+  // fi_addr_t of each worker's endpoint, by worker index; FI_ADDR_UNSPEC where no worker has the index
   std::vector<std::uint64_t> workers;
   // The endpoint at which one-sided requests to the node arrive: that of its first worker. FI_ADDR_UNSPEC:
   // the node has none, or was lost before the exchange.

@@ -1,4 +1,4 @@
-// Posting: puts requests in their lanes, and gives each to the provider as soon as the rules of order allow.
+// Puts posted requests in their lanes, and gives each to the provider as soon as the rules of order allow.
 #include <algorithm>
 
 #include "common/base/check.h"
@@ -8,8 +8,8 @@
 namespace loch::fabric::ofi {
 namespace {
 
-// ns after which a SEND on RC ends with retry_exceeded if its receiver is silent. A receiver without a RECV
-// answers sooner (worker.cc).
+// Time in ns after which a SEND, or a WRITE's immediate, on RC ends with retry_exceeded if the receiver has
+// not answered. A receiver without a RECV answers earlier, after receiver_patience in worker.cc.
 constexpr Nanos answer_patience = 5'000'000'000;
 constexpr std::uint64_t no_address = FI_ADDR_UNSPEC;
 
@@ -42,8 +42,8 @@ WcStatus OfiWorker::check_remote(const WorkRequest& request) const {
   return WcStatus::success;
 }
 
-// A provider checks keys and bounds at the target, when later requests may have been executed. The requester
-// checks them before it posts, so that what is behind a refused request is never executed.
+// The requester checks keys and bounds before it posts, so that no request after a refused one is executed. A
+// provider would check them at the target, when later requests may have been executed already.
 WcStatus OfiWorker::check_request(const WorkRequest& request) const {
   if (request.peer >= links_.size()) return WcStatus::local_error;
   const Capabilities& can = shared_->capabilities;
@@ -105,7 +105,7 @@ Slot* OfiWorker::take_slot() {
 }
 
 void OfiWorker::free_slot(Slot* slot) {
-  ++slot->generation;  // an answer that is late finds nothing
+  ++slot->generation;  // an answer that arrives late no longer matches the slot's cookie
   free_slots_.push_back(slot);
 }
 
@@ -177,9 +177,10 @@ void OfiWorker::do_post_detached(const WorkRequest& request) {
   submit(const_cast<WorkRequest&>(request), true);
 }
 
-// Rule 4: what follows a WRITE sees it, and a fenced request follows READs and atomics. Where the provider
-// does not keep an order, the later request waits for the end of the earlier ones. A message waits for the
-// WRITEs before it on every provider, because it goes to another endpoint than they.
+// Whether the provider may be given the request now: it has room, and the order of requests is kept (rule 4
+// of fabric.h). A fenced request waits until all earlier one-sided requests have ended; any other waits for
+// earlier WRITEs if the provider does not keep it behind them. A message waits for earlier WRITEs on every
+// provider, because it goes to another endpoint than they do.
 bool OfiWorker::may_start(const Lane& lane, const Slot& slot) {
   const WorkRequest& request = *slot.request;
   if (in_flight_ >= limit_) return false;
@@ -207,7 +208,7 @@ void OfiWorker::pump(Lane& lane) {
       end(slot, WcStatus::flushed);
     } else if (slot.sent == 0) {
       if (const WcStatus status = check_request(*slot.request); status != WcStatus::success) {
-        // Requests before a refused one are not affected, so they end first.
+        // Requests before the refused one are not affected by its failure, so they end first.
         if (lane.first != &slot) break;
         // A message of an unreliable transport that finds no receiver is lost, and the sender hears nothing.
         const bool is_silent = lane.transport != Transport::rc && status != WcStatus::local_error;
@@ -233,7 +234,8 @@ bool OfiWorker::start(Slot& slot) {
   return true;
 }
 
-// Takes note of what the provider said to an operation of the slot. Returns whether it has begun.
+// Handles the code with which the provider took or refused an operation of the slot's request. Returns
+// whether the provider took it. A refusal ends the request, except FI_EAGAIN while the peer is alive.
 bool OfiWorker::note_start(Slot& slot, long code) {
   if (code == 0) {
     ++slot.pending;
@@ -279,7 +281,8 @@ long OfiWorker::start_one_sided(Slot& slot) {
   fi_rma_iov remote{at, request.length, target.key};
   const fi_msg_rma message{&local, &description, 1, peer.responder, &remote, 1, static_cast<Context*>(&slot),
                            0};
-  // The end of a WRITE says that its bytes are in the target's memory, so that others can wait for it.
+  // With FI_DELIVERY_COMPLETE the completion of a WRITE says that its bytes are in the target's memory, so
+  // that later requests can wait for it.
   return request.verb == Verb::read
              ? fi_readmsg(endpoint_.get(), &message, FI_COMPLETION)
              : fi_writemsg(endpoint_.get(), &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
@@ -299,7 +302,8 @@ void OfiWorker::fill_header(MessageBuffer& buffer, const Slot& slot) const {
   header.has_immediate = request.has_immediate ? 1 : 0;
 }
 
-// Sends the pieces that have not been sent yet. The payload is copied, so that a piece needs one buffer.
+// Sends those pieces of a SEND that the provider has not taken yet. Each payload is copied behind its header,
+// so that a piece is one buffer.
 bool OfiWorker::start_message(Slot& slot) {
   const WorkRequest& request = *slot.request;
   do {
@@ -330,7 +334,7 @@ bool OfiWorker::start_message(Slot& slot) {
   return true;
 }
 
-// The receiver of a message on RC answers it.
+// Lets a request on RC wait for the receiver's answer; other transports have no answers.
 void OfiWorker::await_answer(Slot& slot) {
   if (slot.lane->transport != Transport::rc) return;
   slot.awaits_answer = true;
@@ -338,7 +342,7 @@ void OfiWorker::await_answer(Slot& slot) {
   ++unanswered_;
 }
 
-// Sends the immediate of a WRITE whose bytes are in place.
+// Sends the immediate of a WRITE whose bytes are placed. Returns false if the provider has to be asked again.
 bool OfiWorker::announce(Slot& slot) {
   const WorkRequest& request = *slot.request;
   MessageBuffer* buffer = take_buffer();
@@ -359,7 +363,8 @@ bool OfiWorker::announce(Slot& slot) {
   return true;
 }
 
-// Ends a request of which the provider has nothing, or no more. A first failure on RC fails the lane.
+// Sets the status of a request; retire() hands over its completion when no operation of the provider is left
+// for it. A failure on RC fails the lane.
 void OfiWorker::end(Slot& slot, WcStatus status) {
   Lane& lane = *slot.lane;
   if (slot.awaits_answer) {
@@ -390,7 +395,7 @@ void OfiWorker::retire(Lane& lane) {
     if (lane.first == nullptr) lane.last = nullptr;
     if (lane.unposted == slot) lane.unposted = slot->next;
     WorkRequest& request = *slot->request;
-    // The provider had this request already when one before it failed.
+    // The provider had this later request already when an earlier one of the lane failed.
     if (lane.has_retired_failure && slot->status == WcStatus::success)
       slot->status = WcStatus::retry_exceeded;
     lane.has_retired_failure |= lane.transport == Transport::rc && slot->status != WcStatus::success;

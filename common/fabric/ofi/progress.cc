@@ -1,4 +1,4 @@
-// The loop of the progress thread: it sleeps the longer, the longer nothing has moved.
+// The loop of the progress thread, which sleeps longer and longer while it makes no progress.
 #include "common/fabric/ofi/progress.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 namespace loch::fabric::ofi {
 namespace {
 
-// ns; a request to a node of which no worker polls waits for up to the longest sleep
+// Sleeps in ns. A request to a node of which no worker polls may wait for as long as the longest sleep.
 constexpr long shortest_sleep = 5'000, longest_sleep = 200'000;
 
 }  // namespace

@@ -35,7 +35,7 @@ Info hints_for(const std::string& provider) {
   return hints;
 }
 
-// Prefers IPv4 addresses, which every process can name, and then libfabric's own order.
+// Chooses the list's first entry with IPv4 addresses, or libfabric's first entry if none has them.
 Info best_of(fi_info* list) {
   const fi_info* best = list;
   for (const fi_info* each = list; each != nullptr; each = each->next) {
@@ -88,7 +88,8 @@ KeptOrder kept_order(const fi_info& info) {
   const bool places_in_order = info.ep_attr->max_order_waw_size >= ordered_bytes_least;
   KeptOrder kept;
   kept.write_then_read = sees_writes && has_order(info, FI_ORDER_RAW, FI_ORDER_RMA_RAW);
-  // A WRITE is an RMA operation and CAS an atomic one, so that only the general bit speaks of both.
+  // FI_ORDER_RAW orders a WRITE, which is an RMA operation, before an atomic; FI_ORDER_RMA_RAW says nothing
+  // of atomics.
   kept.write_then_atomic = sees_writes && has_order(info, FI_ORDER_RAW, 0);
   kept.write_then_write = places_in_order && has_order(info, FI_ORDER_WAW, FI_ORDER_RMA_WAW);
   return kept;

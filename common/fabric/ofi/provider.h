@@ -1,5 +1,5 @@
-// Opens a libfabric provider: which one, what it can do, and its domain, address vector and registrations.
-// Control path.
+// Opens a libfabric provider with its domain and address vector, says what it can do, and registers memory
+// with it. Nothing here is called per operation.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -44,10 +44,10 @@ using Info = std::unique_ptr<fi_info, FreesInfo>;
 struct KeptOrder {
   bool write_then_read = false, write_then_atomic = false, write_then_write = false;
 };
-// What the provider says of its order: the bits of msg_order, which must be there at both ends, and the sizes
-// up to which a later request sees the bytes of an earlier one.
+// Derives the kept orders from the provider's description: from the bits of msg_order, which transmit and
+// receive attributes both must have, and from the sizes up to which the provider keeps the order of data.
 [[nodiscard]] KeptOrder kept_order(const fi_info& info);
-// What a run on this provider can rely on; `waits_for_writes`: see OfiConfig.
+// What a protocol can rely on with this provider. `waits_for_writes` is OfiConfig::waits_for_writes.
 [[nodiscard]] Capabilities capabilities_of(const fi_info& info, bool waits_for_writes);
 
 // The provider's full name: "tcp" stands for "tcp;ofi_rxm".
@@ -70,13 +70,14 @@ class Provider {
   [[nodiscard]] bool needs_target_cpu() const {
     return info_->domain_attr->data_progress != FI_PROGRESS_AUTO;
   }
-  // Refuses a provider whose endpoints cannot swap and add words of 8 bytes.
+  // Refuses a provider whose endpoints have no CAS or no FAA of 8 bytes.
   [[nodiscard]] Result<> check_atomics(fid_ep* endpoint) const;
-  // Registers memory for access by peers (`access`: FI_REMOTE_READ …) or as a local buffer. `key` is the key
-  // to ask for where the provider does not choose keys. `endpoint`: used where memory is bound to one.
+  // Registers memory for access by peers (`access`: FI_REMOTE_READ …) or as a local buffer. `key` is the
+  // wanted key, which a provider that chooses keys itself ignores. The memory is bound to `endpoint` if the
+  // provider binds memory to endpoints.
   [[nodiscard]] Result<Handle<fid_mr>> register_memory(void* start, std::size_t bytes, std::uint64_t access,
                                                        std::uint64_t key, fid_ep* endpoint);
-  // Keys for local buffers, which no peer asks for; different from those of regions.
+  // Returns a new key for a local buffer: no peer uses it, and no region has it.
   [[nodiscard]] std::uint64_t next_local_key() { return local_keys | local_key_++; }
 
  private:

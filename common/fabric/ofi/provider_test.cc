@@ -1,4 +1,4 @@
-// Tests of what the fabric concludes from a provider's description, and of its refusals.
+// Tests of the capabilities derived from a provider's description, and of refused providers.
 #include "common/fabric/ofi/provider.h"
 
 #include <gmock/gmock.h>

@@ -90,12 +90,12 @@ Result<> OfiWorker::open() {
   if (code == 0) code = fi_ep_bind(endpoint, &provider.addresses()->fid, 0);
   if (code == 0) code = fi_enable(endpoint);
   if (code != 0) {
-    // Not closed: ofi_rxm 1.17 crashes when it closes an endpoint that was never enabled.
+    // The endpoint is not closed, because ofi_rxm 1.17 crashes when it closes one that was never enabled.
     (void)endpoint_.release();
     return refuse("cannot enable an endpoint", code);
   }
   LOCH_TRY(provider.check_atomics(endpoint));
-  // A quarter of the provider's queue is left for answers.
+  // A quarter of the provider's transmit queue is left for answers to messages.
   limit_ = static_cast<std::uint32_t>(std::clamp<std::size_t>(info.tx_attr->size / 4 * 3, 4, 1024));
   const auto buffers = std::min<std::size_t>(receive_buffers, info.rx_attr->size);
   for (std::size_t i = 0; i < buffers; ++i) post_buffer(take_buffer());
@@ -163,12 +163,12 @@ bool OfiWorker::drain_error() {
     return true;
   }
   --in_flight_;
-  // The request may have been executed before the provider gave it up.
+  // The request may have been executed before the provider gave up.
   ended_.push_back({context, false, WcStatus::retry_exceeded});
   return true;
 }
 
-// An operation of the provider on behalf of a READ, WRITE or atomic has ended.
+// Handles the end of the provider's operation for a READ, WRITE or atomic.
 void OfiWorker::finish_request(Slot& slot, WcStatus status) {
   Lane& lane = *slot.lane;
   const WorkRequest& request = *slot.request;
@@ -187,7 +187,7 @@ void OfiWorker::finish_request(Slot& slot, WcStatus status) {
   end(slot, is_silent ? WcStatus::success : status);
 }
 
-// A message on behalf of a SEND, or of a WRITE with immediate, has left.
+// Handles the end of sending one message: a piece of a SEND, or the immediate of a WRITE.
 void OfiWorker::finish_message(Slot& slot, WcStatus status) {
   --slot.pending;
   const bool is_reliable = slot.lane->transport == Transport::rc;
@@ -219,7 +219,7 @@ void OfiWorker::take_ended() {
   ending_.clear();
 }
 
-// Ends messages on RC whose receiver is lost, or has not answered for long.
+// Ends SENDs and WRITEs with immediate on RC whose receiver is lost or has not answered in time.
 void OfiWorker::give_up_on_silent_peers() {
   const Nanos at = shared_->now();
   for (const Link& link : links_) {
@@ -336,7 +336,7 @@ void OfiWorker::receive_answer(const MessageHeader& header) {
 bool OfiWorker::receive_message(MessageBuffer* buffer) {
   const MessageHeader& header = buffer->header;
   const bool is_reliable = static_cast<Transport>(header.transport) == Transport::rc;
-  // Messages on RC that wait keep their order.
+  // Messages on RC keep their order: while one waits for a RECV, later ones wait behind it.
   const Delivery delivery = is_reliable && !stalled_.empty() ? Delivery::no_buffer : deliver(*buffer);
   if (delivery == Delivery::no_buffer && is_reliable && stalled_.size() < stalled_most) {
     buffer->deadline = shared_->now() + receiver_patience;
@@ -347,7 +347,7 @@ bool OfiWorker::receive_message(MessageBuffer* buffer) {
   return true;
 }
 
-// Tells the sender on RC what became of its message.
+// Answers the sender of a message on RC with the message's status; counts a lost message on UC or UD.
 void OfiWorker::conclude(const MessageHeader& header, Delivery delivery) {
   const bool is_reliable = static_cast<Transport>(header.transport) == Transport::rc;
   const bool is_lost = delivery == Delivery::no_buffer || delivery == Delivery::too_long;
@@ -381,7 +381,7 @@ OfiWorker::Delivery OfiWorker::deliver(const MessageBuffer& message) {
       return Delivery::too_long;
     into = receives.posted.pop();
   } else {
-    if (partial == nullptr) return Delivery::more_pieces;  // of a message that was lost or refused
+    if (partial == nullptr) return Delivery::more_pieces;  // the message's first piece was lost or refused
     into = partial->into;
   }
   if (is_piece && header.bytes != 0)
@@ -434,7 +434,7 @@ bool OfiWorker::retry_answers() {
     MessageBuffer* buffer = waiting_answers_[sent];
     const ssize_t code = fi_send(endpoint_.get(), &buffer->header, sizeof(MessageHeader), buffer->description,
                                  buffer->to, static_cast<Context*>(buffer));
-    // An answer to a node that is lost would wait for ever, and others behind it.
+    // An answer is dropped at its deadline: one to a lost node would hold up those behind it for ever.
     if (code == -FI_EAGAIN && shared_->now() < buffer->deadline) break;
     if (code == 0) {
       ++in_flight_;

@@ -1,9 +1,10 @@
 // The data path of ofi: one worker is one thread with one endpoint and one completion queue.
 //
 // Where a provider has no progress of its own, requests to a node move only while some thread of its process
-// calls the provider. A worker does so in every turn of its polling. For workers that do not poll (asleep,
-// computing, ended, or not started), the fabric's progress thread (progress.h) does it: poll_for_idle(). Both
-// hold `gate_` meanwhile; while a worker polls, nobody else takes the gate.
+// calls the provider. A worker does so in every round of its polling loop. For workers that do not poll
+// (asleep, computing, ended, or not started), the fabric's progress thread (progress.h) calls
+// poll_for_idle(). Each of the two threads holds `gate_` meanwhile; the progress thread leaves a polling
+// worker's gate alone.
 #pragma once
 
 #include <array>
@@ -34,12 +35,13 @@ class OfiRegion final : public Region {
         spec_(spec),
         rkey_(rkey),
         pages_(std::move(pages)) {}
-  // To be called before the region is used, when the node's endpoints are open.
+  // Registers the region with the provider. To be called before the region is used, when the node's endpoints
+  // are open.
   [[nodiscard]] Result<> enlist(Provider& provider, fid_ep* endpoint);
-  // Ends the access of peers.
+  // Ends the registration, and with it the access of peers.
   void delist() { memory_.reset(); }
   [[nodiscard]] RegionRecord record(const Provider& provider) const;
-  // The provider's handle, which requests with a local buffer here carry.
+  // The provider's handle of this memory, to be passed with requests whose local buffer lies in the region.
   [[nodiscard]] void* description() const { return description_; }
 
  private:
@@ -47,14 +49,14 @@ class OfiRegion final : public Region {
   std::uint32_t rkey_;
   void* description_ = nullptr;
   realtime::Mapping pages_;
-  Handle<fid_mr> memory_;  // declared after pages_, so that it is closed before they are unmapped
+  Handle<fid_mr> memory_;  // declared after pages_, so that it is closed before the pages are unmapped
 };
 
 // State shared by the workers of this process; constant during the run.
 struct Shared : realtime::Shared {
   Provider* provider = nullptr;
   cluster::Control* control = nullptr;
-  std::vector<Peer> peers;  // by node
+  std::vector<Peer> peers;  // indexed by node
   KeptOrder kept;
   bool waits_for_writes = true;
   [[nodiscard]] bool is_lost(NodeId node) const {
@@ -62,7 +64,7 @@ struct Shared : realtime::Shared {
   }
 };
 
-// A lock that is free nearly always, held for some microseconds.
+// A spinlock that is hardly ever contended; it is held for some microseconds.
 class Gate {
  public:
   [[nodiscard]] bool try_lock() { return !is_shut_.exchange(true, std::memory_order_acquire); }
@@ -76,11 +78,11 @@ class Gate {
 // One worker's counts of operations. Any thread may read them.
 struct WorkerCounters {
   std::atomic<std::uint64_t> posted = 0;   // operations given to the provider
-  std::atomic<std::uint64_t> again = 0;    // operations that the provider put off (FI_EAGAIN)
+  std::atomic<std::uint64_t> again = 0;    // calls that the provider refused for now (FI_EAGAIN)
   std::atomic<std::uint64_t> errors = 0;   // operations that ended in an error
-  std::atomic<std::uint64_t> waits = 0;    // requests that waited for a WRITE, READ or atomic before them
+  std::atomic<std::uint64_t> waits = 0;    // tries put off because an earlier request has to end first
   std::atomic<std::uint64_t> dropped = 0;  // messages on UC or UD that found no RECV
-  std::atomic<std::uint64_t> assists = 0;  // turns of the progress thread that moved something
+  std::atomic<std::uint64_t> assists = 0;  // calls of poll_for_idle() that made progress
 };
 
 class OfiWorker final : public realtime::RealtimeWorker {
@@ -100,7 +102,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
 
   // Called by the progress thread. Drives the provider for this worker if the worker has not polled since the
-  // last call; returns whether anything moved.
+  // last call; returns whether that made progress.
   [[nodiscard]] bool poll_for_idle();
 
   [[nodiscard]] const WorkerCounters& counters() const { return counters_; }
@@ -127,7 +129,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
     std::array<T, N> items;
     Handle<fid_mr> memory;
   };
-  // An operation of the provider that ended, or a request that its receiver answered.
+  // An operation of the provider that has ended, or the arrived answer to a request.
   struct Ended {
     Context* context = nullptr;
     bool is_answer = false;
@@ -138,7 +140,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
     std::uint32_t length = 0;
     std::uint64_t user = 0;
   };
-  // A message of several pieces that has some of them.
+  // A message of which some pieces have arrived and others not, and the RECV to which they are copied.
   struct Partial {
     NodeId from = 0;
     std::uint16_t from_worker = 0;
@@ -148,13 +150,13 @@ class OfiWorker final : public realtime::RealtimeWorker {
   struct Receives {
     Ring<PostedReceive> posted;
     Ring<Received> arrived;
-    std::atomic<std::uint32_t> ready = 0;  // size of `arrived`, readable without the gate
+    std::atomic<std::uint32_t> ready = 0;  // size of `arrived`, readable without holding gate_
   };
-  // What became of a piece: it was the message's last, its message goes on (or was lost before), no RECV is
-  // there, or the RECV is too short.
+  // The result of delivering a message or one piece of it: the message is complete; more pieces are to come
+  // (or its first one was lost); no RECV is posted; the RECV is too short.
   enum class Delivery : std::uint8_t { done, more_pieces, no_buffer, too_long };
 
-  // Requests; defined in post.cc. All are called with the gate held.
+  // Functions that handle requests, defined in post.cc. All are called with gate_ held.
   void submit(WorkRequest& request, bool is_detached);
   [[nodiscard]] Slot* take_slot();
   void free_slot(Slot* slot);
@@ -162,9 +164,9 @@ class OfiWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] WcStatus check_request(const WorkRequest& request) const;
   [[nodiscard]] WcStatus check_remote(const WorkRequest& request) const;
   [[nodiscard]] bool may_start(const Lane& lane, const Slot& slot);
-  // Gives the requests of the lane that wait to the provider, as many as may start.
+  // Gives the lane's waiting requests to the provider, in order, as many as may start.
   void pump(Lane& lane);
-  [[nodiscard]] bool start(Slot& slot);  // false: to be tried again
+  [[nodiscard]] bool start(Slot& slot);  // false: the provider has to be asked again later
   [[nodiscard]] long start_one_sided(Slot& slot);
   [[nodiscard]] bool start_message(Slot& slot);
   [[nodiscard]] bool announce(Slot& slot);
@@ -177,7 +179,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   // Takes the requests that have ended off the lane and hands over their completions, in order.
   void retire(Lane& lane);
 
-  // Completions and messages; defined in worker.cc. All are called with the gate held.
+  // Functions that handle completions and messages, defined in worker.cc. All are called with gate_ held.
   bool drain();
   [[nodiscard]] bool drain_error();
   void take_ended();
@@ -187,7 +189,8 @@ class OfiWorker final : public realtime::RealtimeWorker {
   void give_up_on_silent_peers();
   void receive(MessageBuffer* buffer);
   void receive_answer(const MessageHeader& header);
-  // Returns whether the buffer is free again.
+  // Handles a piece of a SEND or the immediate of a WRITE. Returns false if the message waits in the buffer
+  // for a RECV.
   [[nodiscard]] bool receive_message(MessageBuffer* buffer);
   void conclude(const MessageHeader& header, Delivery delivery);
   [[nodiscard]] Delivery deliver(const MessageBuffer& message);
@@ -204,7 +207,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
 
   Shared* shared_;
   Gate gate_;
-  // Declared before the endpoint, which uses the memory until it is closed.
+  // Declared before the endpoint, so that this memory, which the endpoint uses, outlives it.
   std::vector<std::unique_ptr<Block<Slot, slots_per_block>>> slot_blocks_;
   std::vector<std::unique_ptr<Block<MessageBuffer, buffers_per_block>>> buffer_blocks_;
   Handle<fid_cq> completions_queue_;
@@ -223,13 +226,13 @@ class OfiWorker final : public realtime::RealtimeWorker {
   std::vector<Partial> partial_;
   Receives receives_[3];
   std::array<fi_cq_msg_entry, batch> entries_{};
-  std::uint32_t limit_ = 0;      // most operations that the provider takes at once
-  std::uint32_t in_flight_ = 0;  // operations that the provider has
+  std::uint32_t limit_ = 0;      // operations in flight beyond which requests wait
+  std::uint32_t in_flight_ = 0;  // operations given to the provider that have not ended
   std::uint32_t unanswered_ = 0;
   std::uint64_t owed_ = 0;  // requests whose completion sink is still to be called
   std::uint32_t turns_since_look_ = 0;
   std::atomic<std::uint64_t> polls_ = 0;
-  std::uint64_t polls_seen_ = 0;  // by the progress thread
+  std::uint64_t polls_seen_ = 0;  // value of polls_ at the progress thread's previous visit
   WorkerCounters counters_;
 };
 

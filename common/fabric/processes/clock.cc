@@ -1,5 +1,5 @@
-// Aligns the clocks of the processes of a run by questions over the control plane, and bounds the error that
-// remains.
+// Aligns the clocks of the processes of a run by asking for clock readings over the control plane, and bounds
+// the error that remains.
 #include "common/fabric/processes/clock.h"
 
 #include <fmt/format.h>
@@ -118,7 +118,7 @@ Result<Alignment> align_clocks(cluster::Control& control, Nanos base, Nanos with
     return best;
   };
   auto aligned = align();
-  // From now on the control plane keeps messages that arrive until the connector sets its handler.
+  // From now on the control plane keeps messages that arrive until the fabric sets its own handler.
   control.on_message({});
   return aligned;
 }

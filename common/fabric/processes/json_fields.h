@@ -1,4 +1,4 @@
-// Reads fields of untrusted JSON: each is checked for presence, type and range.
+// Reads fields of untrusted JSON, and checks that each is present, of the right type and within its range.
 #pragma once
 
 #include <fmt/format.h>

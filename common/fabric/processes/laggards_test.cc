@@ -25,7 +25,7 @@ TEST(Laggards, AfterAShortRunTheRestHasTheLeast) {
   EXPECT_TRUE(run.is_over(1052, false));
 }
 
-// Where no client ever ends, none is later than the others.
+// If no client ever ends, none counts as late; the limit of the run (700 ns here) ends it all the same.
 TEST(Laggards, ARunThatIsLimitedEndsThoughNobodyHas) {
   Laggards run(1000, 50, 700);
   EXPECT_FALSE(run.is_over(1700, false));

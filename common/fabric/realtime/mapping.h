@@ -1,4 +1,4 @@
-// A mapped piece of memory, and zeroed memory of this process from which regions are made.
+// Maps zeroed memory of this process, of which regions are made.
 #pragma once
 
 #include <cstddef>

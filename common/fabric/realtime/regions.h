@@ -14,7 +14,7 @@ namespace loch::fabric::realtime {
 
 constexpr std::size_t region_name_most = 95;  // most characters of a region's name
 
-// Regions by node, and by their id on the node. `R` derives from Region.
+// The regions of each node, indexed by their id. `R` derives from Region.
 template <typename R>
 class Regions {
  public:

@@ -21,13 +21,13 @@ constexpr std::uint64_t turns_per_clock = 8;
 // worker sleeps. After fewer such turns (turns_before_yield) it yields its core.
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
-// ns; longest sleep, since no doorbell announces a deadline or the end of the run.
+// Longest sleep in ns. It is bounded because no doorbell announces a deadline or the end of the run.
 constexpr Nanos longest_sleep = 500'000;
-// ns; a yield that took longer gave the core to another program. Workers then sleep instead of yielding for a
-// while.
+// A yield that takes longer than this many ns has given the core to another program. The worker then sleeps
+// instead of yielding for a while.
 constexpr Nanos dear_yield = 1'000'000;
 constexpr Nanos sleeping_span = 100'000'000;
-// ns; a shorter sleep is spent polling, because the kernel's wake-up costs as much.
+// A sleep shorter than this many ns is spent polling, because the kernel's wake-up takes as long.
 constexpr Nanos shortest_sleep = 3'000;
 
 void pause_cpu() {
@@ -118,8 +118,9 @@ bool RealtimeWorker::find_ready(WatchWait& wait) const {
   return find_ready(wait, start, wait.set.count) || find_ready(wait, 0, start);
 }
 
-// Searches the watched words with indices [from, to) for one that is ready. Most words still have their known
-// values, which need no call of `ready`; each word is in its own cache line.
+// Searches the watched words with indices [from, to) for one that `ready` accepts. Words that still have
+// their known values are skipped without a call. Words are prefetched, since each is in a cache line of its
+// own.
 bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to) {
   constexpr std::uint32_t words_ahead = 8;
   const WatchSet& set = wait.set;

@@ -30,7 +30,7 @@ struct Shared {
   // Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
   // worker yields its core.
   std::uint32_t turns_before_yield = 64;
-  std::atomic<bool> is_crowded = false;  // workers share cores, so that fruitless polling yields them
+  std::atomic<bool> is_crowded = false;  // workers share cores, and yield them after fruitless polls
   [[nodiscard]] Nanos now() const;
   // Tells every worker's main coroutine to stop before the regular end of the run.
   void interrupt() {
@@ -67,8 +67,8 @@ class RealtimeWorker : public Worker {
   // Polls the device: calls sinks of completions and retries stalled requests. Returns false if nothing
   // changed.
   virtual bool poll_device() = 0;
-  // Gives the device what coroutines posted. Called when the coroutines that were ready in a turn have run,
-  // and before anything that keeps the thread from its next turn.
+  // Gives the device the requests that coroutines posted. Called when the coroutines that were ready in a
+  // round of the polling loop have run, and before the thread does anything but poll.
   virtual void end_turn() {}
   // Whether posted requests have not ended yet, so that polling has to go on.
   [[nodiscard]] virtual bool device_is_busy() const = 0;
@@ -99,7 +99,7 @@ class RealtimeWorker : public Worker {
 
   // Resumes the first waiter, whose `result` holds its message.
   void finish_receive(ReceiveWait*& waiters);
-  // The fabric's time in ns when the polling loop last read the clock, a few turns ago.
+  // The fabric's time in ns when the polling loop last read the clock, which it does not do in every round.
   [[nodiscard]] Nanos recent_time() const { return time_; }
   void refresh_time() { time_ = now(); }
   void give_up_core();
@@ -116,7 +116,7 @@ class RealtimeWorker : public Worker {
   [[gnu::noinline]] void resume(std::size_t ready);
   [[nodiscard]] bool turn();  // polls everything once; false if nothing changed
   [[nodiscard]] bool idle();  // pauses or sleeps; false if no coroutine can ever be resumed again
-  void share_core();          // idle() where workers share cores, after several turns without progress
+  void share_core();          // where workers share cores: yields the core or sleeps
   void wake_up();
   [[nodiscard]] bool is_receiving() const {
     return receivers_[0] != nullptr || receivers_[1] != nullptr || receivers_[2] != nullptr;

@@ -264,15 +264,23 @@ coro::Task<void> rest(Pair* pair, Nanos span) {
 }
 
 TEST(Shm, SleepGivesTheCoreUpAndSpinBurnsIt) {
-  Pair pair;
-  pair.fabric->start(*pair.worker[0], burn(&pair, 100'000'000));
-  pair.fabric->start(*pair.worker[1], rest(&pair, 100'000'000));
-  ASSERT_TRUE(pair.fabric->run().has_value());
-  const FabricReport report = pair.fabric->report();
-  EXPECT_LT(report.nodes[1].cpu_busy, 0.1);
-  EXPECT_GT(report.nodes[0].cpu_busy, report.nodes[1].cpu_busy + 0.1);
-  EXPECT_EQ(report.nodes[0].client_busy, report.nodes[0].cpu_busy);
-  EXPECT_EQ(report.nodes[1].counters.at("shm.sleeps"), 1);
+  // On a busy machine the spinning thread gets the core for a small part of the time only: one of several
+  // tries counts.
+  bool is_busier = false;
+  for (int i = 0; i < 10 && !is_busier; ++i) {
+    Pair pair;
+    pair.fabric->start(*pair.worker[0], burn(&pair, 100'000'000));
+    pair.fabric->start(*pair.worker[1], rest(&pair, 100'000'000));
+    ASSERT_TRUE(pair.fabric->run().has_value());
+    const FabricReport report = pair.fabric->report();
+    const auto& spins = report.nodes[0];
+    const auto& sleeps = report.nodes[1];
+    is_busier = sleeps.cpu_busy < 0.1 && spins.cpu_busy > sleeps.cpu_busy + 0.1;
+    EXPECT_EQ(spins.client_busy, spins.cpu_busy);
+    EXPECT_EQ(spins.counters.at("shm.sleeps"), 0);
+    EXPECT_EQ(sleeps.counters.at("shm.sleeps"), 1);
+  }
+  EXPECT_TRUE(is_busier);
 }
 
 coro::Task<void> add_one(Pair* pair) {

@@ -191,7 +191,7 @@ class _Finder:
         if text and not text.startswith("static_cast<void>"):
             self._add("dropped await" if text.startswith("co_await") else "dropped statement", start, end, "")
 
-    # Tells a statement from an expression: a statement begins behind one of ; { } ) : or else.
+    # Tells a statement from an expression: a statement follows one of ; { } ) : or the keyword `else`.
     def _begins_statement(self, start: int, parent: cindex.Cursor) -> bool:
         before = re.sub(rb"//[^\n]*\n", b"\n", self._text[max(0, start - 400) : start]).rstrip()
         if parent.kind in (Kind.FOR_STMT,) and not before.endswith((b")", b"{")):

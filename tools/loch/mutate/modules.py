@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# Files that are not edited: tests and what only tests, benchmarks and fuzzers include; options.cc, which holds
-# defaults, help texts and what loch fuzz draws; and mutants.cc, the list of known-bad variants.
+# Files that are not edited: tests and what only tests, benchmarks and fuzzers include; module.cc and options.cc, which
+# hold defaults, help texts and what loch fuzz draws; and mutants.cc, the list of known-bad variants.
 NOT_CODE = re.compile(
     r"(_test|_bench|_fuzz|_costs|_main)\.cc$|(^|/)(test_\w*|lying_disk|toy_\w*)\.\w+$"
     r"|(^|/)(options|mutants|module)\.(cc|h)$"
@@ -45,7 +45,7 @@ class Module:
     variants: tuple[Variant, ...] = ()
     only: re.Pattern[str] | None = None  # names of the files to edit; None: all files of the folders
     without: re.Pattern[str] | None = None
-    # lines that are not edited, because only known-bad variants and holes execute them
+    # pattern of lines that are not edited: they implement known-bad variants or published holes (docs/protocols.md)
     skip: re.Pattern[str] | None = None
 
     def files(self, tree: Path) -> list[str]:

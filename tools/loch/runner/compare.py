@@ -24,9 +24,9 @@ from .grid import choice_key, show
 from .tables import Results, Row
 
 LEVEL = 0.05  # largest Holm-corrected p value of a difference that counts as found
-ENUMERATED_MAX = 20_000  # up to so many exchanges of labels are all tried; of more, SAMPLED are drawn
+ENUMERATED_MAX = 20_000  # up to this many exchanges of the labels A and B are all tried
 SAMPLED = 9_999
-SEED = 20170601  # of the drawn exchanges: equal inputs give equal p values
+SEED = 20170601  # random seed of the SAMPLED exchanges: equal inputs give equal p values
 # A value of 0 has no logarithm: it counts as this share of the largest value of its point.
 FLOOR = 1e-6
 # Metrics of which less is better, by a part of the name; of all others more is better.
@@ -118,7 +118,7 @@ class Exchanges:
             self._masks = []
             for na, nb in sizes:
                 drawn = rng.random((SAMPLED, na + nb)).argsort(axis=1)[:, :na]
-                found = np.arange(na)[None, :]  # the labels as they are count as one of the exchanges
+                found = np.arange(na)[None, :]  # the original labels are one of the exchanges
                 self._masks.append(_mask(np.vstack([found, drawn]), na + nb))
             self.least_p = 1 / (SAMPLED + 1)
 
@@ -128,7 +128,8 @@ class Exchanges:
         total = np.zeros(len(self._masks[0]))
         for (a, b), mask in zip(points, self._masks):
             values = np.concatenate([a, b - shift])
-            # The variance of all values of a point is the same for every exchange, so that the weights favour none.
+            # Exchanging labels does not change the variance of all values of a point, so this weight favours no
+            # exchange.
             weight = 1 / (values.var() + 1e-12)
             sums = mask @ values
             total += weight * ((values.sum() - sums) / len(b) - sums / len(a))

@@ -22,7 +22,7 @@ _NOT_WORKLOAD = ("protocol", "fabric", "hardware", *CLUSTER, "workload_file", *R
 class Closed(BaseModel):
     """A mapping with a fixed set of keys; the error for an unknown key suggests the most similar known one."""
 
-    belongs_elsewhere: ClassVar[dict[str, str]] = {}  # keys that belong elsewhere, each with the text of the error
+    belongs_elsewhere: ClassVar[dict[str, str]] = {}  # keys that users put here by mistake -> text of the error
 
     class Config:
         extra = Extra.forbid

@@ -35,7 +35,7 @@ __all__ = [
     "show",
 ]
 
-Place = tuple[tuple[str, Any], ...]  # (axis, value) pairs: of a point all axes, of a panel those that it fixes
+Place = tuple[tuple[str, Any], ...]  # (axis, value) pairs: every axis of a point, or those that a panel fixes
 _PERCENTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
@@ -86,12 +86,12 @@ class Series:
     name: str
     label: str
     protocol: str
-    is_measured: bool  # whether its time is real rather than simulated; a panel has only one of the two kinds
+    is_measured: bool  # whether the system runs in real time, not simulated; a panel shows only one of the two
     is_drawn: bool
     hardened_of: str  # name of the series of which this one is the hardened variant
     points: list[Point]
-    # the text that says where the series' values come from: under () for all points, otherwise by the panel's
-    # axis values
+    # text that says how the series' values were obtained, by the axis values of a panel; with the key () it holds for
+    # all points
     origins: dict[Place, str]
 
     def point(self, at: dict[str, Any]) -> Point | None:

@@ -111,7 +111,7 @@ def parse(text: str, name: str, ours: bool = False) -> Item | None:
     reader = ruamel.yaml.YAML(typ="safe", pure=not ours)
     try:
         node = _Composer(reader).document(reader.parse(text))
-        with reading(name):  # for errors whose value has no line of its own
+        with reading(name):  # adds the file's name to errors about values without a line
             return None if node is None else _Converter(reader, name).item(node, "", 0)
     except _TooMany as error:
         raise BadInput(f"{name}:{error.line}: over {VALUES_MAX:,} values, those of aliases counted each time") from None

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from .execute import Outcome
 from .units import about
 
-if TYPE_CHECKING:  # imported only if standard error is a terminal, because rich loads slowly
+if TYPE_CHECKING:  # at run time rich, which loads slowly, is imported only if standard error is a terminal
     from rich.progress import Progress as Bar
 
 REFRESH_S = 0.25
 LINE_EVERY_S = 15.0
-SETTLED_S = 5.0  # seconds of a run before its pace is used for the estimate
+SETTLED_S = 5.0  # seconds of a run after which its pace is used to estimate the remaining time
 
 
 def rate(value: float) -> str:

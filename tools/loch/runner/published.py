@@ -357,7 +357,7 @@ def _on_axis(results: Results, cell: Cell) -> list[Comparison]:
             or system.published != cell.series
             or system.params["fabric"] == "shm"
         ):
-            continue  # measured on shared memory of one machine, which is not comparable with the paper's cluster
+            continue  # another axis or series, or a run on one machine's shared memory, unlike the paper's cluster
         if not results.has_field(system.name, cell.field):
             continue  # this experiment does not have the result field
         for axes in results.axes_of(system.name):

@@ -51,7 +51,7 @@ class Lease:
         except FileNotFoundError:
             return False
         except OSError:
-            # unreadable does not mean that the runner is dead: the file server may be hanging or restarting
+            # an unreadable lease does not mean that the runner is dead: the file server may be hanging or restarting
             text = self._text
         if text != self._text:
             self._text, self._seen = text, now
@@ -62,7 +62,7 @@ def run_point(folder: Path, number: str, lease: Lease) -> bool:
     """Runs one point; returns False if it was ended because the runner is gone."""
     task = json.loads((folder / f"{number}.task.json").read_text(encoding="utf-8"))
     (folder / f"{number}.began").touch()
-    # unique to this process: a point that was considered lost may still run on another node
+    # names the point and this process: another node may still run the same point, although it was considered lost
     own = f"{number}.{os.uname().nodename}.{os.getpid()}"
     result, output = folder / f"{own}.result", folder / f"{own}.output"
     began = time.monotonic()

@@ -19,12 +19,12 @@ from loch.softroce.machine import Hardware, Machine, start
 from loch.softroce.switch import Switch
 
 HERE = Path(__file__).resolve().parent
-BOOT_LIMIT_S = 120  # seconds for each machine to boot, since the machines share the host's cores
+BOOT_LIMIT_S = 120  # seconds for booting, times the number of machines, because they share the host's cores
 SYNC_LIMIT_S = 20
 QUIET_S = 4  # seconds after which a slow start prints its progress
 STATUS_TIMEOUT, STATUS_NO_MACHINE, STATUS_KILLED = 124, 125, 137
-# Environment variables that COMMAND does not inherit: folders of the host, and those of the session or the MPI
-# launcher.
+# Environment variables that COMMAND does not inherit, because they name folders of the host or belong to the host's
+# session or MPI launcher.
 NOT_PASSED = ("TMPDIR", "HOSTNAME", "SHLVL", "_", "OLDPWD", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 FOLDER_PREFIX = "loch-softroce-"
 NOT_PASSED_PREFIXES = ("SSH_", "OMPI_COMM_", "PMIX_", "PMI_", "ORTE_", "SLURM_")

@@ -5,7 +5,7 @@
 //   index  key -> position of its newest entry
 //
 // A PUT appends an entry; a DELETE removes the key from the index. When dead entries outnumber live ones by
-// newstore.spare, the live entries are copied to a new log.
+// more than newstore.spare, the live entries are copied to a new log.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ inline constexpr std::string_view shard_summary =
 
 struct ShardShape {
   std::uint32_t key_bytes = 0;
-  std::uint32_t value_bytes = 0;  // bytes of a value that the simulator stores
-  std::uint64_t spare = 0;  // number of dead entries beyond the number of live ones that starts a compaction
+  std::uint32_t value_bytes = 0;  // stored bytes of a value; a simulation may store fewer than all
+  std::uint64_t spare = 0;        // compaction starts when dead entries exceed live ones by more than this
   bool keeps_oldest = false;  // known-bad variant: compaction keeps the oldest entry of a key, not the newest
 };
 [[nodiscard]] ShardShape shard_shape(const kv::DeployConfig& config, const kv::Options& options,

@@ -76,8 +76,8 @@ coro::Task<kv::OpResult> Client::change(kv::Key key, kv::ValueView value, bool i
   if (lock.result.status != kv::OpStatus::ok) co_return lock.result;
   const fabric::Completion old =
       co_await worker_.read(*slot.region, slot.offset + state_at, buffer(state_at), 8, stats);
-  // After a failed request the lock stays held, because the request may still take effect, and no client may
-  // READ a half-written value.
+  // After a failed request the lock is never released: a failed WRITE may still take effect, and until then
+  // no client may use the value.
   if (!old.ok()) co_return failed(kv::Effect::none);
   const bool was_there = word(state_at) == 1;
   const std::uint64_t out = settings_.slot_bytes();

@@ -16,7 +16,7 @@ inline constexpr std::string_view shard_summary =
     "server-driven: request and reply by RDMA WRITE; a server worker owns a hash table";
 
 struct ShardShape {
-  std::uint32_t value_bytes = 0;  // bytes of a value that the simulator stores
+  std::uint32_t value_bytes = 0;  // stored bytes of a value; a simulation may store fewer than all
   // known-bad variant: a removed key still finds its entry, although that entry is reused for other keys
   bool leaves_removed_index = false;
 };

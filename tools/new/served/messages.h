@@ -16,7 +16,8 @@ enum class Ask : std::uint8_t { get = 1, put, remove };
 enum class Say : std::uint8_t { value = 1, done, not_found };
 
 struct Messages {
-  // sizes in bytes: key and value rounded up to multiples of 8, and the part of a value that memory keeps
+  // sizes in bytes: key and value, each rounded up to a multiple of 8; and the part of a value that is kept
+  // in memory, which may be smaller in a simulation
   std::uint32_t key = 0, value = 0, kept = 0;
 
   explicit Messages(const kv::DeployConfig& config)
