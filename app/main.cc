@@ -15,9 +15,11 @@
 #include "app/cli/check_flags.h"
 #include "app/cli/crash_report.h"
 #include "app/cli/describe.h"
+#include "app/cli/devices_command.h"
 #include "app/cli/explore_command.h"
 #include "app/cli/explore_flags.h"
 #include "app/cli/list.h"
+#include "app/cli/ping_command.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
 #include "app/fuzz/fuzz.h"
@@ -64,6 +66,10 @@ const std::vector<Entry>& commands() {
       {described(fabric::sim::calibrate_command),
        [](const Arguments& a, const Registry&) { return fabric::sim::run_calibrate(a); }},
       {described(cli::list_command), cli::run_list},
+      {described(cli::devices_command),
+       [](const Arguments& a, const Registry&) { return cli::run_devices_command(a); }},
+      {described(cli::ping_command),
+       [](const Arguments& a, const Registry&) { return cli::run_ping_command(a); }},
       {described(cli::describe_command), run_describe},
   };
   return all;

@@ -86,7 +86,7 @@ coro::Task<kv::OpResult> DrtmClient::update(kv::Key key, fabric::OpStats* stats)
   co_return co_await add_twice(item, stats);
 }
 
-// A PUT or DELETE in form faa: two fetch-and-adds. An addition whose completion failed is not repeated,
+// A PUT or DELETE with option atomics=faa: two fetch-and-adds. One whose completion failed is not repeated,
 // because it may have been executed.
 coro::Task<kv::OpResult> DrtmClient::add_twice(Address item, fabric::OpStats* stats) {
   for (int i = 0; i < 2; ++i) {

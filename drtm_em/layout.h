@@ -3,9 +3,9 @@
 //
 //   key | pad to 8 | incarnation u32, version u32 | state u64 | value | pad to 8
 //
-// Form cas: state 0 is an unlocked item; else bit 63 is the write lock, and bits 0 … 31 are the number of the
-// client that holds it, plus one. Form faa: the state is the number of additions to the item. After the
-// preload only the NIC accesses the state (rule 2 of fabric.h).
+// With option atomics=cas, state 0 is an unlocked item; else bit 63 is the write lock, and bits 0 … 31 are
+// the number of the client that holds it, plus one. With atomics=faa, the state is the number of additions to
+// the item. After the preload only the NIC accesses the state (rule 2 of fabric.h).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Registers and fills the items of DrTM-em, and checks at the end of a run that no item is locked, or that no
-// addition was lost.
+// Registers and fills the items of DrTM-em, and checks at the end of a run that no lock is held (atomics=cas)
+// or that no addition was lost or executed twice (atomics=faa).
 #include "drtm_em/store.h"
 
 #include <algorithm>
@@ -85,9 +85,9 @@ bool DrtmStore::holds_every_item() const {
   return true;
 }
 
-// Number of violations when no operation is under way. Form faa: the sum of all states has to equal the
-// number of additions. Form cas: no item may be locked, except by clients whose atomics failed with an
-// unknown effect.
+// Number of violations when no operation is under way. With atomics=faa, the sum of all state words has to
+// equal the number of additions. With atomics=cas, no item may be locked, except by clients whose atomics
+// failed with an unknown effect.
 std::uint64_t DrtmStore::violations_at_rest(const WorkerState::Counts& sum) const {
   const ItemLayout& item = settings_->item;
   std::uint64_t total = 0, held = 0;
@@ -125,7 +125,7 @@ std::map<std::string, double> DrtmStore::counters() const {
       for (const rpc::Remote& items : own->items) has_lost_items |= items.is_lost;
     }
   }
-  // The states can be summed up only if all items are in this process's memory and none was lost.
+  // The state words can be summed up only if all items are in this process's memory and none was lost.
   const bool is_whole = holds_every_item() && fabric_->ranks() == 1 && !has_lost_items;
   const std::uint64_t violations = sum.locks_not_held + (is_whole ? violations_at_rest(sum) : 0);
   const auto number = [](std::uint64_t n) { return static_cast<double>(n); };

@@ -13,7 +13,7 @@
 namespace loch::drtm {
 
 constexpr std::string_view items_region = "drtm-em.items";
-// landing buffers, one item for each window slot
+// region with room for one item per window slot, into which GETs READ
 constexpr std::string_view landing_region = "drtm-em.landing";
 // One word for each window slot, where READs of an item's state word land.
 constexpr std::string_view words_region = "drtm-em.words";
@@ -28,9 +28,9 @@ struct WorkerState {
     std::uint64_t lock_conflicts = 0;  // number of attempts to lock an item that was locked
     std::uint64_t locks_not_held = 0;  // number of releases that did not find this client's lock
     std::uint64_t reconnects = 0;
-    // Form faa: numbers of additions posted and completed, to be compared with the sum of all states.
+    // atomics=faa: numbers of additions posted and completed, to be compared with the sum of all state words.
     std::uint64_t atomics_begun = 0, atomics_done = 0;
-    std::uint64_t locks_left = 0;  // form cas: number of locks that may still be held after an error
+    std::uint64_t locks_left = 0;  // atomics=cas: locks perhaps still held after an error
   } counts;
 };
 

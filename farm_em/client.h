@@ -17,8 +17,8 @@ class FarmClient final : public kv::Client {
 
  private:
   [[nodiscard]] cuckoo::Place home(kv::Key key) const;
-  // READs from the index or the values of a node, after reconnecting if the connection is broken. False: no
-  // connection.
+  // READs from the index or the values of a node. If the READ fails, reconnects and tries again, up to 8
+  // times in all. Returns false if no try succeeded.
   [[nodiscard]] coro::Task<bool> read(bool is_value, std::uint32_t node, std::uint64_t offset,
                                       std::uint32_t bytes, fabric::OpStats* stats, std::uint32_t* retries);
   // Index (0 to 5) of the fetched bucket that holds the key; also 0 if no fetched bucket holds it.

@@ -98,7 +98,7 @@ TEST_P(On, LosesNoPutAndExecutesNoneTwice) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-// In the published variant a PUT whose message is lost ends with an error and does not hang.
+// With published PUTs, a PUT whose request or reply is lost ends in a time-out and does not hang.
 TEST_P(On, PublishedPutsEndWhenTheirAnswerIsLost) {
   const auto module = module_of(protocol());
   StoreRun run = shape(fabric());

@@ -57,7 +57,7 @@ class FarmModule final : public kv::Module {
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     constexpr std::array<const char*, 3> few = {"1", "2", "3"}, spans = {"50us", "200us", "1ms"},
-                                         patience = {"300us", "2ms", "1s"};
+                                         patience = {"300us", "2ms", "50ms"};
     return {{prefix_ + ".lanes", few[rng.below(few.size())]},
             {prefix_ + ".posting-list", few[rng.below(few.size())]},
             {prefix_ + ".signal-every", few[rng.below(few.size())]},

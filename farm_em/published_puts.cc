@@ -109,7 +109,7 @@ class PublishedPuts final : public PutChannel {
     // Request slots, one for each pair of a server worker of this node and a window slot of the cluster;
     // clients WRITE into them.
     fabric::Region* requests = nullptr;
-    fabric::Region* token = nullptr;  // holds the byte that a reply WRITEs to the client
+    fabric::Region* token = nullptr;  // holds a 1, the byte that a server WRITEs as its reply
     std::unique_ptr<ExecutedPuts> executed;
     // buffers for requests to be sent, one for each window slot of the node
     fabric::Region* staged = nullptr;
@@ -182,7 +182,8 @@ coro::Task<kv::OpResult> PublishedPutter::put(std::uint32_t node, kv::Key key, k
   arrived.stats = stats;
   worker_.attribute(arrived);
   ++counts_.answered;
-  // Checks that the server executed this request last; possible only if the server runs in this process.
+  // Counts a violation unless this request is the last that the server executed in its slot. Only possible if
+  // the server runs in this process.
   const auto there = c.nodes_.find(static_cast<fabric::NodeId>(node));
   if (there != c.nodes_.end() &&
       there->second.executed->last(server * c.parties_.columns() + column) != digest)

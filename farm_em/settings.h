@@ -23,14 +23,14 @@ struct Settings {
   cuckoo::HashFamily family;  // has one hash function, which gives a key's home bucket
   rpc::PostingShape posting;
   Puts puts = Puts::numbered;
-  fabric::Transport transport = fabric::Transport::uc;  // of numbered PUTs and their replies
+  fabric::Transport transport = fabric::Transport::uc;  // transport of numbered PUTs and their replies
   Nanos retry_after = 0, patience = 0;
   Fault fault = Fault::none;
 
   [[nodiscard]] std::string region(const char* what) const { return prefix + "." + what; }
   [[nodiscard]] std::uint64_t slots_per_node() const { return family.shape().slots_per_node; }
-  // Bytes of a node's index. Five more buckets follow the last home bucket, because its key may lie in any of
-  // six.
+  // Bytes of a node's index. Five more buckets follow the last home bucket, because a key may lie in its home
+  // bucket or in any of the next five.
   [[nodiscard]] std::uint64_t index_bytes() const {
     return (slots_per_node() + neighbourhood - 1) * layout.bucket_bytes();
   }

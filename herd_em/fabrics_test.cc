@@ -1,5 +1,5 @@
-// Tests HERD on sim and shm: work requests and bytes of each operation, that only values are lost which a
-// cache may evict, and that lost messages cause neither hangs nor repeated executions.
+// Tests HERD on sim and shm: work requests and bytes of each operation, that the cache loses no other values
+// than those it may evict, and that lost messages cause neither hangs nor repeated executions.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -129,7 +129,7 @@ class Herd : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<kv::Module> module_;
   workloads::RunPlan plan_;
   Recording recording_;
-  std::vector<fabric::sim::ScheduledFault> schedule_;  // on sim only
+  std::vector<fabric::sim::ScheduledFault> schedule_;  // faults to inject, on sim only
 };
 INSTANTIATE_TEST_SUITE_P(Fabrics, Herd, ::testing::Values("sim", "shm"));
 

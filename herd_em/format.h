@@ -35,8 +35,8 @@ struct SlotFormat {
   std::uint32_t value_bytes = 32;  // V: bytes of a value
   std::uint32_t kept_bytes = 32;   // bytes of each value that are copied; fewer than V if values are elided
   std::uint32_t slot_bytes = 1024;
-  bool checks = true;         // in a request with a trailer: requests of several cache lines have a checksum
-  bool places_lines = false;  // the fabric places a cache line as a whole
+  bool checks = true;         // false: a trailer counts as proof that its whole request has arrived
+  bool places_lines = false;  // whether the fabric places a cache line as a whole
 
   static constexpr std::uint32_t line = 64;
   static constexpr std::uint32_t length_of_remove = 0xFFFF;

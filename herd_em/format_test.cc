@@ -43,7 +43,7 @@ TEST_F(Format, BytesAreThoseOfThePapers) {
   EXPECT_EQ(fresh.message_bytes(Op::put), 18u + 32);
   EXPECT_EQ(format(Layout::y2014, true, 32).message_bytes(Op::get), 16u + 8);
   EXPECT_EQ(format(Layout::y2016, true, 32).message_bytes(Op::put), 18u + 32 + 8);
-  // A fixed request with a value of 32 bytes fits in one cache line.
+  // A 2014 PUT of 32 bytes in the fixed variant (58 bytes with its trailer) fits in one cache line.
   EXPECT_LE(format(Layout::y2014, true, 32).largest(), SlotFormat::line);
 }
 
@@ -55,7 +55,8 @@ TEST_F(Format, WhatIsWrittenIsRead) {
         f.slot_bytes = layout == Layout::y2014 ? 1024 : 192;
         std::vector<std::byte> value(size, std::byte{7}), read(size);
         std::uint16_t sequence = 41;
-        // A GET after a PUT in the same slot must not be taken for a PUT because of the old length.
+        // A GET after a PUT in the same slot must not be taken for a PUT because of the length that the PUT
+        // left there.
         for (const Op op : {Op::put, Op::get, Op::remove, Op::get, Op::put}) {
           const std::uint64_t slot = std::uint64_t{f.slot_bytes} * 2;
           const KeyHash key{0x1122334455667788, 0x99AABBCCDDEEFF01};

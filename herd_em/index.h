@@ -34,8 +34,8 @@ class Index {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  // `buckets` is a power of two. Tags of up to 23 bits leave 40 bits for offsets, tags of up to 16 bits leave
-  // 48.
+  // `buckets` is a power of two. With tags of up to 23 bits a slot has 40 bits for the log offset, with tags
+  // of up to 16 bits it has 48.
   Index(std::uint64_t buckets, std::uint32_t tag_bits, Eviction eviction);
 
   void prefetch(KeyHash key) const { __builtin_prefetch(&buckets_[key.bucket(home_buckets_)]); }

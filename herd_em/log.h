@@ -45,7 +45,7 @@ class Log {
   [[nodiscard]] bool is_live(std::uint64_t offset) const {
     return defects_.checks_nothing || head_ - offset <= memory_.size();
   }
-  // Appends an entry, which has to be smaller than the log, and returns its offset.
+  // Appends an entry, which must not be larger than the log, and returns its offset.
   std::uint64_t append(const Header& header, const std::byte* value);
   // Overwrites a live entry with another of the same size.
   void rewrite(std::uint64_t offset, const Header& header, const std::byte* value);

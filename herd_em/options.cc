@@ -121,7 +121,7 @@ Specs memory_specs() {
   };
 }
 
-// Options for the case that a client gets no reply.
+// Options of the requests' transport, and for the case that a client gets no reply.
 Specs loss_specs() {
   return {
       {"herd.transport",
@@ -253,7 +253,7 @@ std::vector<kv::Hole> single_holes() {
   };
 }
 
-// Draws a table so small that keys evict each other: one or two buckets, colliding tags, and a log of a few
+// Draws options under which keys mostly evict each other: few buckets, colliding tags, and a log of a few
 // entries of varying size.
 std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape) {
   const auto pick = [&](std::initializer_list<const char*> from) {

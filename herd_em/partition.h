@@ -21,16 +21,16 @@ namespace loch::herd {
 struct PartitionShape {
   std::uint64_t buckets = 1;
   std::uint64_t log_bytes = 1024;
-  std::uint32_t value_bytes = 0;  // most bytes of a value that are stored
+  std::uint32_t value_bytes = 0;  // largest number of bytes that are stored of a value
   std::uint32_t tag_bits = 16;
   Eviction eviction = Eviction::oldest;
   bool is_lossless = false;
   LogDefects log;
-  // Known bad: a PUT checks only the first slot with its tag; if that holds another key, it takes the last
-  // free slot although the key may have an older entry.
+  // Known-bad variant: a PUT compares the key only at the first slot with its tag; if another key is there,
+  // it inserts a second entry of its key beside an older one.
   bool inserts_by_first_tag = false;
-  // Known bad, in store mode: the log wraps around, slots are evicted, or space of removed entries is never
-  // reused.
+  // Known-bad variants in store mode: the log wraps around, slots are evicted, or the space of removed
+  // entries is never reused.
   bool wraps_in_store_mode = false, evicts_in_store_mode = false, keeps_replaced = false;
 };
 
@@ -42,8 +42,8 @@ class Partition {
  public:
   explicit Partition(const PartitionShape& shape);
 
-  // Stores a value of `length` bytes, of which the first `kept` are at `value`. False: no room (only in store
-  // mode).
+  // Stores a value of `length` bytes, of which only the first `kept` are given, at `value`, and are stored.
+  // Returns false without room, which happens only in store mode.
   [[nodiscard]] bool put(KeyHash key, const std::byte* value, std::uint32_t length, std::uint32_t kept);
   // Copies the stored bytes of the value, at most value_bytes, to `out` and returns the value's length;
   // nullopt if the key is absent.
@@ -71,7 +71,7 @@ class Partition {
   PartitionShape shape_;
   Index index_;
   Log log_;
-  // Store mode: offsets of removed entries, by size.
+  // In store mode: log offsets of removed entries, for reuse, by the entry's size in bytes.
   std::map<std::uint64_t, std::vector<std::uint64_t>> free_;
   PartitionCounts counts_;
 };

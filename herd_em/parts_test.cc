@@ -22,7 +22,8 @@ std::vector<std::byte> bytes_of(std::uint64_t number, std::uint32_t size) {
 }
 
 TEST(Log, AnEntryIncarnationsUntilTheHeadIsACapacityFurther) {
-  // an entry has 32 bytes, so that some entries wrap around the end of the memory
+  // The log's size is no multiple of an entry's 32 bytes, so that some entries wrap around the end of its
+  // memory.
   Log log(3 * Log::entry_bytes(8) + 8);
   std::vector<std::uint64_t> offsets;
   for (std::uint64_t i = 0; i < 50; ++i) {
@@ -45,7 +46,7 @@ TEST(Log, OverwritesInPlaceAcrossTheEnd) {
   EXPECT_EQ(log.capacity(), 104u);
   const auto one = bytes_of(1, 40), two = bytes_of(2, 40);
   log.append({{1, 1}, 40, 40}, one.data());
-  // at offsets 64 to 128, beyond the capacity of 104, so that the entry wraps around
+  // This entry lies at offsets 64 to 128 of a log with 104 bytes of memory, so that it wraps around.
   const std::uint64_t at = log.append({{2, 2}, 40, 40}, one.data());
   log.overwrite_value(at, two.data(), 40);
   std::vector<std::byte> read(40);
@@ -58,12 +59,13 @@ TEST(Log, AnUnderflowingWrapLosesWhatLiesBeyondTheEnd) {
   const auto value = bytes_of(1, 40);
   std::vector<std::byte> read(40);
   log.read_value(log.append({{1, 1}, 40, 40}, value.data()), read.data(), 40);
-  log.append({{2, 2}, 40, 40}, value.data());  // the defect has no effect before the first wrap-around
-  // This entry lies at bytes 24 to 88 of the log's memory.
+  log.append({{2, 2}, 40, 40}, value.data());  // offset 64: the defect affects only offsets from 104 on
+  // This entry, at offset 128, fits at bytes 24 to 88 of the log's memory, so that the defect does no harm.
   log.read_value(log.append({{3, 3}, 40, 40}, value.data()), read.data(), 40);
   EXPECT_EQ(read, value);
   const auto other = bytes_of(2, 40);
-  // This entry would lie at bytes 88 to 152; the defect loses its bytes beyond the end of the memory at 104.
+  // This entry begins at byte 88 of the log's memory; the defect loses its bytes from 104 on instead of
+  // wrapping them around.
   log.read_value(log.append({{4, 4}, 40, 40}, other.data()), read.data(), 40);
   EXPECT_NE(read, other);
 }

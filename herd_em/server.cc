@@ -167,7 +167,7 @@ coro::Task<void> Server::serve_batch(fabric::Worker& worker) {
   sender_->flush();
 }
 
-// Layout of 2014: each new request moves the requests in the pipeline on by one stage.
+// HERD 2014's pipeline: each new request moves the earlier requests in the pipeline on by one stage.
 coro::Task<void> Server::move_pipeline(fabric::Worker& worker, bool has_new) {
   const fabric::CpuCosts& costs = worker.costs();
   if (has_entry_) {
@@ -223,8 +223,8 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
   return answer;
 }
 
-// Answers a duplicate request: repeats the last reply, but executes a GET again, which is correct because its
-// client is still waiting.
+// Answers a duplicate request without executing it again: repeats the last reply. Only a GET is executed
+// again, which is correct because its client is still waiting.
 Server::Answer Server::repeat(Request& request, std::byte* out) {
   LOCH_PROBE("herd.request-repeated");
   ++counts_.repeated;
@@ -235,9 +235,8 @@ Server::Answer Server::repeat(Request& request, std::byte* out) {
   return {true, length};
 }
 
-// Executes a request and writes the reply. The reply to a GET is the value, or has no bytes for a miss. The
-// reply to a DELETE or INSERT is one byte, that to a PUT too; but a PUT of 2016 that succeeded is answered
-// without bytes.
+// Executes a request and writes the reply: for a GET the value, or no bytes for a miss; for other operations
+// a status byte. In the layout of 2016 the reply to a PUT that succeeded has no bytes.
 Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
   if (request.what.op == Op::get) {
     const auto length = partition_.get(request.what.key, out);

@@ -54,7 +54,7 @@ class Server {
   [[nodiscard]] bool has_polled_request(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && is_polled(slot) && has_request(slot, word);
   }
-  // Fetches the request in the slot; false if it has none, or changed during the copy.
+  // Fetches the request in the slot; false if the slot has no new request, or changed during the copy.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
   void advance(std::uint32_t slot);
@@ -80,12 +80,12 @@ class Server {
   fabric::Region& replies_;
   Partition partition_;
   rpc::Duplicates duplicates_;
-  // Slot and polled word of a complete request that polling has found and that has not been fetched yet; word
-  // 0: no such request.
+  // Slot and polled word of a complete request that polling has found and that is not fetched yet; a word of
+  // 0 means that there is none.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
-  std::vector<std::uint8_t> last_status_;  // by slot: status of the reply to its last PUT or DELETE
-  // published variant: for each client, the request slot that it uses next
+  std::vector<std::uint8_t> last_status_;  // indexed by request slot: status of the last PUT or DELETE
+  // In the published variant: for each client, the only request slot that the server polls.
   std::vector<std::uint32_t> next_slot_;
   std::unique_ptr<rpc::DatagramSender> sender_;
   std::vector<Request> batch_;

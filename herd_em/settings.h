@@ -15,8 +15,8 @@ namespace loch::herd {
 
 enum class Prefetch : std::uint8_t {
   none,
-  pipeline,  // 2014: a request passes three stages, with a different request in each stage
-  batch,     // 2016: prefetches all buckets of a batch, then all of its log entries
+  pipeline,  // HERD 2014: three stages, each with one request at a time
+  batch,     // HERD 2016: prefetches all buckets of a batch of requests, then all of their log entries
 };
 
 // Rules that fix holes of the published protocol (docs/protocols/herd.md), and rules that known-bad variants
@@ -25,8 +25,8 @@ struct Rules {
   bool numbers = true;     // requests have sequence numbers, and a duplicate is not executed again (hole Q1)
   bool scans_all = true;   // the worker polls all slots of a client, not only the one due next (hole Q2)
   bool never_zero = true;  // no keyhash looks like an empty slot (hole Q3)
-  bool checks = true;      // a request of several cache lines is accepted when its checksum fits (hole Q5)
-  // Rules that only known-bad variants break.
+  bool checks = true;      // a request of several cache lines is accepted only if its checksum fits (hole Q5)
+  // Defects of known-bad variants, each of which sets one of them.
   bool executes_duplicates = false;
   bool awaits_no_reply = false;
   bool takes_any_reply = false;
@@ -42,16 +42,16 @@ struct Rules {
 struct Settings {
   kv::DeployConfig config;
   Rules rules;
-  SlotFormat format;  // places_lines is set when the fabric is known
+  SlotFormat format;  // format of request slots; `places_lines` is set later, from the fabric's capabilities
   PartitionShape partition;
   Prefetch prefetch = Prefetch::pipeline;
   std::uint32_t batch = 1;
   Nanos drain = 0;
   rpc::DatagramShape replies;
-  fabric::Transport transport = fabric::Transport::uc;  // of requests
+  fabric::Transport transport = fabric::Transport::uc;  // transport of requests; replies are UD datagrams
   Nanos retry = 0, give_up = 0;
   std::uint16_t first_number = 0;
-  bool rewrites = true;  // a request without a reply is written again
+  bool rewrites = true;  // a client writes a request again if no reply comes within `retry`
 
   // Numbers of server workers and client workers in the whole cluster.
   [[nodiscard]] std::uint32_t servers() const { return config.serving_nodes() * config.server_workers; }
@@ -76,7 +76,7 @@ struct Settings {
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
 // The holes that these options leave open, each with the option that fixes it.
 [[nodiscard]] std::vector<kv::Fix> open_holes(const kv::Options& options);
-// The holes that can be found with all others fixed.
+// Holes that a test can show one at a time: each with the options that fix all other holes.
 [[nodiscard]] std::vector<kv::Hole> single_holes();
 [[nodiscard]] std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape);
 [[nodiscard]] Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options,

@@ -77,7 +77,7 @@ coro::Task<void> reply_to_everything(Cluster* cluster, fabric::Worker* self) {
     reply.peer = 0;
     reply.peer_worker = 0;
     reply.has_immediate = true;
-    reply.immediate = number;  // request number, in window slot 0
+    reply.immediate = number;  // names request `number` of the client's window slot 0
     const fabric::Completion sent = co_await self->execute(reply);
     EXPECT_TRUE(sent.ok());
   }

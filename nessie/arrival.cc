@@ -1,5 +1,5 @@
-// Tells where the results of a lane's READs and CASes land in memory, and how those ended whose result did
-// not arrive.
+// Tells where in memory the result of a lane's READ or CAS lands, and finds out how a request ended whose
+// result did not arrive.
 #include "nessie/arrival.h"
 
 #include "nessie/reach.h"

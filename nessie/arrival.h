@@ -1,6 +1,6 @@
-// How a lane learns that a READ or CAS has completed (Nessie, 2017, 4.1.1). The client polls the watermark
-// bit of the last word of the result, and after a time-out finds out whether the request was executed; or it
-// awaits the completion (common/onesided/transfer.h).
+// How a lane learns that a READ or CAS has completed (Nessie, 2017, 4.1.1). Either the client polls the
+// watermark bit of the result's last word, and after a time-out finds out whether the request was executed;
+// or the client awaits the request's completion (common/onesided/transfer.h).
 #pragma once
 
 #include "common/onesided/transfer.h"
@@ -8,14 +8,14 @@
 
 namespace loch::nessie {
 
-// Where the last 8 bytes of a request's result land, if the client polls their watermark bit; none if it
-// awaits the completion.
+// Where the last 8 bytes of a request's result land, if the client polls their watermark bit; nullopt if the
+// client awaits the request's completion.
 [[nodiscard]] std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region,
                                                           std::uint64_t last_word, bool by_watermark);
 // An 8-byte READ to the peer. Its completion shows that all earlier requests to the peer have ended.
 [[nodiscard]] fabric::WorkRequest flush_of(const Lane& lane, fabric::NodeId peer);
-// Returns the completion status of a request to the peer; if `ended` does not tell it, posts a READ to find
-// it out.
+// Returns the completion status of a request to the peer; if `ended` does not have it, learns it by posting
+// another READ to the peer.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(Lane* lane, onesided::Ended ended, fabric::NodeId peer);
 
 // Base of the READs of index words and of entries, with the members that onesided::try_again() calls.

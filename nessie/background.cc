@@ -12,7 +12,7 @@
 namespace loch::nessie {
 namespace {
 
-// ns after which the background work looks again whether the worker's clients have ended.
+// Longest sleep, in ns, before the background work checks again whether the worker's clients have ended.
 constexpr Nanos longest_pause = 4'000'000;
 
 // Runs after the clients have ended, until all stamps are written, all unfinished operations completed and

@@ -1,5 +1,5 @@
-// Chooses the slot for a PUT or DELETE: the first that fits (published), or after reading all candidates
-// (hardened).
+// Chooses the slot for a PUT or DELETE: the first candidate that is EMPTY or holds the key (published), or
+// after reading all candidates the one that holds the key, else an EMPTY one (hardened).
 #include "nessie/choose.h"
 
 #include "nessie/slot.h"

@@ -6,8 +6,9 @@
 
 namespace loch::nessie {
 
-// READs candidate slots and sets `seen`, `rank` and `is_update` of the Writing; `rank` remains no_rank if
-// every candidate holds another key. The result is ok, conflict, expired or link_error.
+// READs the key's candidate slots, chooses the one to write to and stores its number in w->rank (no_rank if
+// all hold other keys), whether it holds the key in w->is_update, and the words read in w->seen. Returns ok,
+// conflict, expired or link_error.
 [[nodiscard]] coro::Task<Attempt> choose(Access access, Writing* w);
 
 }  // namespace loch::nessie

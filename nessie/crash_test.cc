@@ -155,8 +155,9 @@ TEST_P(Crash, ATaggedSlotIsKeptUntilScrub) {
   const cuckoo::Place source = cluster.candidate(key, 0);
   ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(victim, source);
-  // With Commit::flip a MIGRATE commits by a local store right after its second CAS. So that the client dies
-  // between the two, the test executes this CAS itself and kills the client before a completion.
+  // With Commit::flip a MIGRATE commits by a local store as soon as its second CAS has completed. So that the
+  // client dies between the two, the test executes this CAS itself and kills the client before it sees a
+  // completion.
   cluster.step_through_cas(victim, 1);
   const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(victim));
   ASSERT_NE(next, nullptr);

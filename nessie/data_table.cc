@@ -1,5 +1,5 @@
-// The DTEs of one owner: the free list, the scan for expired entries, and the handling of stamps that
-// name another incarnation or are only suspicions.
+// The data table entries (DTEs) of one owner: the free list, the scan for expired entries, and the handling
+// of stamps that name another incarnation or are only suspicions.
 #include "nessie/data_table.h"
 
 #include <algorithm>
@@ -123,7 +123,7 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
       case Verdict::dropped:
         LOCH_PROBE("nessie.stamp-of-another-incarnation");
         ++counts_.stamps_dropped;
-        [[fallthrough]];  // a late stamp may have overwritten the right one, so the owner checks the entry
+        [[fallthrough]];  // the late stamp may have overwritten the right one: the owner must check
       case Verdict::doubted:
         fabric::store_word_release(word_at(index, layout_.stamp_at()), 0);
         doubts_.push_back(index);

@@ -91,15 +91,15 @@ coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* c
     }
   }
   (*counts)["words_emptied"] += access.own().counters.lost_words_buried - before;
-  // Reports entries that only words of lost shares named to the entries' owners, who check and free them.
+  // Entries that were named only by words of the lost shares are reported to their owners, who check and free
+  // them.
   const LeakScan leaks = co_await stamp_leaks(access);
   (*counts)["leaks_suspected"] += leaks.found;
   co_return is_whole&& leaks.is_whole;
 }
 
-// Whether a node that is not lost is unreachable. Only that node might have the newest member table. By an
-// older table, this call would fill a share with EMPTY words that has been filled already and holds values
-// again.
+// Whether a node that is not in `lost` is unreachable. That node alone may have the newest member table; with
+// an older one, the declaration would fill with EMPTY words a share that is in use again and holds values.
 bool is_anyone_missing(const Lane& lane, const std::vector<fabric::NodeId>& lost, const Survey& survey) {
   if (lane.has(Flaw::declares_by_some)) return false;
   for (std::uint32_t node = 0; node < lane.settings.config.nodes; ++node) {
@@ -154,7 +154,8 @@ coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost
   kv::Repair done;
   const Access access{.lane = *lane, .stats = nullptr, .started = lane->worker.now(), .marks_at_once = true};
   if (!lane->settings.format.has_incarnation()) {
-    // published variant: no word names an incarnation, so that lost memory cannot be told
+    // In the published variant index words name no incarnation, so that words that name lost memory look like
+    // any others.
     done.is_complete = false;
     ++done.counts["undecidable"];
     co_return done;

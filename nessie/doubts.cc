@@ -64,7 +64,7 @@ coro::Task<Linked> find_links(Access access, EntryId id) {
 
 coro::Task<void> settle_doubts(Lane* lane) {
   WorkerState& own = lane->own;
-  constexpr std::uint32_t most = 16;  // entries in doubt that one turn of the background work examines
+  constexpr std::uint32_t most = 16;  // most entries in doubt that one call examines
   std::vector<std::uint32_t> again;
   for (std::uint32_t i = 0; i < most; ++i) {
     const std::optional<EntryId> id = own.table.take_doubt();

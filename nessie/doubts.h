@@ -1,8 +1,8 @@
 // Examines entries in doubt. It is unknown whether an index word still names such an entry, because the last
-// CAS of an operation ended in an error, a client died before it stamped the entry that it had replaced, or a
-// stamp arrived for another incarnation (H15 in docs/protocols/nessie.md). The owner reads all candidate
-// slots of the entry's key until two passes find the same words. If none of these names the entry, directly
-// or as a pending entry's previous version, no word will ever name it again.
+// CAS of an operation ended in an error, a client died before it stamped the entry that it had replaced (H15
+// in docs/protocols/nessie.md), or a stamp arrived for another incarnation (A2). The owner reads all
+// candidate slots of the entry's key until two passes find the same words. If none of these names the entry,
+// directly or as a pending entry's previous version, no word will ever name it again.
 #pragma once
 
 #include "nessie/lane.h"

@@ -17,7 +17,7 @@ struct Fetched {
   bool ok = false;
   Attempt why = Attempt::link_error;  // how the attempt ends if not ok: expired or link_error
   bool is_gone = false;               // the entry's node was declared lost
-  bool is_replaced = false;           // the place in the data table holds another incarnation of the entry
+  bool is_replaced = false;           // the entry was reused since the index word was written
   bool is_key = false;                // the entry has the wanted key (set by fetch_for only)
   bool is_local = false;
   Extent extent = Extent::header;

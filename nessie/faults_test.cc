@@ -287,9 +287,8 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   EXPECT_EQ((*settings)->rules, expected);
 }
 
-// Case A6 of docs/protocols/nessie.md: a CAS that is executed late fails, because the generation in the index
-// word has changed, unless generation numbers have wrapped around meanwhile (H16 in
-// docs/protocols/nessie.md).
+// A CAS that is executed late fails, because the generation in the index word has changed, unless generation
+// numbers have wrapped around meanwhile (H16 in docs/protocols/nessie.md).
 TEST(Options, ARequestThatMayBeExecutedTooLateIsRefused) {
   const auto module = make_module();
   kv::Options options(module->options());

@@ -106,7 +106,7 @@ Measured measure_row(const Row& row, const fabric::sim::HardwareProfile& hardwar
   config.max_keys = keys + samples;
   std::map<std::string, std::string> options = row.options;
   options.try_emplace("nessie.cache", "off");
-  // enough entries that none has to expire during the measurement
+  // so many spare entries that no PUT has to wait until one expires during the measurement
   options.try_emplace("nessie.min-spare", "4096");
   TestRun run(fabric::count_requests(std::move(*fabric), {}), config, options, row.mutant);
   Measured measured;

@@ -1,4 +1,4 @@
-// One attempt of a GET.
+// Makes one attempt of a GET: searches the key's candidate slots and fetches the value.
 #include "nessie/get.h"
 
 #include <algorithm>

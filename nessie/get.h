@@ -11,7 +11,7 @@ using onesided::Got;
 using onesided::Look;
 using onesided::Looked;
 
-// Access to Nessie's tables for the GET passes of common/onesided/get.h.
+// The slots and entries of Nessie as the GET of common/onesided/get.h reads them.
 struct Tables {
   Access access;
 

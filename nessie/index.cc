@@ -23,16 +23,16 @@ coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
     ++access.own().counters.lost_words_buried;
     co_return WordRead{true, emptied};
   }
-  // Another operation changed the slot first, or the slot was read after an error: `swap.seen` is the slot's
-  // word. If that word names lost memory again (a rollback may have restored such a word), a later attempt
-  // empties the slot.
+  // Another operation changed the slot first, or the CAS ended in an error and the slot was read: its word is
+  // `swap.seen`. If that word names lost memory too (a rollback may have restored such a word), a later
+  // attempt empties the slot.
   const bool is_known = swap.outcome == Swap::Outcome::lost || swap.seen == emptied;
   co_return WordRead{is_known && !names_lost_memory(access.lane, swap.seen), swap.seen};
 }
 
-// Hole H17 of docs/protocols/nessie.md: finds out the outcome of a CAS that ended in an error by reading the
-// slot. Over a new connection the old request can no longer take effect. If the slot holds `expected`, the
-// CAS did not take place; what any other word proves depends on who can write it (A1 in
+// Hole H17 of docs/protocols/nessie.md: learns the outcome of a CAS that ended in an error by reading the
+// slot over a new connection, where the old request can no longer take effect. If the slot holds `expected`,
+// the CAS did not take place; what any other word proves depends on who can write it (A1 in
 // docs/protocols/nessie.md).
 coro::Task<Swap> settle_swap(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
   ++access.own().counters.ambiguous_swaps;
@@ -145,9 +145,9 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
   for (int attempt = 0; attempt < most_tries; ++attempt) {
     const IndexShare& share = access.own().shares[place.node];
     if (share.is_void) [[unlikely]] {
-      // The slot's share lies on no node, so that its content is lost and the CAS fails. Only if `expected`
-      // is an own word, the outcome is unknown: that word may still be in the slot if the share is
-      // initialised again at its old place.
+      // As far as this worker knows, the slot's share of the index lies on no node: its words are gone and
+      // the CAS fails. But the share may have been initialised again at its old place, and this operation's
+      // own word linked there since: if that is `expected`, the outcome is unknown.
       co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
     }
     const fabric::NodeId peer = share.index.node;

@@ -18,7 +18,7 @@ using onesided::WordRead;
 struct Swap {
   enum class Outcome : std::uint8_t { swapped, lost, unknown };
   Outcome outcome = Outcome::lost;
-  Word seen = 0;  // the word that the slot held, if the CAS lost
+  Word seen = 0;  // the word that the slot held instead of `expected`, if the CAS failed
   [[nodiscard]] bool done() const { return outcome == Outcome::swapped; }
 };
 
@@ -43,8 +43,8 @@ enum class Proof : std::uint8_t {
 [[nodiscard]] coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, Word desired,
                                           Proof proof);
 
-// Takes an entry out of the index by swap_index(), or by a WRITE in the known-bad variant
-// unlock-by-write.
+// Takes an entry out of the index: changes its slot from `own` to `to` by swap_index(), or by a WRITE in the
+// known-bad variant unlock-by-write.
 [[nodiscard]] coro::Task<Swap> take_back(Access access, cuckoo::Place place, Word own, Word to, Proof proof);
 
 // To be called after a rollback has restored `word` in its slot. If the memory that the word names was

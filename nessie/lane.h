@@ -33,7 +33,7 @@ enum class Attempt : std::uint8_t {
   ambiguous,   // a CAS ended in an error and its node cannot be reached to learn the outcome
 };
 
-// Number of keys that one PUT may move, plus one (nessie.migrate-depth is at most 16).
+// Largest number of keys that one PUT may move (16, the upper limit of nessie.migrate-depth), plus one.
 constexpr std::uint32_t most_moves = 17;
 
 // Entries that the current operation of a lane uses. The search for lost entries (doubts.h) leaves them
@@ -55,11 +55,11 @@ struct Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Offset in NodeState::words of word `word` of this lane.
+  // Byte offset of the lane's 8-byte word number `word` in NodeState::words.
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
-  // Prefetches the entry of `shares` that locates the slot into the CPU cache, because the next request
-  // probably goes to this slot.
+  // Prefetches into the CPU cache the entry of `own.shares` that tells where the slot lies, because the next
+  // request probably goes to this slot.
   void expect(const cuckoo::Place& place) const { __builtin_prefetch(&own.shares[place.node]); }
 
   NessieStore& store;
@@ -67,13 +67,13 @@ struct Lane {
   NodeState& node;
   WorkerState& own;
   fabric::Worker& worker;
-  std::uint64_t landing_base;  // offset of the lane's DTE buffer in NodeState::landing
-  std::uint64_t words_base;    // offset of the lane's words in NodeState::words
+  std::uint64_t landing_base;  // byte offset of the lane's landing buffer for DTEs in NodeState::landing
+  std::uint64_t words_base;    // byte offset of the lane's landing buffer for words in NodeState::words
   // The cache entry that holds the value of the last GET, if the value came from the cache; released by
   // the next operation.
   kv::WordCache::Pin pinned;
   InHand in_hand;
-  // buffer for a key that is copied out of an entry and used before the next co_await
+  // Buffer into which a key is copied from an entry; its content is valid until the next co_await.
   std::vector<std::byte> key;
 };
 

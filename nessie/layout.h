@@ -9,7 +9,7 @@
 //   prev   the word that this entry replaced, or 0
 //   stamp  0: live; else which incarnation of the entry left the index, and the deadline after which it
 //          may be reused (Stamp below). ONE word holds what the 2017 text calls recycle flag and timestamp:
-//          with two words, an owner could see the flag before the time (H15).
+//          with two words, an owner could see the flag before the time.
 //   meta   0      1        2             4            7           8
 //          | valid| flags  | generation  | 0          | watermark |
 //          flags: kind (bits 0-1); of a MIGRATE's copy, the source's rank (bits 2-3); the incarnation of
@@ -41,7 +41,7 @@ enum class EntryKind : std::uint8_t {
 struct EntryMeta {
   bool is_valid = false;
   EntryKind kind = EntryKind::free;
-  std::uint8_t source_rank = 0;  // of a copy: rank of the slot that it came from among its key's candidates
+  std::uint8_t source_rank = 0;  // in a MIGRATE's copy: rank of the source slot among the key's candidates
   std::uint16_t generation = 0;
   std::uint8_t incarnation = 0;  // incarnation of the node's memory
 
@@ -60,7 +60,7 @@ static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_b
 static_assert(EntryMeta{true, EntryKind::copy, 2, 1, 15}.pack() == (watermark_bit | 0x1'FB01));
 
 // The stamp of an entry that left the index. It names the incarnation of the entry, so that a stamp that
-// arrives late, or twice, affects no later one (A2 in docs/protocols/nessie.md).
+// arrives late, or twice, does not mark a later incarnation (A2 in docs/protocols/nessie.md).
 //
 //     0                    45          46            60            64
 //     | deadline           | suspected | generation  | incarnation |
@@ -80,7 +80,8 @@ struct Stamp {
                       (Word{generation} & 0x3FFF) << 46 | Word{incarnation & 15} << 60;
     return word == 0 ? 1 : word;
   }
-  // Unpacks a stamp. Of the deadlines that are equal modulo 2^45 the one nearest to `node_now` is meant.
+  // Unpacks a stamp. The word has the deadline modulo 2^45 only: the full deadline is the one nearest to
+  // `node_now`.
   [[nodiscard]] static constexpr Stamp unpack(Word word, Nanos node_now) {
     const Nanos now_units = node_now >> unit_bits;
     const Word apart = ((word - static_cast<Word>(now_units)) & deadline_mask) << (64 - deadline_bits);
@@ -118,8 +119,8 @@ class EntryLayout {
   [[nodiscard]] std::uint32_t full_bytes() const { return tail_at_ + 8; }
   [[nodiscard]] std::uint64_t stride() const { return stride_; }
 
-  // The bytes of each entry that memory keeps: header, `kept_value` bytes of the value, and tail. Empty
-  // (all bytes are kept) if this would save nothing.
+  // Which bytes of each entry are kept when a simulation elides values: header, `kept_value` bytes of the
+  // value, and tail. Returns an empty Elision (all bytes are kept) if eliding would save nothing.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept_value) const {
     const std::uint32_t head = header_bytes() + round_up(kept_value, 8);
     const auto tail = static_cast<std::uint32_t>(stride_ - tail_at_);

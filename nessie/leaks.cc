@@ -20,11 +20,12 @@ using Where = std::pair<std::uint32_t, std::uint32_t>;  // an entry's node and i
 using Orphans = std::map<Where, EntryId>;
 
 struct Named {
-  // false: a part of the index could not be read, so that an entry missing in `entries` may be linked
+  // false if a part of the index could not be read, so that even an entry that is not in `entries` may be
+  // linked
   bool is_known = true;
   bool is_whole = true;  // false: some entry could not be read
   std::set<Where> entries;
-  std::set<std::uint32_t> silent;  // nodes that did not answer; no further entry of theirs is tried
+  std::set<std::uint32_t> silent;  // nodes that did not answer; no more of their entries are read
 };
 
 // Records the entry that a word names and, if that entry is pending, its previous version.

@@ -20,11 +20,10 @@ struct MemberTable {
 }
 
 struct Survey {
-  MemberTable
-      // the newest member table on any node; an interrupted declaration may have reached only some nodes
-      members;
+  // The newest member table on any node; an interrupted declaration may have reached only some nodes.
+  MemberTable members;
   std::vector<bool> is_up;   // indexed by node: whether the node answers
-  std::vector<bool> is_new;  // indexed by node: whether its memory is fresh, without a member table
+  std::vector<bool> is_new;  // indexed by node: whether its member table has version 0, as in fresh memory
 };
 [[nodiscard]] coro::Task<Survey> survey_members(Lane* lane);
 

@@ -1,5 +1,5 @@
-// Moves keys to other slots: links a copy of the key's entry in the target slot, empties the source slot,
-// and commits the copy; recursively if the target is full.
+// Executes a MIGRATE: links a copy of the key's entry in the target slot, empties the source slot, and
+// commits the copy; first moves the target's key away if the target is full.
 #include "nessie/migrate.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
 }
 
 // Finds the target: the first other candidate of the moved key that is not on the path of nested MIGRATEs
-// (H14 in docs/protocols/nessie.md). If it is full, its key is moved first.
+// (H14 in docs/protocols/nessie.md). If that slot is full, first moves its key away.
 coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint32_t depth) {
   const WordFormat& format = access.settings().format;
   for (std::uint32_t i = 0; i < access.settings().functions(); ++i) {

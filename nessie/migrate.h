@@ -1,5 +1,5 @@
-// MIGRATE (Nessie, 2017, 4.2.3 and 4.3.1): moves the key in a full slot to another of its candidate slots.
-// Its entry is copied to a new one of this node; the copy is linked in the target, the source is emptied, and
+// MIGRATE (Nessie, 2017, 4.2.3 and 4.3.1): moves a key to another of its candidate slots. The key's entry is
+// copied to a new entry of this node; the copy is linked in the target slot, the source slot is emptied, and
 // only then is the copy committed, so that the key is in the table exactly once at every moment.
 #pragma once
 
@@ -12,10 +12,10 @@ struct Migrated {
   Word left = 0;  // if ok: the word that the source slot holds now
 };
 
-// Moves the key away whose entry `word` (read from slot `source`) names. If all other candidates of the
-// key are full, the key in the first of them is moved first, recursively to a depth of
-// nessie.migrate-depth. Ends in ok; in table_full, no_entry, conflict or expired without any change; or
-// in link_error, with the remaining work left to the background (unfinished.h).
+// Moves a key to another slot; its entry is named by `word`, read from slot `source`. If all other candidates
+// of the key are full, the key in the first of them is moved first, recursively to a depth of
+// nessie.migrate-depth. Returns ok; table_full, no_entry, conflict or expired, without any change; or
+// link_error, with the remaining work left to the background (unfinished.h).
 [[nodiscard]] coro::Task<Migrated> migrate(Access access, cuckoo::Place source, Word word);
 
 // Execute a MIGRATE that is not part of a PUT, for tests and measurements: of the key in slot `source`, or of
@@ -29,7 +29,7 @@ struct Move {
   cuckoo::KeyHash hash;  // hashes of the moved key, computed for all its candidate slots
   cuckoo::Place source, target;
   Word source_word = 0, target_word = 0, copy_word = 0;
-  Word left = 0;  // the word that the MIGRATE leaves in the source slot
+  Word left = 0;  // the word that the MIGRATE writes to the source slot
 };
 
 }  // namespace loch::nessie

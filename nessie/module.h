@@ -1,5 +1,5 @@
-// Nessie: a key-value store that only its clients drive, by one-sided RDMA READ and CAS (Cassell,
-// Szepesi, Wong, Brecht, Ma, Liu, IEEE TPDS 2017). docs/protocols.md describes layouts, steps and rules.
+// Nessie: a key-value store that only its clients drive, by one-sided RDMA READ and CAS (Cassell, Szepesi,
+// Wong, Brecht, Ma, Liu, IEEE TPDS 2017). docs/protocols/nessie.md describes data, operations and holes.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The known-bad variants of Nessie: what each breaks, and the seeds that find it.
+// The known-bad variants of Nessie: what each breaks, and the fuzzer's seeds that find it.
 #include "nessie/mutants.h"
 
 namespace loch::nessie {

@@ -58,7 +58,7 @@ coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
   return kv::back_off(&lane->worker, lane->settings.backoff_start, lane->settings.backoff_cap, attempt);
 }
 
-// Begins an attempt of an operation, with the member table as this node knows it.
+// Begins an attempt of an operation: notes the time, and takes over this node's member table if it changed.
 Access begin_attempt(Lane& lane, fabric::OpStats* stats) {
   const Access access{.lane = lane, .stats = stats, .started = lane.worker.now()};
   look_at_members(lane);
@@ -124,8 +124,8 @@ coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
       co_return result;
     }
     ++lane->own.counters.conflicts;
-    // The first retry follows without back-off, because the conflicting operation has mostly ended by
-    // then.
+    // The GET's first retry follows without back-off, because the operation that changed the slot has mostly
+    // ended by then.
     if (attempt > 0) co_await back_off(lane, attempt - 1);
   }
 }

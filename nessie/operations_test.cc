@@ -205,7 +205,7 @@ TEST_P(Operations, MigrateIsOneEntryOneWordAndTwoSwaps) {
   cluster.put(2, key, 11);
   const Outcome moved = cluster.migrate(0, cluster.candidate(key, 0));
   EXPECT_EQ(moved.moved, Attempt::ok);
-  // The table of costs counts the READ of the source word for the PUT, not for the MIGRATE.
+  // One of the READs is of the source word, which a PUT that makes room has read before its MIGRATE.
   expect_costs(moved, {2, 2});
   EXPECT_EQ(moved.stats.payload_bytes, 8 + 24 + entry_bytes + 8);
   EXPECT_TRUE(cluster.settings().format.is_empty(cluster.word(cluster.candidate(key, 0))));
@@ -282,7 +282,8 @@ TEST_P(Operations, ElidedValuesKeepTheirHead) {
   EXPECT_EQ(remote.result.value.kept, 32u);
   EXPECT_EQ(remote.result.value.size, value_size);
   EXPECT_TRUE(remote.is_whole);
-  // the memory keeps only the first and last bytes of values here, but payload bytes are counted in full
+  // The simulated memory keeps only the first and last bytes of values, but payload bytes count values in
+  // full.
   EXPECT_GE(remote.stats.payload_bytes, entry_bytes);
   EXPECT_EQ(cluster.put(0, 1, 77).result.status, OpStatus::ok);
   EXPECT_EQ(cluster.get(0, 1).value, 77u);

@@ -28,7 +28,7 @@ std::vector<kv::OptionSpec> option_specs() {
       {"nessie.variant",
        choice,
        "hardened",
-       "protocol rules: the 2017 text with its holes, or with every fix (docs/protocols.md)",
+       "protocol rules: the 2017 text with its holes, or with every fix (docs/protocols/nessie.md)",
        {"hardened", "published"}},
       {"nessie.layout",
        choice,

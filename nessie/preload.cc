@@ -1,5 +1,5 @@
-// Each node writes its part of the preloaded table directly to its own memory before any worker runs. The
-// result is the same as after n PUTs one after the other.
+// Writes each node's part of the preloaded table directly to that node's own memory before any worker runs.
+// The result is the same as after one PUT for each key.
 #include <algorithm>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// One attempt of a PUT, or of a DELETE by tombstone, step by step.
+// Makes one attempt of a PUT, or of a DELETE by tombstone.
 #include "nessie/put.h"
 
 #include "nessie/choose.h"

@@ -20,8 +20,8 @@ struct Writing {
   bool only_if_absent = false;  // INSERT: write nothing if the key has a committed entry
   cuckoo::KeyHash hash;
   bool is_written = false;  // the entry in Lane::in_hand contains key and value already
-  // The members from here on belong to the current attempt; `seen` has the word last read from each
-  // candidate.
+  // The members from here on belong to the current attempt. `seen` has the word last read from each of the
+  // key's candidate slots.
   SeenWords seen{};
   std::uint32_t rank = no_rank;    // rank of the chosen slot among the key's candidates
   bool is_update = false;          // the chosen slot holds the key already
@@ -30,7 +30,7 @@ struct Writing {
   Word replaced = 0;               // word of the slot before the operation's CAS
   bool removed_any = false;        // a committed entry of the key was replaced or removed
   bool removed_duplicate = false;  // a duplicate of the key was removed, which no rollback restores
-  // replaced or removed entries, to be stamped at the end
+  // entries that the operation has replaced or removed; it stamps them for reuse when it ends
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;
 

@@ -1,4 +1,4 @@
-// One worker's connections, region keys, and copy of the member table.
+// Keeps a worker's connections, region keys and copy of the member table up to date.
 #include "nessie/reach.h"
 
 #include "common/base/probe.h"
@@ -8,13 +8,13 @@
 namespace loch::nessie {
 namespace {
 
-// Looks up the peer's regions: after a restart they have new keys, otherwise the same ones.
+// Looks up the peer's regions, because they have new keys after a restart of the peer.
 bool look_up_regions(Lane& lane, fabric::NodeId peer) {
   const Result<fabric::RemoteRegion> index = lane.store.fabric().lookup(peer, index_region);
   const Result<fabric::RemoteRegion> data = lane.store.fabric().lookup(peer, data_region);
   if (!index.has_value() || !data.has_value()) return false;
   if (lane.has(Flaw::keys_not_renewed)) return true;
-  Peer& known = lane.own.peers[peer];  // its incarnation comes from the member table
+  Peer& known = lane.own.peers[peer];  // its incarnation is set from the member table, not here
   known.data = *data;
   known.epoch = lane.worker.epoch(peer);
   known.not_before = 0;
@@ -39,8 +39,8 @@ coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer) {
   }
   if (lane->own.peers[peer].epoch != lane->worker.epoch(peer) && !look_up_regions(*lane, peer))
     co_return false;
-  // While the connection was down, a loss may have been declared, which the member table shows. The next
-  // operation will notice a declaration that follows later.
+  // While the connection was down, the peer's memory may have been declared lost, which the member table
+  // shows. A declaration that comes later is noticed when the next operation begins.
   look_at_members(*lane);
   co_return true;
 }

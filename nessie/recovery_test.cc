@@ -1,5 +1,5 @@
 // Tests Nessie when requests fail, links are down for long, or nodes lose their memory. Each test is an
-// interleaving that once led to a wrong result (A1 to A6 in docs/protocols.md).
+// interleaving that once led to a wrong result (A1 to A6 in docs/protocols/nessie.md).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -97,7 +97,7 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   cluster.fabric().advance(30'000'000);
   cluster.begin_flush(0);
   EXPECT_NE(cluster.fabric().next(cluster.worker(0)), nullptr);
-  // the request is executed, but its completion is an error
+  // The next request of worker 0, the stamp's WRITE, is executed, but completes with an error.
   cluster.fabric().fail_next(cluster.worker(0), true);
   // The owner allocates entries until it reuses the stamped one.
   std::uint64_t last = 0;
@@ -503,7 +503,7 @@ TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   const std::uint32_t before = peer.epoch;
   ASSERT_EQ(peer.incarnation, 1u);
   cluster.begin_get(0, key);
-  // fails the READ of the first slot, which is on node 2
+  // The next request of worker 0, the READ of the first slot on node 2, fails.
   cluster.fabric().fail_next(cluster.worker(0), false);
   EXPECT_EQ(cluster.finish(0).value, 1u);
   EXPECT_NE(peer.epoch, before);
@@ -665,8 +665,8 @@ TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
     EXPECT_EQ(cluster.finish(5).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(1, of_dead).value, 1u);
     if (*mutant != 0) {
-      // The mutant's scrub also rolls back the PUT of the living worker on the dead worker's node, although
-      // that PUT returned ok.
+      // This known-bad variant's scrub also rolls back the PUT of the living worker on the dead worker's
+      // node, although that PUT returned ok.
       EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 2u);
       EXPECT_EQ(cluster.get(1, of_living).value, 1u);
       continue;

@@ -1,4 +1,4 @@
-// One attempt of a DELETE that writes no tombstone.
+// Makes one attempt of a DELETE that writes no tombstone.
 #include "nessie/remove.h"
 
 #include "common/base/probe.h"

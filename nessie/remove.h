@@ -1,5 +1,5 @@
-// DELETE without a tombstone: by a single CAS, and as Nessie's technical report of 2015 describes it. put.h
-// has the DELETE by tombstone.
+// DELETE without a tombstone, in two forms: by a single CAS (option nessie.single-cas-delete), and by
+// emptying every slot that holds the key (technical report of 2015). put.h has the DELETE by tombstone.
 #pragma once
 
 #include "nessie/lane.h"

@@ -1,10 +1,8 @@
 // The rules that distinguish the variants of Nessie's index protocol: one field for each decision that the
 // published texts leave open or get wrong. The operations read these fields; `./loch explore` runs a few
 // operations with given rules through every interleaving. This file includes nothing but the standard
-// library.
-//
-// H1 … H17 are the holes listed in docs/protocols.md; "2017" is Cassell et al., IEEE TPDS 2017, "2015" is
-// technical report CS-2015-09.
+// library. H1 … H17 are the holes listed in docs/protocols/nessie.md; "2017" is Cassell et al., IEEE TPDS
+// 2017, "2015" is technical report CS-2015-09.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +13,18 @@ namespace loch::nessie {
 
 // How a PUT that gives up after its own CAS rolls the CAS back (H3 in docs/protocols/nessie.md).
 enum class Rollback : std::uint8_t {
-  none,      // no rollback: a pending entry stays for ever (2015 report)
-  restore,   // CAS back to the exact word that the PUT had replaced
-  to_empty,  // CAS to EMPTY: loses the value that the PUT had replaced
+  none,      // does nothing: a pending entry stays in the index for ever (2015 report)
+  restore,   // changes the slot by CAS back to the exact word that the PUT had replaced
+  to_empty,  // changes the slot by CAS to EMPTY, which loses the value that the PUT had replaced
 };
 
 // Which candidate slots a PUT reads again after its own CAS.
 enum class Verify : std::uint8_t {
-  none,  // no slot (known-bad variant)
-  // all candidate slots but the last, from back to front, the PUT's own included (2017 and 2015 texts)
+  none,  // reads no slot again (known-bad variant)
+  // reads all candidate slots but the last again, in reverse order, even the one that the PUT's CAS changed
+  // (the 2017 paper and the 2015 report)
   reverse_pass,
-  every_other,  // all candidate slots except the one that the PUT's CAS changed
+  every_other,  // reads all candidate slots again except the one that the PUT's CAS changed
 };
 
 // How an entry is committed, that is, becomes visible to GETs.
@@ -47,12 +46,12 @@ enum class EmptyWord : std::uint8_t {
   unique,  // names the slot's last occupant
 };
 
-// Known-bad variants with one wrong step, for the checker to find (apply_mutant). Each breaks a rule,
-// check or margin that docs/protocols.md names and that a reader might consider unnecessary.
+// Known-bad variants with one wrong step, for the checker to find (apply_mutant). Each breaks a rule, check
+// or margin that docs/protocols/nessie.md names and that a reader might consider unnecessary.
 enum class Flaw : std::uint8_t {
   none,
-  reserved_slot_is_free,       // a PUT takes a slot that an unfinished MIGRATE has emptied
-  margin_ignored,              // reuse of entries allows for no clock skew
+  reserved_slot_is_free,       // a PUT takes a slot that is reserved for an unfinished MIGRATE
+  margin_ignored,              // entries are reused without allowing for skew between the nodes' clocks
   stamps_before_commit,        // a PUT stamps the replaced entry for reuse before the PUT is verified
   rollback_stamps_restored,    // a rollback stamps the entry that it has put back
   tombstone_unverified,        // a DELETE does not read the other slots after its CAS
@@ -74,7 +73,7 @@ enum class Flaw : std::uint8_t {
   scrub_keeps_tags,     // a slot stays reserved for a dead client's copy although the copy's target was lost
   scrub_by_change,      // a dead client's MIGRATE is completed if its source has changed in any way
   scrub_takes_nodes,    // scrub also repairs entries of living workers on the dead client's node
-  insert_in_two_steps,  // an INSERT is a GET and then, if that found nothing, a PUT
+  insert_in_two_steps,  // an INSERT is made of a GET and then, if that finds nothing, a PUT
   leak_scan_stamps,     // the leak scan stamps entries itself instead of asking their owner
 };
 
@@ -87,19 +86,20 @@ struct Rules {
   bool has_version = false;
 
   // ---- GET
-  bool get_verifies = true;   // a GET makes a reverse pass before it returns NOT_FOUND
+  bool get_verifies = true;   // a GET reads its candidate slots again before it returns NOT_FOUND
   bool get_continues = true;  // a GET continues its scan after a pending entry without a previous version
   bool use_previous = true;   // a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
 
   // ---- PUT
   bool full_scan = true;            // a PUT first reads all candidate slots, and prefers the one with the key
   bool removes_duplicates = false;  // a PUT CASes other entries of its key to EMPTY
-  bool removes_before_commit = false;  // mutant: empties the old slot before the new entry is linked
-  bool aborts_on_pending = true;  // a pending entry of its key ends a PUT's attempt (Nessie, 2017, 4.3.2)
+  // mutant: a PUT empties the old entry's slot before it links the new entry
+  bool removes_before_commit = false;
+  bool aborts_on_pending = true;  // a PUT's attempt ends at a pending entry of its key (Nessie, 2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
-  bool fast_update = false;         // updates an existing key by one CAS to an entry that is valid already
+  bool fast_update = false;  // a PUT updates a key by one CAS, to the word of an entry that is valid already
   bool links_before_write = false;  // mutant: the CAS overtakes the CPU's stores to the DTE
 
   // ---- DELETE
@@ -119,7 +119,8 @@ struct Rules {
 
   // ---- failing requests
 
-  // mutant: `desired` in the slot proves a CAS that ended in an error, even if others may write that word
+  // mutant: after a CAS that ended in an error, finding the word that it wanted to write in the slot counts
+  // as proof that the CAS took place, even if others may write that word
   bool desired_proves = false;
   bool settles_later = true;  // a CAS of unknown outcome is resolved later, when its node is back
   // mutant: an entry whose memory was lost is treated as an entry of another key
@@ -169,14 +170,15 @@ struct Rules {
 // The fixes of the 2017 text that can be switched on separately, to measure what each hole alone costs
 // and to attribute a finding to a hole.
 struct Fixes {
-  // fixes holes H1, H4, H5 and part of H7: a PUT reads all slots first, changes no entry of other operations,
-  // and reads all other slots again after its CAS
+  // fixes holes H1, H4, H5 and part of H7: makes a PUT read all slots first, change no entry of other
+  // operations, and read all other slots again after its CAS
   bool h1 = false;
-  bool h2 = false;       // fixes hole H2: EMPTY words are unique
-  bool h7 = false;       // fixes hole H7: a PUT starts over after its MIGRATE
-  bool h10 = false;      // fixes hole H10: a DELETE whose last CAS fails is a conflict
-  bool h16 = false;      // fixes hole H16: the word contains a generation
-  bool pending = false;  // a GET continues after a pending entry without a previous version
+  bool h2 = false;   // fixes hole H2: makes EMPTY words unique
+  bool h7 = false;   // fixes hole H7: makes a PUT start over after its MIGRATE
+  bool h10 = false;  // fixes hole H10: makes a DELETE whose last CAS fails end in a conflict
+  bool h16 = false;  // fixes hole H16: adds a generation to the index word
+  // fixes part of hole H12: makes a GET continue after a pending entry without a previous version
+  bool pending = false;
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };
 
@@ -185,7 +187,7 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
     rules.full_scan = true;
     rules.removes_duplicates = false;
     rules.verify = Verify::every_other;
-    rules.delete_checks_first = true;  // possible only with the scan of all slots
+    rules.delete_checks_first = true;  // possible only because all slots have been read
   }
   if (fixes.h2) rules.empty = EmptyWord::unique;
   if (fixes.h7) rules.migrate_rescans = true;

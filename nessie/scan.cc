@@ -1,4 +1,4 @@
-// READs many index words at a time.
+// Reads a share of the index for repairs, many words with each READ.
 #include "nessie/scan.h"
 
 #include <algorithm>

@@ -99,9 +99,9 @@ coro::Task<std::string> repair(Access access, Finding finding) {
 }
 
 // Frees a slot that a dead client's MIGRATE has emptied and reserved, while the MIGRATE's copy is in no slot
-// because the target's share of the index was declared lost. The slot never held the new EMPTY word before,
-// because it names the copy's generation, which is never linked again. Returns the kind of repair; empty if
-// the slot is not reserved.
+// because the target's share of the index was declared lost. The CAS writes an EMPTY word that the slot has
+// never held: that word names the copy's generation, which is never linked again. Returns the kind of repair;
+// empty if the slot is not reserved.
 coro::Task<std::string> free_reserved(Access access, Finding tag) {
   const Reserve reserve = co_await is_reserved(access, tag.word);
   if (ended_by(reserve)) co_return "unreachable";
@@ -146,13 +146,12 @@ coro::Task<Held> find_held(Lane* lane, std::vector<kv::ClientId> dead, kv::Repai
   co_return held;
 }
 
-// Begins an attempt of a repair.
 Access begin_repair(Lane& lane) {
   return {.lane = lane, .stats = nullptr, .started = lane.worker.now(), .marks_at_once = true};
 }
 
 coro::Task<void> repair_entries(Lane* lane, const std::vector<Finding>* held, kv::Repair* repaired) {
-  std::set<std::uint32_t> silent;  // nodes that did not answer; no further entry of theirs is tried
+  std::set<std::uint32_t> silent;  // nodes that did not answer; no more of their entries are repaired
   for (const Finding& each : *held) {
     const std::uint32_t node = lane->settings.format.entry(each.word).node;
     std::string kind = "unreachable";

@@ -40,16 +40,16 @@ struct Settings {
   CompletionBy completion = CompletionBy::watermark;
   bool stamps_lazily = true;  // stamps are written in the background, off the operation's critical path
 
-  Nanos expiry = 0;        // the expiry period (Nessie, 2017, 4.3.1)
+  Nanos expiry = 0;        // ns for which an entry that left the index is not reused (Nessie, 2017, 4.3.1)
   Nanos clock_margin = 0;  // largest allowed skew between the clocks of two nodes
   Nanos backoff_start = 0, backoff_cap = 0;
   std::uint32_t attempts = 0;       // attempts per operation, including the first
   std::uint32_t migrate_depth = 0;  // largest number of keys that one PUT may move
-  Nanos recycle_interval = 0;       // pause between two turns of the background work
+  Nanos recycle_interval = 0;       // pause between two passes of the background work
   Nanos reconnect_timeout = 0;
   Nanos settle_timeout = 0;        // how long an ending worker continues to complete its unfinished work
   std::uint32_t spare_shares = 0;  // areas on each node that can host index shares of lost nodes
-  bool scrub_repairs = true;       // false: scrub only counts what dead clients hold
+  bool scrub_repairs = true;       // if false, scrub only counts what dead clients left unfinished
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }

@@ -2,7 +2,7 @@
 // 2017, 4.2.5 and 4.3.1). A stamp is one aligned word, which names the generation and incarnation of the
 // entry that is free and the time from which it may be reused. Were a flag and a time two words, the owner
 // could see the flag before the time; without the generation, a stamp that is executed late or twice could
-// free a reused entry (A2, H15 in docs/protocols/nessie.md).
+// free a reused entry (A2 in docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/lane.h"

@@ -25,9 +25,10 @@ struct InHand;
 constexpr std::string_view index_region = "nessie.index";
 constexpr std::string_view data_region = "nessie.data";        // data table entries (DTEs)
 constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: one DTE per lane
-constexpr std::string_view words_region = "nessie.words";      // landing words: lane_words per lane
+constexpr std::string_view words_region = "nessie.words";      // landing buffers: lane_words words per lane
 
-// Number of 8-byte words of each lane: landing places of single words, and a range for scans of the index.
+// Number of 8-byte words of each lane: landing buffers for single words, and one of scan_words for READs that
+// scan the index.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,
@@ -42,16 +43,17 @@ constexpr std::uint32_t scan_words = 64;
 // A node as its peers reach it: its data region, and the incarnation of its memory.
 struct Peer {
   fabric::RemoteRegion data;
-  std::uint32_t epoch = 0;  // number of the connection under which the region was looked up
+  std::uint32_t epoch = 0;  // number of the connection over which the region was looked up
   std::uint32_t incarnation = 0;
   Nanos not_before = 0;  // the background does not try to reach the node before this time
   bool is_gone = false;  // the node was declared lost and is not known to be back
 };
 
-// The share of the index that a node contributes, at its current place (members.h).
+// Where the share of the index that one node contributes lies now: on that node or, if its memory was lost,
+// on the node that has taken the share over.
 struct IndexShare {
   fabric::RemoteRegion index;  // index region of the node that hosts the share
-  std::uint64_t base = 0;      // offset of the share's first slot in that region
+  std::uint64_t base = 0;      // byte offset of the share's first slot in that region
   bool is_void = false;        // the share lies on no node for now
 };
 
@@ -75,8 +77,9 @@ struct Unfinished {
   cuckoo::Place place;
   Word own = 0, back = 0;
   EntryId entry;           // the entry that the word `own` names
-  bool is_commit = false;  // for take_back: the CAS of unknown outcome is the commit
-  std::array<EntryId, cuckoo::max_functions + 1> staged{};  // entries to be stamped if the CAS took place
+  bool is_commit = false;  // for take_back: the CAS of unknown outcome is that of a commit
+  // Entries that have left the index if the CAS of unknown outcome took place.
+  std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;
   cuckoo::Place source;  // source slot of a MIGRATE
   Word source_word = 0, tag = 0;
@@ -102,14 +105,14 @@ struct WorkerState {
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
-  std::vector<Peer> peers;             // nodes, by number; looked up again after a reconnection
-  std::vector<IndexShare> shares;      // index shares, by the node that contributes them
+  std::vector<Peer> peers;             // indexed by node; looked up again after each reconnection
+  std::vector<IndexShare> shares;      // indexed by the node that contributes the share of the index
   Word members_seen = 0;               // version of the member table from which peers and shares were filled
-  bool has_losses = false;             // any node was ever declared lost
+  bool has_losses = false;             // whether any node was ever declared lost
   std::deque<Unlinked> unlinked;       // entries to be stamped in the background
   std::deque<Unfinished> unfinished;   // unfinished work, to be completed or undone in the background
   std::vector<const InHand*> in_hand;  // entries in use by each live lane of the worker (lane.h)
-  bool is_abandoned = false;           // the worker died: this state is void, its entries stay as they are
+  bool is_abandoned = false;  // the worker died: nothing uses this state, and its DTEs stay as they are
   Counters counters;
 };
 

@@ -1,4 +1,4 @@
-// A StoreCluster (tests/support/) that runs Nessie, for tests and measurements.
+// Runs Nessie in a StoreCluster (tests/support/), for tests and measurements.
 #pragma once
 
 #include <map>

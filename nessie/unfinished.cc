@@ -27,9 +27,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // Either the operation's last CAS took place, and the entries that it replaced have left the index; or an
-  // earlier try rolled the operation back, and another operation has changed the slot since. The owners of
-  // the replaced entries are asked to find out whether these are still linked.
+  // The slot holds another word. Either the operation's last CAS took place, and the entries that it replaced
+  // have left the index; or an earlier try rolled the operation back, and another operation has changed the
+  // slot since. The owners of the replaced entries are asked to find out whether any word names them.
   for (std::uint32_t i = 0; i < left.staged_count; ++i) {
     const EntryId staged = left.staged[i];
     co_await suspect(access, staged);
@@ -39,8 +39,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // Either the entry was committed, or an earlier try rolled it back and no word names it. This worker, its
-  // owner, examines it later (doubts.h).
+  // The slot of an entry that was to be committed holds another word: either the entry was committed, or an
+  // earlier try rolled it back and no word names it. This worker, the entry's owner, examines it later
+  // (doubts.h).
   LOCH_PROBE("nessie.settled-had-committed");
   const EntryId now = access.own().table.current(left.entry.index);
   if (now == left.entry) {
@@ -60,7 +61,7 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   if (now == left.entry) {
     set_meta(access.lane, left.entry,
              {.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank});
-    // examined later: if the target slot's share was lost, no word names the copy
+    // The copy is examined later: if the share with its target slot was lost, no word names the copy.
     access.own().table.doubt(left.entry.index);
   }
   ++access.own().counters.migrations;
@@ -69,8 +70,9 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   co_return true;
 }
 
-// Completes or undoes a MIGRATE whose copy is in the target slot, pending. If the source slot holds the tag
-// of this MIGRATE, it is completed. Otherwise another operation changed the source, and the copy is removed.
+// Completes or undoes a MIGRATE whose copy is pending in the target slot. If the source slot holds the tag of
+// this MIGRATE, commits the copy. Otherwise another operation has changed the source slot, and the copy is
+// removed.
 coro::Task<bool> settle_move(Access access, Unfinished left) {
   const WordRead source = co_await read_index(access, left.source);
   if (!source.ok) co_return false;

@@ -1,4 +1,5 @@
-// The reverse pass: READs slots again and compares their words with those seen before.
+// Makes the reverse pass: READs slots again, last candidate first, and compares their words with those seen
+// before.
 #include "nessie/verify.h"
 
 #include "nessie/get.h"

@@ -42,8 +42,8 @@ struct EntryId {
   friend bool operator==(const EntryId&, const EntryId&) = default;
 };
 
-// Number of incarnations of a node's memory that a word distinguishes. They wrap around, so that the seven
-// before an incarnation are considered older, all others not.
+// Number of incarnations of a node's memory that a word distinguishes, since it has them modulo 16. The seven
+// before an incarnation count as older, all others do not.
 constexpr std::uint32_t incarnations = 16;
 [[nodiscard]] constexpr bool is_older(std::uint32_t incarnation, std::uint32_t than) {
   const std::uint32_t behind = (than - incarnation) % incarnations;
@@ -149,7 +149,7 @@ class WordFormat {
         static_cast<std::uint32_t>((generation + 1) & mask(generation_bits_ == 0 ? 14 : generation_bits_));
     return next == 0 ? 1 : next;
   }
-  // The generation that next_generation() turns into `generation`.
+  // The generation before `generation`: the inverse of next_generation().
   [[nodiscard]] std::uint32_t generation_before(std::uint32_t generation) const {
     return generation <= 1 ? 0 : generation - 1;
   }

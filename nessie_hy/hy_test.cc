@@ -199,8 +199,8 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
   EXPECT_GT(run.counter("back_pressure"), 0);
 }
 
-// The additional entries that a node gets for a long load lie behind the entries that it has in any case:
-// they change the address of none of these and overlap none.
+// Entries that a node gets in addition for a long load lie behind the entries that it has without them: they
+// change the address of none of these and overlap none.
 TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   kv::DeployConfig config = small_deploy(2, 1, 3, 2);
   StoreCluster short_run(make_fabric("sim", {.nodes = 2}), module(), {.config = config});
@@ -328,10 +328,10 @@ coro::Task<void> await(fabric::Worker* worker, const Incarnations* incarnations,
 }
 
 coro::Task<void> live_twice(Lane* lane, Incarnations* incarnations) {
-  // An index word contains the number of the store that wrote it, and the mutant counts stores from zero
-  // again. A round of the first incarnation makes two stores (PUT and DELETE); the second incarnation makes
-  // one for each slot at its beginning, then one a round. With the mutant, its last PUT thus stores the
-  // number that the PUT of value `slots` stored in the first.
+  // Each store of an index word has a number, which the word contains; after a restart the known-bad variant
+  // counts from zero again. A round of the first incarnation makes two stores (PUT and DELETE); the second
+  // incarnation makes one for each slot at its beginning, then one a round. So the known-bad variant's last
+  // PUT has the number that the PUT of value `slots` had in the first incarnation, and thus the same word.
   for (std::uint64_t i = 0; i <= incarnations->slots + 2; ++i) {
     const Lane::Outcome put = co_await lane->put(incarnations->key, i);
     EXPECT_EQ(put.result.status, OpStatus::ok);
@@ -416,8 +416,8 @@ void write_half(StoreCluster& run, std::uint64_t number, std::uint64_t at) {
   fabric::store_word_release(data.at(at + layout.tail_at()), coupled::watermark);
 }
 
-// Runs a GET from node 1 while node 0, which stores the key, loses its memory at time `crash_at` and is back
-// 20 us later. Returns the GET's result.
+// Runs a GET from node 1 while node 0, which stores the key, loses its memory at time `crash_at` (ns) and is
+// back 20 us later. Returns the GET's result.
 Lane::Outcome get_across(Nanos crash_at, std::string_view mutant) {
   FabricOptions options{.nodes = 2};
   options.faults.schedule.push_back({.kind = fabric::sim::ScheduledFault::Kind::crash,

@@ -133,8 +133,8 @@ coro::Task<kv::OpResult> Reader::get(kv::Key key, fabric::OpStats* stats) {
     const bool is_worth_retrying = is_conflict || got.ended == onesided::Outcome::expired;
     if (!is_worth_retrying || attempt + 1 == table_.attempts || worker_.stopping())
       co_return result_of(got, attempt);
-    // The first retry follows without back-off, because the conflicting operation has mostly ended by
-    // then.
+    // The GET's first retry follows without back-off, because the operation that changed the slot has
+    // mostly ended by then.
     if (attempt > 0) co_await kv::back_off(&worker_, table_.backoff_start, table_.backoff_cap, attempt - 1);
     if (is_conflict) ++counts_.conflicts;
   }
@@ -155,7 +155,7 @@ coro::Task<onesided::WordRead> Reader::read_word(cuckoo::Place place) {
   const std::uint64_t word = fabric::load_word(node_.words->at(landing.offset));
   if (!IndexWord::is_stored(word) && settings_.takes_void)
     co_return onesided::WordRead{true, IndexWord::empty(0)};
-  // A word without the mark bit was never initialised: the node came back with empty memory.
+  // A word without the watermark bit was never initialised: the node came back with empty memory.
   co_return onesided::WordRead{IndexWord::is_stored(word), word};
 }
 
@@ -190,8 +190,8 @@ coro::Task<onesided::Looked> Reader::look_at_entry(Where where, Found found, kv:
   if (is_other) co_return Looked{Look::other_key, {}};
   const Looked taken = co_await take_value(where, found);
   if (taken.look == Look::value) {
-    // If header and value were read separately, the second READ may have met a reused entry. The age check
-    // excludes that; compare the key again all the same.
+    // If header and value were read by separate READs, the second may have met a reused entry. The check of
+    // the word's age excludes that already; the key is compared again all the same.
     const bool is_still = onesided::is_key(node_.landing->at(landing_), key);
     if (!is_still && !settings_.trusts_second_read) co_return Looked{Look::expired, {}};
     if (node_.cache != nullptr) {
@@ -300,7 +300,7 @@ coro::Task<bool> Reader::reconnect(fabric::NodeId node) {
   Peer& known = peers_[node];
   const std::uint32_t epoch = worker_.epoch(node);
   if (known.epoch != epoch) {
-    // Look up the node's regions: after a restart they have new keys, otherwise the same ones.
+    // The node's regions are looked up again, because they have new keys after a restart of the node.
     Result<Peer> fresh = store_.look_up(node);
     if (!fresh.has_value()) co_return false;
     const bool is_reborn = fresh->index.rkey != known.index.rkey;

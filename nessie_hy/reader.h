@@ -35,7 +35,7 @@ class Reader {
     std::uint32_t row = 0;
   };
   struct Tables;   // the tables, as the GET of common/onesided/get.h reads them
-  struct Reading;  // a READ of a word or an entry, for common/onesided/transfer.h
+  struct Reading;  // a READ of an index word or an entry, as common/onesided/transfer.h executes it
 
   [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place);
   [[nodiscard]] coro::Task<Looked> look_up(Where where, Found found, kv::Key key);
@@ -69,7 +69,7 @@ class Reader {
   NodeReading& node_;
   GetCounts& counts_;
   std::uint64_t lane_;
-  std::uint64_t landing_;  // offset of the lane's entry buffer in the landing region
+  std::uint64_t landing_;  // byte offset of the lane's landing buffer for entries in the landing region
   std::vector<Peer> peers_;
   kv::WordCache::Pin pinned_;  // the cache entry that the last GET's value points into, if any
   fabric::OpStats* stats_ = nullptr;

@@ -19,12 +19,12 @@ struct Settings {
   // how a GET notices that its READs have landed: by watermarks in the landing buffer, or (false) by
   // completion queue entries
   bool polls_watermarks = true;
-  Nanos expiry = 0;  // age in ns from which an index word that a GET has read is too old to be used
+  Nanos expiry = 0;  // an index word that was read longer ago than this, in ns, is not used
   // false (mutant): a GET that found nothing does not READ its candidates again in reverse order
   bool verifies_misses = true;
   bool honours_expiry = true;  // false (mutant): GETs ignore the age of what they read
   bool polls_tail_unordered = false;
-  bool takes_void = false;  // mutant: an uninitialised index word counts as EMPTY
+  bool takes_void = false;  // mutant: an index word that was never initialised counts as EMPTY
   // mutant: a GET continues after the node that it READs restarted with empty memory
   bool goes_on_reborn = false;
   bool caches_for_ever = false;  // mutant: a cached entry is used however old its index word is

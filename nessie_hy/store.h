@@ -40,7 +40,7 @@ struct NodeReading {
 // The regions of another node's tables, as a worker reaches them.
 struct Peer {
   fabric::RemoteRegion index, data;
-  std::uint32_t epoch = 0;  // number of the connection under which the regions were looked up
+  std::uint32_t epoch = 0;  // number of the connection over which the regions were looked up
 };
 
 class HyStore final : public kv::Store {

@@ -104,8 +104,8 @@ TEST(OnSim, AFullTableSaysSoAndKeepsWhatItHas) { support::expect_full_table_to_s
 
 TEST(OnSim, ADeadNodeIsAnError) { support::expect_errors_of_a_dead_node(protocol()); }
 
-// A node comes back without its server workers. A declaration of its loss is written but no worker
-// reacts, and the declaring client must learn that within a bounded time.
+// A node comes back without its server workers. The declaration that it was lost is written to it, but no
+// server worker reacts, and the declaring client must learn that within a bounded time.
 struct Declared {
   kv::Repair repair;
   Nanos span = 0;
@@ -136,8 +136,8 @@ TEST(OnSim, ADeclarationThatNobodyTakesEnds) {
   EXPECT_LT(seen.span, 2'000'000);
 }
 
-// The simulation keeps only the first bytes of each value: these must arrive, and whole values must be
-// counted as traffic.
+// The simulation keeps only the first bytes of each value: these must arrive at the client, and payload bytes
+// must count values in full.
 coro::Task<void> stamps(Lane* lane) {
   for (std::uint64_t key = 0; key < 30; ++key) {
     const Lane::Outcome put = co_await lane->put(key, 7'000 + key);

@@ -22,7 +22,7 @@ class NumberSet {
 
  private:
   std::uint64_t size_;
-  // [0]: one bit for each number; [i + 1]: one bit for each word of [i]
+  // Level 0 has one bit for each number; level i + 1 has one bit for each word of level i.
   std::vector<std::vector<std::uint64_t>> levels_;
 };
 

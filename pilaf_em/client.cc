@@ -121,7 +121,7 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     case ReplyStatus::lost:  // the server's node restarted without its memory and was not declared lost yet
       result.status = kv::OpStatus::error;
       break;
-    case ReplyStatus::not_logged:  // the PUT is not visible now, but may be after a restart, from the log
+    case ReplyStatus::not_logged:  // the change is invisible, but a restart may replay it from the log
       result.status = kv::OpStatus::error;
       result.effect = kv::Effect::unknown;
       break;
@@ -133,7 +133,7 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
   co_return result;
 }
 
-// Pilaf-VO's GET: a request and a reply.
+// Executes a GET of Pilaf-VO by messages: a request to the key's server, whose reply has the value.
 coro::Task<kv::OpResult> PilafClient::get_by_message(kv::Key key, fabric::OpStats* stats) {
   const fabric::CpuCosts& costs = worker_.costs();
   co_await worker_.compute(costs.operation() + costs.hash(key.size));

@@ -51,7 +51,7 @@ class PilafClient final : public kv::Client {
   [[nodiscard]] coro::Task<Scan> scan();
   [[nodiscard]] coro::Task<Scan> read_bucket(std::uint64_t slot, Bucket* bucket);
   [[nodiscard]] coro::Task<Scan> read_extent(const Bucket* bucket);
-  // READs the shard's root. False: its node cannot be reached, or its memory is lost.
+  // READs the shard's root. Returns false if the shard's node cannot be reached or its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
   // Whether a search that found nothing proves that the key is absent (hole P1 in docs/protocols/pilaf.md).

@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(support::fabrics
 
 // ---- Work requests and bytes -----------------------------------------------------------------------
 constexpr std::uint32_t key_size = 32, value_size = 600;
-// Capacity of an extent in bytes: 790, 1.25 times key and value.
+// Capacity of an extent: 790 bytes, 1.25 times the size of key and value.
 constexpr std::uint64_t capacity = ((key_size + value_size) * 5 + 3) / 4;
 
 // Numbers of work requests and payload bytes of an operation. The server's reply counts as a SEND of the
@@ -261,7 +261,7 @@ coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
     if (is_there || !confirms) {
       expect_cost(hand.stats, {.read = all + used, .payload = look});
       EXPECT_EQ(hand.stats.index_read, all);
-    } else {  // a confirmed miss: READ the version, all buckets again, and the version
+    } else {  // a confirmed miss: READs the root (48 bytes), all buckets again, and the root
       expect_cost(hand.stats, {.read = 2 * (all + used) + 2, .payload = 2 * look + 2 * 48});
     }
     if (is_there) sum += all;
@@ -282,7 +282,8 @@ TEST(Costs, AGetIsTwoReadsForEachBucketInUse) {
 
 coro::Task<void> count_messages(TestRun* run, bool is_vo) {
   Hand hand = run->hand(0);
-  // The first message is lost on UD if the server has not posted its receive buffers yet.
+  // The costs of this PUT are not checked: over UD its first message is lost if the server has not posted its
+  // receive buffers yet.
   const kv::OpResult first = co_await hand.put(0, 5);
   EXPECT_EQ(first.status, OpStatus::ok);
   for (std::uint64_t number = 1'990; number < 2'010; ++number) {
@@ -319,7 +320,8 @@ TEST(Costs, APutIsOneMessageEachWay) {
 
 coro::Task<void> count_emulation(TestRun* run) {
   Hand hand = run->hand(0);
-  // Lost on UD if the server has not posted its receive buffers yet.
+  // The costs of this PUT are not checked: over UD its first message is lost if the server has not posted its
+  // receive buffers yet.
   const kv::OpResult first = co_await hand.put(0, 5);
   EXPECT_EQ(first.status, OpStatus::ok);
   for (std::uint64_t number = 0; number < 50; ++number) {
@@ -407,7 +409,8 @@ coro::Task<void> put_many(TestRun* run, Nanos* took) {
   *took = run->worker(0).now() - begun;
 }
 
-// 200 records on a modelled disk of 10 MB/s, which limits PUTs; 100 MB/s is more than sequential PUTs need.
+// A modelled disk of 10 MB/s sets the time of 200 PUTs that log their records; one of 1 GB/s does not slow
+// them.
 TEST(Costs, AModelledDiskSetsThePaceOfPuts) {
   const auto time_of = [](const char* disk) {
     TestRun run(make_fabric("sim", 2, 5), one_server("pilaf", {{"pilaf.log-disk", disk}}));

@@ -1,5 +1,5 @@
-// GET (Pilaf 3.2 to 3.4): READ a bucket, then the extent that it points to; trust neither without its
-// checksum.
+// GET (Pilaf 3.2 to 3.4): READs a bucket, then the extent that it points to, and checks the checksums of
+// both.
 #include <algorithm>
 #include <cstring>
 
@@ -39,8 +39,9 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
     if (seen == Scan::moved || seen == Scan::failed) {
       const bool is_known = co_await read_root(stats);
       if (!is_known) co_return failed;
-      // Without this fix the published client goes on in the new table at the candidate bucket that came next
-      // in the old one (hole P2, docs/protocols/pilaf.md).
+      // The table or the extents have grown, or the connection broke: the GET begins again with the
+      // key's first candidate bucket. Without this fix the published client continues in the new table at the
+      // candidate at which it left the old one (hole P2, docs/protocols/pilaf.md).
       if (settings_.rules.resets_rank) search_.rank = 0;
     } else {
       search_.rank = 0;
@@ -108,7 +109,7 @@ coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucke
 coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
   if (bucket->key_at + bucket->capacity > search_.view.root.extents_bytes) {
     LOCH_PROBE("pilaf.read.extents-grown");
-    // the extent lies beyond the extents' size that this client knows, so they have grown
+    // The extent ends behind the extents' memory as this client knows it: that memory has grown meanwhile.
     ++own_.counters.foreign_extents;
     co_return Scan::moved;
   }
@@ -200,7 +201,8 @@ coro::Task<bool> PilafClient::reconnect() {
     if (!table.has_value() || !extents.has_value()) co_return false;
     if (link.table.rkey != table->rkey) {
       LOCH_PROBE("pilaf.read.server-reborn");
-      // The table's former position is invalid: the restarted node may never lay out a table there.
+      // The position of the table that this client knows is void: the restarted node may never have a table
+      // there.
       link.view.family.reset();
       search_.view.family.reset();
       search_.is_bracketed = false;

@@ -1,6 +1,6 @@
 // Growth of tables and extents. A region cannot be registered anew while clients use it, so memory for
 // several growths is reserved. The published server resets its clients' connections when it grows; here it
-// overwrites every bucket of the old table by a "closed" bucket before the new table accepts a PUT, and a
+// overwrites every bucket of the old table with a "closed" bucket before the new table accepts a PUT, and a
 // client that READs a closed bucket READs the root again.
 #include <algorithm>
 
@@ -15,7 +15,7 @@ bool Shard::plan_growth(Planned why) {
   return why == Planned::table_full ? grow_table() : grow_extents();
 }
 
-// Copies all entries into a larger table that is not yet published. False: a key found no slot.
+// Copies all entries into a larger table that is not yet published. Returns false if a key finds no slot.
 bool Shard::build(Table& larger) {
   for (std::uint64_t slot = 0; slot < larger.root.slots; ++slot)
     store(bucket_at(larger.root, slot), Bucket{});

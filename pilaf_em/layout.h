@@ -20,12 +20,13 @@ namespace loch::pilaf {
 struct Bucket {
   std::uint64_t key_at = 0, value_at = 0, key_length = 0, value_length = 0;
   std::uint64_t extent_crc = 0;
-  // Size of the extent, which a GET READs: 1.25 times what was first stored there.
+  // Size in bytes of the extent, which a GET READs: 1.25 times what was first stored there.
   std::uint32_t capacity = 0;
   bool is_used = false;
   std::uint8_t hash = 0;  // 7 bits of the key's hash
 
-  // The hash field of closed buckets: the table is no longer in use, READ the root again.
+  // Value of `hash` in a closed bucket: its table is no longer in use, and a client has to READ the root
+  // again.
   static constexpr std::uint8_t closed_hash = 0x7F;
   [[nodiscard]] bool is_closed() const { return !is_used && hash == closed_hash; }
   [[nodiscard]] static Bucket closed() { return {.hash = closed_hash}; }

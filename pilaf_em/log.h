@@ -36,8 +36,8 @@ class Log {
   using Bytes = LogBytes;
   struct Options {
     LogSync sync = LogSync::async;
-    bool repairs = false;    // cut a log that is damaged in its middle
-    bool has_thread = true;  // false (tests of mode async): nothing is written before flush()
+    bool repairs = false;    // cut off all from a damaged record on, even if intact ones follow
+    bool has_thread = true;  // false (tests of mode async): records are written by flush() alone
   };
 
   // Opens or creates the file and recovers its records, after which it is ready for appends. Errors name the
@@ -49,7 +49,7 @@ class Log {
   ~Log();
   Log(const Log&) = delete;
 
-  // Size of a record in the file.
+  // Size in bytes of a PUT's record in the file.
   [[nodiscard]] static constexpr std::uint64_t put_bytes(std::uint64_t key, std::uint64_t value) {
     return record_overhead + key + value;
   }
@@ -64,19 +64,20 @@ class Log {
     return 1 + 4 + key + 8;
   }
 
-  // Appends a record; only one thread may call this. False: the log is closed; if this call closed it, the
-  // record may nevertheless be in the file.
+  // Appends a record; only one thread may call this. Returns false if the log is closed; if this call closed
+  // it, the record may nevertheless be in the file.
   [[nodiscard]] bool append_put(Bytes key, Bytes value);
   [[nodiscard]] bool append_remove(Bytes key);
-  // False: a write or an fdatasync has failed, so that every append fails. Any thread may call this.
+  // Returns false once a write or an fdatasync has failed; then every append fails. Any thread may call this.
   [[nodiscard]] bool is_open() const { return !is_closed_.load(); }
-  // Waits, in mode async, until all appended records are written. False: the log is closed.
+  // In mode async, waits until all appended records are written. Returns false if the log is closed.
   [[nodiscard]] bool flush();
 
   [[nodiscard]] const Recovered& recovered() const { return recovered_; }
   // Number of records accepted by append, including those not yet written.
   [[nodiscard]] std::uint64_t appended() const { return appended_; }
-  // Number of records that the kernel (async, write) or the disk (fsync) has. Any thread may call this.
+  // Number of records that the kernel has (modes async and write) or the disk has (mode fsync). Any thread
+  // may call this.
   [[nodiscard]] std::uint64_t acknowledged() const { return written_records_.load(); }
   // Messages for the user, one line each: what recovery dropped, and why the log was closed.
   [[nodiscard]] std::vector<std::string> notes() const;
@@ -103,8 +104,8 @@ class Log {
 
   mutable std::mutex mutex_;  // guards the members below
   std::string failure_;       // why the log is closed
-  // Mode async: how the writer thread is told of records and tells that all are written; the waiting records;
-  // their file offset.
+  // For mode async: `work_` tells the writer thread of new records, `drained_` that all are written; then the
+  // records that wait, and their offset in the file.
   std::condition_variable work_, drained_;
   std::vector<std::byte> waiting_;
   std::uint64_t waiting_records_ = 0, waiting_at_ = 0;

@@ -439,8 +439,8 @@ TEST(FlippedBit, IsRefusedUnlessNothingIsBehindIt) {
   }
 }
 
-// Overwrites a random part of the log: recovery returns the records before it, and counts the intact ones
-// behind it.
+// Overwrites a random part of the log: recovery returns the records before that part, and counts the intact
+// records behind it.
 TEST(Damage, AnywhereOfAnyLengthIsCounted) {
   const Written written = write_some(12);
   for (std::uint64_t seed = 1; seed <= 2'000; ++seed) {

@@ -1,7 +1,7 @@
-// Fuzzes the log's recovery with any bytes. The first byte selects: even: the rest is the file; odd: the rest
-// is a script that writes a log and then damages it, because random bytes never have valid checksums. The log
-// is opened, or refused with one line and left unchanged; an opened log opens again with the same records and
-// drops nothing more; the same holds after a repair.
+// Fuzzes the log's recovery with any bytes. If the first byte is even, the rest is the file; if it is odd,
+// the rest is a script that writes a log and then damages it, because random bytes never have valid
+// checksums. The log is opened, or refused with one line and left unchanged; an opened log opens again with
+// the same records and drops nothing more; the same holds after a repair.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

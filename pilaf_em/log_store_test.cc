@@ -99,7 +99,8 @@ Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::
   Note note;
   bool is_killed = false;
   std::uint64_t done = 0;
-  // Reads the messages left in the pipe after the kill, whose operations had been acknowledged.
+  // Reads to the pipe's end: messages that the child wrote before it was killed count even if they are read
+  // after the kill.
   while (read(ends[0], &note, sizeof note) == sizeof note) {
     killed.under_way.at(note.client) =
         note.is_done ? std::nullopt : std::optional(Change{note.key, note.value});
@@ -153,9 +154,9 @@ Restarted restart_and_read(const TestRun::Shape& shape) {
   return out;
 }
 
-// Checks a restart: every acknowledged change is present, each operation under way is present as a whole or
-// not at all, and the log has exactly one record for each. `before`: content and number of records before the
-// killed process began.
+// Checks a restart: every acknowledged change is present, each operation that was under way is present as a
+// whole or not at all, and the log has exactly one record for each change that is present. `before`: content
+// and number of records before the killed process began.
 void expect_held(const Killed& killed, const Restarted& before, const Restarted& after) {
   Contents expected = before.found;
   for (const auto& of_client : killed.acknowledged)
@@ -163,7 +164,7 @@ void expect_held(const Killed& killed, const Restarted& before, const Restarted&
   std::uint64_t records = before.replayed + killed.changes;
   for (const std::optional<Change>& change : killed.under_way) {
     if (!change || after.found.at(change->key) == expected[change->key]) continue;
-    // A key that differs from the last acknowledged change has the value of the operation under way, which is
+    // If the key does not have its last acknowledged value, it has that of the operation under way, which is
     // then in the log.
     expected[change->key] = change->value;
     ++records;

@@ -1,5 +1,5 @@
-// Tests the log on a real file: recovery of appended records, cutting at damage, ownership, and files that
-// are no logs.
+// Tests the log on a real file: recovery of appended records, cutting off damage, locks and owners, and files
+// that are no logs.
 #include "pilaf_em/log.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +92,8 @@ TEST(Log, GivesBackWhatWasPutAndNotRemoved) {
   }
 }
 
-// Cut at any byte, the log recovers the records before the cut, reports what it dropped, and accepts appends.
+// A log that is cut off at any byte recovers the whole records before the cut, reports what it dropped, and
+// accepts appends.
 TEST(Log, EndsAtTheFirstRecordThatIsNotWhole) {
   const Folder folder;
   const std::string path = folder / "log";

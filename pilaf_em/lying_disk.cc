@@ -69,7 +69,7 @@ class LyingDisk::Handle final : public LogFile {
     if (disk_.plan.ignores_sync) return {};
     if (disk_.plan.sync_fails_at != 0 && disk_.calls_ >= disk_.plan.sync_fails_at) {
       disk_.plan.sync_fails_at = 0;
-      disk_.settle(file_);  // data that did not reach the platter is no longer counted as unsynced
+      disk_.settle(file_);  // data that is not on the platter counts as synced, too, as on Linux
       if (disk_.plan.hides_failures) return {};
       return failed("cannot be brought to the disk: Input/output error");
     }

@@ -21,9 +21,9 @@ class LyingDisk final : public LogDisk {
   // The faults to inject, each with the number of the call at which it happens; 0: never.
   struct Plan {
     std::uint64_t power_fails_at = 0;  // during this call; later calls fail until restart()
-    std::uint64_t sync_fails_at = 0;   // the first sync at or after this call fails
-    std::uint64_t full_at = 0;         // from this call on, writes take a part of their bytes, then none
-    bool writes_are_short = false;     // a write may take fewer bytes than requested, but at least one
+    std::uint64_t sync_fails_at = 0;   // the first sync at this call or a later one fails
+    std::uint64_t full_at = 0;      // from this call on, each write takes a random part of its bytes or fails
+    bool writes_are_short = false;  // a write may take fewer bytes than requested, but at least one
     bool reads_fail = false;
     bool ignores_sync = false;    // a sync does nothing, as if the log never called it
     bool hides_failures = false;  // failures are reported as success, as if the log ignored them
@@ -58,7 +58,7 @@ class LyingDisk final : public LogDisk {
   struct File {
     std::vector<std::byte> cache, platter;
     std::vector<Change> unsynced;
-    bool is_named = false;  // the directory entry is on the platter
+    bool is_named = false;  // whether the file's directory entry is on the platter
   };
   // Counts a call, and returns whether power fails during it.
   [[nodiscard]] bool fails_here();
@@ -74,7 +74,7 @@ class LyingDisk final : public LogDisk {
   Rng rng_;
   std::map<std::string, File> files_;
   std::uint64_t calls_ = 0;
-  std::uint64_t incarnations_ = 0;  // number of incarnations of the process; files of dead ones are invalid
+  std::uint64_t incarnations_ = 0;  // incarnations of the process; files opened by an earlier one are invalid
   bool is_off_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Handling of servers whose node lost its memory. They answer every request with "lost", so that a key that
-// was stored gives an error and not a miss, until a client declares the node lost by a WRITE of one word; the
+// Handles servers whose node lost its memory. They answer every request with "lost", so that a key that was
+// stored gives an error and not a miss, until a client declares the node lost by a WRITE of one word; the
 // server then lays out an empty table. Meanwhile clients READ zeroed memory, whose guards are wrong.
 #include <fmt/format.h>
 
@@ -19,8 +19,8 @@ constexpr Nanos look_again_after = 20'000;
 
 Result<> PilafStore::restart_node(fabric::Fabric& /*fabric*/, fabric::NodeId node) {
   const Settings& s = *settings_;
-  // Not supported over UC: a client does not notice the restart of its peer, and the fabric reconnects RC
-  // only.
+  // With requests over UC a restarted node is not taken back, because a client does not notice the restart of
+  // its peer: the fabric reconnects RC only.
   if (s.system == System::em_opt || !s.log_path.empty() || s.messages.transport == fabric::Transport::uc) {
     return fail(
         ErrorCode::unsupported,
@@ -58,7 +58,8 @@ coro::Task<kv::Repair> PilafStore::declare_all(fabric::Worker* worker, std::vect
   co_return repair;
 }
 
-// Declares one node lost. False: the node cannot be reached, or its servers have not acknowledged it yet.
+// Declares one node lost. Returns false if the node cannot be reached, or its servers have not acknowledged
+// the declaration yet.
 coro::Task<bool> PilafStore::declare(fabric::Worker* worker, fabric::NodeId lost) {
   if (!worker->connected(lost)) {
     const Nanos deadline = worker->now() + settings_->reconnect_timeout;

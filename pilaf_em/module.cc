@@ -1,4 +1,4 @@
-// The module of pilaf and pilaf-vo: requirements, promises and options for fuzzing.
+// Registers pilaf and pilaf-vo: requirements, availability promises, holes and fuzzed options.
 #include "pilaf_em/module.h"
 
 #include <algorithm>
@@ -57,8 +57,8 @@ class PilafModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
-  // What is served after a loss. A shard has no replica, and no server serves another's shard. A restarted
-  // node is not taken back if its servers have logs, if messages use UC, or in the emulation.
+  // What is served after a loss. A shard has no replica, and no server serves another server's shard. A
+  // restarted node is not taken back if its servers have logs, if messages use UC, or in the emulation.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     switch (loss) {
       case kv::Loss::client_killed:
@@ -103,9 +103,9 @@ class PilafModule final : public kv::Module {
       for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
-      // Hole P2 (docs/protocols/pilaf.md) shows only if a GET does not READ all buckets again, as the fix of
-      // hole P1 makes it do: that fix is off here, and with it the moves of entries, without which P1 cannot
-      // occur.
+      // Hole P2 (docs/protocols/pilaf.md) shows only if a GET that finds nothing does not READ all buckets
+      // again. The fix of hole P1 makes it do that, so this fix is off here; and no entries are moved, so
+      // that P1 cannot occur.
       if (open.hole == "P2") {
         hole.options.erase("pilaf.mend-p1");
         hole.options["pilaf.hops"] = "0";

@@ -13,7 +13,7 @@
 
 namespace loch::pilaf {
 
-// Makes the module "pilaf" or "pilaf-vo".
+// Makes the module that is named "pilaf" or "pilaf-vo".
 [[nodiscard]] std::unique_ptr<kv::Module> make_module(std::string_view name);
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants(std::string_view protocol);
 // The first fuzzer seed that finds this hole when all other holes are fixed.

@@ -15,7 +15,7 @@ namespace {
 class ModelledDisk {
  public:
   explicit ModelledDisk(double bytes_a_second) : rate_(bytes_a_second) {}
-  // Adds bytes to the backlog, and spins while it exceeds a megabyte.
+  // Adds a record's bytes to the backlog, and spins while the backlog exceeds a megabyte.
   [[nodiscard]] coro::Task<void> take(fabric::Worker& worker, std::uint64_t bytes) {
     if (rate_ == 0) co_return;
     const Nanos now = worker.now(), most = span(std::uint64_t{1} << 20);
@@ -64,8 +64,8 @@ class Server {
  private:
   using Bytes = std::span<const std::byte>;
 
-  // Waits on a restarted node until the node is declared lost or the run ends; repeats, since the declaration
-  // may be repeated.
+  // On a restarted node, waits until the node is declared lost and then lays out an empty shard, until the
+  // run ends: a declaration may be repeated.
   [[nodiscard]] static coro::Task<void> await_declaration(Server* self) {
     const fabric::WatchWord word{.region = self->membership_,
                                  .offset = std::uint64_t{self->index_} * 8,
@@ -207,7 +207,7 @@ class Server {
     co_return ReplyStatus::ok;
   }
 
-  // Whether writing the log has failed: then no further change is accepted.
+  // Whether writing the log has failed, after which no change is accepted.
   [[nodiscard]] bool is_log_closed() const { return state_.log != nullptr && !state_.log->is_open(); }
 
   [[nodiscard]] coro::Task<void> remove(rpc::Incoming request) {
@@ -231,7 +231,7 @@ class Server {
     co_return ReplyStatus::ok;
   }
 
-  // Pilaf-VO's GET: the server looks up the key and replies with the value.
+  // Executes a GET of Pilaf-VO: looks up the key and replies with its value.
   [[nodiscard]] coro::Task<void> get(rpc::Incoming request) {
     Bytes key;
     if (settings_.system != System::pilaf_vo || !read_key(request, key_head, &key))

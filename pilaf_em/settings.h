@@ -28,10 +28,10 @@ enum class System : std::uint8_t {
 // Rules that fix the holes P1 to P3 of the published protocol (docs/protocols/pilaf.md), and rules that
 // known-bad variants break; each can be switched off (mutants.cc).
 struct Rules {
-  // fixes hole P1: a GET that finds no key READs the version and all buckets again
+  // fixes hole P1: makes a GET that finds no key READ the version and all buckets again
   bool confirms_misses = true;
-  bool resets_rank = true;  // fixes hole P2: a GET starts at its first bucket again after the table has moved
-  bool drops_duplicates = true;  // fixes hole P3: a repeated PUT or DELETE is executed only once
+  bool resets_rank = true;       // fixes hole P2: makes a GET start at its first bucket again after growth
+  bool drops_duplicates = true;  // fixes hole P3: makes servers execute a repeated PUT or DELETE only once
   // Rules that only known-bad variants break.
   bool checks_extent = true;
   bool compares_keys = true;
@@ -61,7 +61,7 @@ struct Settings {
 
   std::uint32_t hash_functions = 3;
   std::uint64_t first_slots = 0;     // initial number of slots of a shard's table
-  std::uint64_t slots_reserved = 0;  // slots of all tables that a shard may have one after another
+  std::uint64_t slots_reserved = 0;  // slots of all successive tables of a shard together
   double table_growth = 2;           // a table of n slots grows to table_growth * n + 1
   std::uint32_t hops = 32;           // most entries that one insertion may move
   bool updates_in_place = true;
@@ -81,7 +81,7 @@ struct Settings {
   std::string log_path;  // prefix of the logs' file names; empty: no log
   LogSync log_sync = LogSync::async;
   bool repairs_log = false;
-  double log_disk = 0;  // rate of a modelled disk in bytes a second; 0: none
+  double log_disk = 0;  // rate of a modelled disk in bytes per second; 0: no disk is modelled
 
   // Bytes of a value that memory keeps; fewer than its size if elided.
   [[nodiscard]] std::uint32_t kept() const {

@@ -177,10 +177,10 @@ Planned Shard::plan_insert(const Item& item, cuckoo::KeyHash& hash) {
   return Planned::ready;
 }
 
-// The published path search (Pilaf 3.1). Starting at the key's first bucket, the resident entry moves to a
-// free one of its other buckets; if none is free, it moves to the bucket that follows its present one in its
-// candidate order, whose resident is considered next. A slot that is on the path already is not used again.
-// Returns the path; empty if there is none.
+// The published path search (Pilaf 3.1). Starting with the key's first bucket, the entry in a bucket moves to
+// a free one of its other buckets; if none is free, it moves to the bucket that follows its present one in
+// its candidate order, and that bucket's entry is considered next. A slot that is on the path already is not
+// used again. Returns the path; empty if there is none.
 std::vector<std::uint64_t> Shard::walk(const Table& table, cuckoo::KeyHash& hash) {
   std::vector<std::uint64_t> path{hash.candidate(0).slot};
   while (path.size() <= settings_.hops) {

@@ -40,7 +40,7 @@ struct Step {
 struct Item {
   std::span<const std::byte> key;
   kv::ValueView value;
-  std::uint64_t crc = 0;  // checksum of the key and the kept bytes of the value
+  std::uint64_t crc = 0;  // checksum of the key and of the value's bytes that are in memory
 };
 [[nodiscard]] std::uint64_t crc_of(std::span<const std::byte> key, const kv::ValueView& value);
 
@@ -61,8 +61,8 @@ class Shard {
   [[nodiscard]] Planned plan_remove(std::span<const std::byte> key);
   // Drops a plan without applying it, and undoes its allocations.
   void drop_plan();
-  // Plans the growth that `why` (table_full or extents_full) requires. False: the memory reserved for growth
-  // is used up. Clients notice by closed buckets and the epoch.
+  // Plans the growth that `why` (table_full or extents_full) requires. Returns false if the memory reserved
+  // for growth is used up. Clients notice growth by closed buckets and by the root's epoch.
   [[nodiscard]] bool plan_growth(Planned why);
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
@@ -70,7 +70,8 @@ class Shard {
   // Applies all steps at once, for preload, replay and tests.
   void apply_all();
   [[nodiscard]] Nanos cost(const Step& step, const fabric::CpuCosts& costs) const;
-  // Number of keys hashed and compared in planning since the last call, for charging CPU time.
+  // Number of keys that planning has hashed and compared since the last call; the caller charges CPU time for
+  // them.
   struct Work {
     std::uint32_t hashes = 0, compares = 0;
   };
@@ -137,7 +138,7 @@ class Shard {
   BuddyAllocator allocator_;
   Table current_;
   Root root_;                        // the published root, which clients READ
-  std::uint64_t next_table_at_ = 0;  // offset of the reserved memory that no table has used
+  std::uint64_t next_table_at_ = 0;  // offset in the table region behind all tables that were ever built
   std::vector<Step> steps_;
   struct Undo {  // state before the plan, for drop_plan()
     std::uint64_t version = 0, extent_at = 0, extent_bytes = 0;

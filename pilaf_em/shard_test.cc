@@ -1,4 +1,4 @@
-// Tests one server's table step by step: what a client would READ between any two steps of a change.
+// Tests one server's table step by step: what a client READs between any two steps of a change.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -314,7 +314,7 @@ TEST(Shard, AValueThatDoesNotFitMoves) {
   ASSERT_TRUE(bench.put(1, value_of(1, 20)));
   const Bucket small = bench.bucket_of(1);
   EXPECT_EQ(small.capacity, bench.settings().capacity_for(key_size + 20));
-  // 1.25 times the 36 bytes first stored is 45, so the longer value fits
+  // an extent for 36 bytes has room for 45 (1.25 times as many), so that the longer value fits
   ASSERT_TRUE(bench.put(1, value_of(2, 29)));
   EXPECT_EQ(bench.bucket_of(1).key_at, small.key_at);
   ASSERT_TRUE(bench.put(1, value_of(3, 30)));
@@ -325,7 +325,7 @@ TEST(Shard, AValueThatDoesNotFitMoves) {
   EXPECT_EQ(bench.shard().counters().updates_replaced, 1u);
 }
 
-// Dropping plans of all kinds (as after a failed log write): inserts with and without moves, overwrites,
+// Drops plans of all kinds, as a failed write of the log does: inserts with and without moves, overwrites,
 // replacements, removals. A dropped plan can be planned again and leaves no allocation behind.
 TEST(Shard, ADroppedPlanLeavesNothing) {
   for (const char* update : {"in-place", "replace"}) {

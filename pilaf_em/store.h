@@ -14,12 +14,13 @@
 
 namespace loch::pilaf {
 
-// Names of regions: pilaf.table.S and pilaf.extents.S, which clients READ, of server S of a node;
-// pilaf.landing, the buffer for READs.
+// Names of the regions of server S of a node: pilaf.table.S and pilaf.extents.S, which clients READ. The
+// region pilaf.landing has the landing buffers of a node's clients.
 [[nodiscard]] std::string table_region(std::uint32_t server);
 [[nodiscard]] std::string extents_region(std::uint32_t server);
 constexpr std::string_view landing_region = "pilaf.landing";
-// Region with one word for each server, and one for each client worker as the source of its WRITEs.
+// Region of the words by which servers are declared lost: one for each server, and one for each client
+// worker, from which it WRITEs.
 constexpr std::string_view membership_region = "pilaf.membership";
 
 // The state of a server in its membership word.
@@ -40,7 +41,7 @@ struct Link {
   fabric::NodeId node = 0;
   std::uint16_t server = 0;
   fabric::RemoteRegion table, extents;
-  std::uint32_t epoch = 0;  // the connection's epoch when the regions were looked up
+  std::uint32_t epoch = 0;  // number of the connection over which the regions were looked up
   View view;
 };
 
@@ -64,7 +65,7 @@ struct ServerState {
   // Null for the emulation, and on a restarted node that was not declared lost yet.
   std::unique_ptr<Shard> shard;
   bool is_lost = false;      // the node restarted and was not declared lost yet
-  bool is_changing = false;  // a change is partly applied; stays true if the server dies in it
+  bool is_changing = false;  // whether a change is partly applied; stays true if the server dies meanwhile
   std::unique_ptr<Log> log;  // null: no log
   rpc::MessageCounters messages;
   std::uint64_t resets = 0, refused = 0, malformed = 0;
@@ -88,7 +89,7 @@ class PilafStore final : public kv::Store {
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
-  // Stores the records, and replays the logs.
+  // Stores the preloaded records, and replays the logs.
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;

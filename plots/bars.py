@@ -17,7 +17,7 @@ from .frame import Panel
 from .line import panels
 from .style import Look
 
-# opacity of the first, second, third and fourth bar of one system, where each system has a group of bars
+# Opacity of the first, second, third and fourth bar of each system, in figures in which a system has several bars.
 FADES = (1.0, 0.65, 0.4, 0.25)
 
 

@@ -276,7 +276,7 @@ def _apart(
 
     if len(ticks) < 2:
         return ticks
-    # inches per unit of x; the axis is about a tenth longer than the range of the ticks
+    # Inches for each unit of x. The axis is about a tenth longer than the range of the ticks, hence the 0.9.
     scale = 0.9 * width_in / (abs(at(ticks[-1]) - at(ticks[0])) or 1.0)
     if len(ticks) > 9:
         ticks = ticks[:: -(-len(ticks) // 9)]

@@ -31,7 +31,7 @@ class Ledger {
     std::uint64_t given = 0;
     std::uint64_t twice = 0;         // numbers that were given before
     std::uint64_t out_of_order = 0;  // numbers not above one that was given out before the request began
-    // Numbers that the sequencer had not given out by the end: lost, or going to be repeated.
+    // numbers that a client received although the sequencer had not given them out by then
     std::uint64_t unclaimed = 0;
     std::uint64_t far = 0;  // numbers beyond the end of the bitmap
   };

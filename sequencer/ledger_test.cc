@@ -57,7 +57,7 @@ TEST(Ledger, ThreadsShareIt) {
   for (std::uint64_t t = 0; t < threads; ++t) {
     all.emplace_back([&ledger, t] {
       for (std::uint64_t i = 0; i < each; ++i) ledger.give((i * threads + t) * 16, 0);
-      ledger.give(t * 16, 0);  // this number is given twice: here and by another thread
+      ledger.give(t * 16, 0);  // this thread has given the number t * 16 already, at i = 0
     });
   }
   for (std::thread& thread : all) thread.join();

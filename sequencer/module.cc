@@ -1,4 +1,4 @@
-// Registers the three sequencers.
+// Registers the three sequencers: seq-rpc, seq-spec and seq-atomic.
 #include "sequencer/module.h"
 
 #include "sequencer/number_store.h"

@@ -1,4 +1,5 @@
-// The sequencers of the guidelines of 2016 as modules: seq-rpc, seq-spec and seq-atomic.
+// The sequencers of Kalia et al. (Design Guidelines, USENIX ATC 2016) as modules: seq-rpc, seq-spec and
+// seq-atomic.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@ coro::Task<kv::OpResult> NumberClient::next(fabric::OpStats* stats) {
   result.status = drawn.status;
   result.retries = drawn.retries;
   if (drawn.status != kv::OpStatus::ok) {
-    result.effect = kv::Effect::unknown;  // the sequencer may have given out a number for it
+    result.effect = kv::Effect::unknown;  // the sequencer may have given out a number for this request
     co_return result;
   }
   ledger_.give(drawn.number, asked_at, claimed());

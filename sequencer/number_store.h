@@ -1,7 +1,6 @@
-// What the sequencers share: their form as a key-value store, their safety check, their counters.
-//
-// Each operation of the load (GET, PUT or DELETE of any key) requests one sequence number, which it returns
-// as a value of 8 bytes. One sequencer on node 0 serves all nodes.
+// What the sequencers share: their form as a key-value store, the check that no number is given twice, and
+// their counters. Each operation of the load (GET, PUT or DELETE of any key) requests one sequence number,
+// which it returns as a value of 8 bytes. One sequencer on node 0 serves all nodes.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ std::vector<BenchFlag> cluster_flags() {
   return {
       {.setting = listed(shown(of(Type::text, "protocol", "nessie", "a protocol"), "NAME"), "protocols"),
        .place = LOCH_PLACE(protocol)},
-      {.setting = listed(shown(of(Type::text, "fabric", "sim", "sim, shm, verbs"), "NAME"), "fabrics"),
+      {.setting = listed(shown(of(Type::text, "fabric", "sim", "sim, shm, verbs, ofi"), "NAME"), "fabrics"),
        .place = LOCH_PLACE(fabric)},
       {.setting =
            listed(shown(of(Type::file, "hardware", "connectx3-10gbe", "sim: hardware profile"), "NAME|FILE"),

@@ -325,7 +325,7 @@ constexpr std::array kinds = {Kind{"protocols", protocols},
 
 std::string fault_fabrics(const fabric::FaultKey& key) {
   if (!key.of_decorator) return "sim";
-  return key.of_simulator ? "sim, shm, verbs" : "shm, verbs";
+  return key.of_simulator ? "sim, shm, verbs, ofi" : "shm, verbs, ofi";
 }
 
 ordered_json protocol_facts(const kv::Module& module) {

@@ -1,4 +1,4 @@
-// A message that a worker received by SEND.
+// A message that was sent to a worker by SEND, as the worker receives it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace loch::fabric {
 
-// A received message. Its buffer is no longer posted: it belongs to the protocol again.
+// A received message. Its buffer has left the receive queue, and belongs to the protocol again.
 struct Received {
   enum class Outcome : std::uint8_t { message, timed_out, stopping };
   Outcome outcome = Outcome::message;

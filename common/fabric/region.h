@@ -1,4 +1,4 @@
-// Registered memory, local slices of it, and what a peer needs to reach it.
+// A node's registered memory (Region), slices of it, and the handle by which peers access it (RemoteRegion).
 #pragma once
 
 #include <cstddef>
@@ -95,8 +95,8 @@ class Region {
     return entry * elision_.kept_per_entry() + (within < elision_.keep_head ? within : elision_.keep_head) +
            (within > tail_at ? within - tail_at : 0);
   }
-  // Whether a message at `offset` of this region and at `there` of the region `other` has the same stored
-  // bytes in both regions.
+  // Whether the two regions store the same bytes of a message that lies at `offset` in this region and at
+  // `there` in the region `other`.
   [[nodiscard]] bool keeps_alike(std::uint64_t offset, const Region& other, std::uint64_t there) const {
     if (elision_ != other.elision_) return false;
     return !elision_.on() || entries_.remainder(offset) == entries_.remainder(there);
@@ -114,7 +114,7 @@ class Region {
   std::string name_;
 };
 
-// An offset in a region of this node; the length is in the work request.
+// A place in a registered region of the node that posts the request; the length is in the work request.
 struct LocalSlice {
   Region* region = nullptr;
   std::uint64_t offset = 0;
@@ -136,7 +136,7 @@ struct RegionSpec {
   std::uint64_t bytes = 0;
   // access rights of remote nodes; the fabric may grant more
   bool remote_read = false, remote_write = false, remote_atomic = false;
-  Elision elision;  // simulation only; ignored elsewhere
+  Elision elision;  // which bytes the simulator stores; other fabrics store all
 };
 
 }  // namespace loch::fabric

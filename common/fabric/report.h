@@ -13,11 +13,12 @@ namespace loch::fabric {
 
 struct NodeReport {
   std::uint64_t tx_wire_bytes = 0, rx_wire_bytes = 0;  // bytes on the wire since the last reset_counters()
-  // busy shares of the cores of the node, of its client workers and of its server workers
+  // fractions of time, 0 to 1, for which the node's cores (in real time: all its workers), its client workers
+  // and its server workers were busy
   double cpu_busy = 0, client_busy = 0, server_busy = 0;
   double power_w = 0;    // the node's mean power draw in watts; 0 where the fabric does not report power
   bool is_lost = false;  // the node crashed or was killed during the run
-  std::map<std::string, double> counters;  // counters that only this fabric has, by name
+  std::map<std::string, double> counters;  // counters that only this kind of fabric has, by name
 };
 
 struct SimReport {
@@ -28,7 +29,7 @@ struct SimReport {
 };
 
 struct FabricReport {
-  // by NodeId; nodes of other processes are complete once the processes' reports are merged
+  // indexed by NodeId; the entries of other processes' nodes are complete after the reports have been merged
   std::vector<NodeReport> nodes;
   std::optional<SimReport> sim;
   std::map<std::string, double> counters;

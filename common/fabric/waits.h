@@ -19,7 +19,7 @@ struct TimerWait {
   TimerWait* next = nullptr;
 };
 struct WatchWait {
-  WatchWord word;  // used when set.count == 0
+  WatchWord word;  // the watched word if set.count is 0
   WatchSet set;
   std::uint32_t start = 0;   // index of the slot that is looked at first
   Nanos deadline = forever;  // Worker::now() time

@@ -10,8 +10,8 @@
 namespace loch::fabric {
 
 struct WireBytes {
-  std::uint64_t request = 0;   // requester to responder
-  std::uint64_t response = 0;  // responder to requester: READ data, atomic reply, ACK
+  std::uint64_t request = 0;   // bytes from requester to responder
+  std::uint64_t response = 0;  // bytes from responder to requester: READ data, atomic reply, ACK
   std::uint32_t request_packets = 1;
   std::uint32_t response_packets = 0;
   [[nodiscard]] std::uint64_t total() const { return request + response; }
@@ -44,7 +44,7 @@ struct WireBytes {
     case Verb::read:
       wire.request = base + reth;
       wire.response_packets = n;
-      // only the first and the last packet have an AETH
+      // of the packets of a READ response, only the first and the last have an AETH
       wire.response = length + n * base + (n > 1 ? 2 * aeth : aeth);
       return wire;
     case Verb::cas:

@@ -38,7 +38,7 @@ struct WorkRequest {
   bool is_fenced = false;
   bool has_immediate = false;
   WcStatus status = WcStatus::success;  // set on completion
-  // number of the worker's queue pair, of those to `peer`; for UD, of all that the worker has
+  // index of the queue pair among this worker's queue pairs to `peer`; for UD, among all its UD queue pairs
   std::uint8_t lane = 0;
   NodeId peer = 0;
   std::uint16_t peer_worker = 0;  // SEND: the receiving worker's index on its node

@@ -83,7 +83,7 @@ class Worker {
   // Posts a RECV: a buffer for an incoming SEND of this transport, shared by the worker's queue pairs.
   virtual void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
                          std::uint64_t user) = 0;
-  // Stores a word that some worker of this node may be watching, by the CPU and in release order.
+  // Stores, by the CPU and with release order, a word of this node that a worker may be polling.
   virtual void store_word(Region& region, std::uint64_t offset, std::uint64_t value) = 0;
 
   // Reports a message from a peer, such as a server's reply, that belongs to an operation of this worker and
@@ -103,11 +103,13 @@ class Worker {
   [[nodiscard]] bool is_traced() const { return is_traced_; }
 
   // From now on, `counter` counts every request that is posted; null: requests are not counted. The counter
-  // must outlive the worker's run. Of a decorated worker and its decorators, only one may have a counter.
+  // must outlive the worker's run. To count requests once, give a counter either to a worker or to one of its
+  // decorators, not to both.
   void count_into(RequestCounter* counter) { counter_ = counter; }
 
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
-  // Number of reconnections to the peer. Remote regions that were looked up under an older number are void.
+  // Number of the present connection to the peer, which grows with each reconnection. Remote regions that
+  // were looked up under an older number are void.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
 
   // Starts the wait of the awaitable Sleep.
@@ -152,7 +154,8 @@ class Worker {
   // Polls the word and occupies the core until the condition in `word` holds or the deadline (now() time)
   // passes.
   [[nodiscard]] WatchOne watch(const WatchWord& word, Nanos deadline = forever);
-  // Polls the words of the set in turn, beginning with index `start`.
+  // Polls the words of the set in turn, beginning with index `start`, until one is ready or the deadline
+  // (now() time) passes.
   [[nodiscard]] WatchMany watch_any(const WatchSet& set, std::uint32_t start, Nanos deadline = forever);
   [[nodiscard]] Receive receive(Transport transport, Nanos deadline = forever);
   // Connects anew to `peer` after an error of the RC connection. Returns false if the deadline passed first.
@@ -162,7 +165,7 @@ class Worker {
   void set_costs(const CpuCosts* costs) { costs_ = costs; }
   // To be called in the constructor of a worker that overrides do_mark().
   void set_traced() { is_traced_ = true; }
-  // What the fabric does for post(), post_detached() and mark().
+  // The fabric's part of post(), post_detached() and mark().
   virtual void do_post(WorkRequest* chain) = 0;
   virtual void do_post_detached(const WorkRequest& request) = 0;
   virtual void do_mark(std::string_view /*what*/, Nanos /*start*/) {}

@@ -6,8 +6,8 @@
 
 namespace loch::kv {
 
-// Waits for a random span below start * 2^attempt, at most cap (both above 0). A short wait occupies the
-// core. The worker has to outlive the task.
+// Waits for a random time in ns, at most start * 2^attempt and at most cap (both above 0). A short wait
+// occupies the core. The worker has to outlive the task.
 [[nodiscard]] coro::Task<void> back_off(fabric::Worker* worker, Nanos start, Nanos cap,
                                         std::uint32_t attempt);
 

@@ -248,8 +248,8 @@ class Store {
   // worker.stopping(). Called only if server_workers > 0.
   [[nodiscard]] virtual coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) = 0;
   [[nodiscard]] virtual std::unique_ptr<Client> client(fabric::Worker& worker, std::uint32_t slot) = 0;
-  // Background work of a client worker, such as recycling, which runs alongside its clients and ends soon
-  // after *done becomes true. By default there is none.
+  // Background work of a client worker, such as recycling entries, which runs alongside its clients and ends
+  // soon after *done becomes true. By default there is none.
   [[nodiscard]] virtual bool has_background() const { return false; }
   [[nodiscard]] virtual coro::Task<void> background(fabric::Worker& worker, const bool* done);
   // Repairs what dead clients left half-done. Runs on one worker after the fabric has fenced the dead clients

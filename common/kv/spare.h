@@ -1,7 +1,7 @@
 // How many entries a table needs beyond its keys, if the entry that a PUT replaced may be reused only after
-// some time (Nessie's expiry period, 2017, 4.3.1): as many as the load's PUTs can replace within that time.
-// With fewer entries the store waits for entries to expire, and the expiry period rather than the design
-// limits the rate of PUTs.
+// some time (in Nessie the expiry period; its paper of 2017, section 4.3.1): as many as the load's PUTs can
+// replace within that time. With fewer entries the store waits for entries to expire, and the expiry period
+// rather than the design limits the rate of PUTs.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ TEST(SpareForLoad, IsWhatTheFastestPutsReplaceMeanwhile) {
   SpareNeed rests_shortly = plenty;
   rests_shortly.reuse_after = 100'000;
   EXPECT_EQ(spare_for_load(load_of(1'000'000, 0), rests_shortly), 500);
-  // 25,000 bytes take 2 us more at 100 Gb/s
+  // sending 25,000 bytes at 100 Gb/s makes each operation 2 us longer
   EXPECT_EQ(spare_for_load(load_of(1'000'000, 25'000), plenty), 2'500);
   SpareNeed slow_table = plenty;
   slow_table.puts_per_ns_max = 1.0 / 1'000;

@@ -1,4 +1,4 @@
-// Tests eviction, expiry and pins of the cache.
+// Tests eviction, expiry and pins of a node's cache of remote entries.
 #include "common/kv/word_cache.h"
 
 #include <gtest/gtest.h>

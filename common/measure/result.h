@@ -31,7 +31,7 @@ struct PointResult {
   std::uint32_t repeat = 0;
   nlohmann::ordered_json config;            // every flag and option, defaults included
   std::vector<fabric::NodeDevice> devices;  // devices of all processes, by rank; empty without RDMA devices
-  std::optional<fabric::NetworkState> network;  // verdict on the network; none without RDMA devices
+  std::optional<fabric::NetworkState> network;  // faults and congestion seen; none without RDMA devices
   fabric::Capabilities capabilities;
   std::string transport;  // the transport of the protocol's requests; empty: the fabric's verbs
   double duration_s = 0;  // length of the measurement window
@@ -54,9 +54,9 @@ struct PointResult {
   nlohmann::ordered_json sizes = nullptr;
   std::uint32_t multi_get = 1;  // number of keys that one multi-get asks for; 1: GETs are issued one by one
   nlohmann::ordered_json trace_replay = nullptr;  // statistics of a trace replay (docs/formats.md)
-  nlohmann::ordered_json scrub = nullptr;         // what was repaired that dead clients had left half-done
-  nlohmann::ordered_json check = nullptr;         // the verdict on the history, if it was checked in memory
-  nlohmann::ordered_json history = nullptr;       // of what was recorded into a file (docs/formats.md)
+  nlohmann::ordered_json scrub = nullptr;         // numbers of repairs after dead clients, by kind
+  nlohmann::ordered_json check = nullptr;    // the checker's verdict on the history, if checked in memory
+  nlohmann::ordered_json history = nullptr;  // format and size of the history file (docs/formats.md)
   // by process: CPUs of the workers and NUMA node of the memory; null in simulation
   nlohmann::ordered_json placement = nullptr;
   nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
@@ -65,14 +65,14 @@ struct PointResult {
   // Sentences that say why the measured rates may differ from the design's rates in a steady state, for
   // instance because the store waited for free entries.
   std::vector<std::string> caveats;
-  std::string departure;           // "over RC", if the run had another transport than the published one
+  std::string departure;           // such as "over RC", if not the published transport
   std::vector<std::string> notes;  // remarks for the user (ignored workload keys, …)
   std::vector<std::string> argv;
 };
 
 [[nodiscard]] nlohmann::ordered_json to_json(const PointResult& point);
 [[nodiscard]] nlohmann::ordered_json to_json(const fabric::Capabilities& capabilities);
-// The verdict on the network that the devices' counters give; none without RDMA devices.
+// Judges by the devices' counters whether the network had faults or congestion; none without RDMA devices.
 [[nodiscard]] std::optional<fabric::NetworkState> judge_network(
     const std::vector<fabric::NodeDevice>& devices, const std::vector<NodePart>& nodes);
 [[nodiscard]] nlohmann::json to_json(const NodePart& part);

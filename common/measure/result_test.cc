@@ -62,7 +62,8 @@ TEST(Result, NamesWhatTheRequestsTravelledOver) {
   EXPECT_NE(summary(to_json(p)).find("(unix socket)"), std::string::npos);
 }
 
-// The counters travel in the nodes' reports; a device of a node without them was not seen.
+// The verdict on the network comes from the device counters in the nodes' reports. Of a node that reports no
+// counters, it says "not seen".
 TEST(Result, SaysWhatTheNetworkDid) {
   PointResult p = point();
   EXPECT_TRUE(to_json(p)["network"].is_null());

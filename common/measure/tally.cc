@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// Calls `f` with every plain counter of RequestTotals and its name, for merging and for JSON.
+// Calls f(name, counter) for every counter of RequestTotals that is a single number, to merge it or write
+// JSON.
 template <typename Totals, typename F>
 void each_counter(Totals& t, F visit) {
   visit("read", t.read);

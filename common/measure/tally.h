@@ -80,8 +80,8 @@ struct BatchTally {
 struct Tally {
   std::array<KindTally, op_kinds> kinds;
   std::uint64_t retries = 0;
-  std::uint64_t verified = 0;                      // GETs whose value was verified and right
-  std::uint64_t corrupt = 0;                       // GETs whose value was verified and wrong
+  std::uint64_t verified = 0;                      // GETs whose value was checked and found right
+  std::uint64_t corrupt = 0;                       // GETs whose value was checked and found wrong
   std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
   std::int64_t first_ns = INT64_MAX, last_ns = 0;  // time of the first and last completion inside the window
   Histogram lag_ns;              // trace replay: ns by which operations began after their arrival times

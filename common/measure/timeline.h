@@ -21,9 +21,10 @@ namespace loch::measure {
 
 constexpr std::uint32_t timeline_bins_max = 10'000;
 // Latency buckets: 1 ns wide below 64 ns, then 32 for each power of two, so that a bucket's middle is within
-// 1.6 % of its values. The last bucket has every latency from 2^36 ns (69 s) on.
+// 1.6 % of its values. The last bucket also counts every latency from 2^36 ns (69 s) on.
 constexpr std::uint32_t timeline_buckets = 1024;
-// Words of a bin's row: the number of failed operations, then the number of completed ones in each bucket.
+// Each bin has a row of words: one counts the failed operations, the others count the completed operations by
+// latency bucket.
 constexpr std::size_t timeline_row_words = 1 + timeline_buckets;
 
 struct TimelineShape {
@@ -95,7 +96,7 @@ class Timeline {
  public:
   struct Bin {
     std::uint64_t failed = 0;  // operations that ended in conflict, timeout, table full or error
-    // (bucket, number of operations), ascending
+    // (latency bucket, number of completed operations in it), in ascending order of buckets
     std::vector<std::pair<std::uint32_t, std::uint64_t>> latencies;
     // number of the prober's keys that could not be written in this bin; nullopt without a prober
     std::optional<std::uint32_t> unwritable;

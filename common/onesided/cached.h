@@ -25,7 +25,8 @@ struct CachedEntry {
 [[nodiscard]] std::optional<Looked> look_in_cache(const CachedEntry& entry, Nanos now, kv::Key key,
                                                   std::uint32_t size, std::uint32_t kept,
                                                   fabric::OpStats* stats, kv::WordCache::Pin* pin);
-// Copies key and value from registered memory into the cache, if the cache has room.
+// Copies key and value from registered memory into the cache, unless the entry is cached already or all slots
+// that could be evicted are pinned.
 void fill_cache(const CachedEntry& entry, Nanos now, kv::Key key, const kv::ValueView& value);
 
 }  // namespace loch::onesided

@@ -28,8 +28,8 @@ constexpr std::uint32_t no_rank = ~std::uint32_t{0};
 enum class Look : std::uint8_t {
   other_key,
   value,     // the entry is committed and has the key; its value was read
-  pending,   // an insert of the key that is not committed; there is no earlier version
-  conflict,  // a concurrent operation on the key
+  pending,   // the entry has the key but is not committed, and there is no earlier version to read
+  conflict,  // a concurrent operation changed the key's entries meanwhile
   expired,   // too much time has passed, and the entry that was read may have been reused
   failed,    // the entry cannot be read
 };
@@ -38,7 +38,8 @@ struct Looked {
   kv::ValueView value;
 };
 
-// The result of one attempt. If ok, the value is where the protocol put it until the lane's next operation.
+// How one attempt of a GET ended. If ok, the value stays valid until the next operation of the same client
+// slot.
 enum class Outcome : std::uint8_t { ok, not_found, conflict, expired, link_error };
 struct Got {
   Outcome ended = Outcome::not_found;
@@ -54,14 +55,15 @@ concept ReadTables =
       // Number of candidate slots of a key.
       { tables.functions() } -> std::same_as<std::uint32_t>;
       { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
-      // A hint that the next READ may go to this slot.
+      // Says which slot may be READ next, so that the protocol can prefetch where that slot's table is.
       { tables.expect(place) } -> std::same_as<void>;
       { tables.read_word(place) } -> std::same_as<coro::Task<WordRead>>;
       // Whether the slot is occupied and the filter in its word matches the key's hash.
       { tables.may_hold(word, hash) } -> std::same_as<bool>;
       // Looks at the entry that the slot's word names; `read_at` is now() from before the word was read.
       { tables.look_up(place, word, read_at, key) } -> std::same_as<coro::Task<Looked>>;
-      // Whether a committed entry at a later rank takes precedence over an uncommitted insert.
+      // Whether the search goes on after an uncommitted insert of the key, because a committed entry at a
+      // later rank takes precedence.
       { tables.goes_on_past_pending() } -> std::same_as<bool>;
       // Whether a miss is confirmed by a reverse pass.
       { tables.confirms_misses() } -> std::same_as<bool>;

@@ -23,8 +23,9 @@ fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkReques
 coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                     fabric::WorkRequest flush) {
   if (outcome == fabric::WatchOutcome::link_down) co_return fabric::WcStatus::retry_exceeded;
-  // The request is late, or the run is ending: a signaled READ after it on its queue pair tells whether it
-  // has completed. Until then the landing buffer belongs to the NIC.
+  // The request's data did not arrive in time, or the run is ending: a signaled READ that is posted after the
+  // request on its queue pair tells whether the request has completed. Until then the landing buffer belongs
+  // to the NIC.
   const fabric::Completion flushed = co_await worker->execute(flush);
   co_return flushed.status;
 }

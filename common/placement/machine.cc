@@ -23,8 +23,8 @@ std::vector<hwloc_obj_t> objects(hwloc_topology_t topology, hwloc_obj_type_t typ
   return all;
 }
 
-// The smallest NUMA node around a CPU: memory that several nodes share, such as HBM beside DRAM, is a node of
-// its own with as many CPUs or more, and a higher number.
+// The smallest NUMA node that contains a CPU: memory that several nodes share, such as HBM beside DRAM, is a
+// NUMA node of its own with as many CPUs or more, and a higher number.
 std::uint32_t numa_node_of(hwloc_obj_t cpu, const std::vector<hwloc_obj_t>& nodes) {
   hwloc_obj_t best = nullptr;
   for (hwloc_obj_t node : nodes) {
@@ -95,7 +95,7 @@ std::uint64_t Machine::distance(std::uint32_t from, std::uint32_t to) const {
   if (one == numa_nodes.end() || other == numa_nodes.end()) return ~std::uint64_t{0};
   const auto at = static_cast<std::size_t>(other - numa_nodes.begin());
   if (at < one->latency.size()) return one->latency[at];
-  // Without latencies, a node of the same socket is nearer than one of another socket.
+  // If the firmware gives no latencies, a NUMA node of the same socket counts as nearer than one of another.
   return one->package == other->package ? 1 : 2;
 }
 

@@ -52,7 +52,7 @@ class Planner {
     std::uint32_t threads = 0;     // allowed hyper-threads of the core
     std::uint32_t owner = nobody;  // the first store node that has a worker on it
   };
-  // The lower, the sooner the CPU is taken.
+  // Costs are compared element by element; a worker takes the free CPU with the lowest cost.
   using Cost = std::tuple<int, std::uint64_t, std::uint32_t, bool, std::uint32_t, std::uint32_t>;
 
   [[nodiscard]] Cost cost(const Cpu& cpu, std::uint32_t node, std::uint32_t home, bool has_cores_left) const {
@@ -63,8 +63,8 @@ class Planner {
             cpu.core,      cpu.number};
   }
 
-  // The NUMA node that the workers are to be near: the NIC's, or else the first on which all of them have a
-  // core, or else the one with the most cores that are free.
+  // The NUMA node near which the workers are placed: the NIC's; if unknown, the first on which each of them
+  // can have a core; if there is none, the one with the most free cores.
   [[nodiscard]] std::uint32_t home_of(std::uint32_t workers) const {
     if (demand_.nic_numa_node && machine_.has_numa_node(*demand_.nic_numa_node))
       return *demand_.nic_numa_node;
@@ -84,8 +84,8 @@ class Planner {
     return home;
   }
 
-  // The number of cores for a store node: one a worker if there are enough, else its share of all cores, but
-  // enough for its workers with two or more on a core.
+  // How many cores a store node gets: one for each worker if the machine has enough for all workers; else a
+  // share in proportion to its workers, but at least enough to run them all on hyper-threads.
   [[nodiscard]] std::uint64_t cores_for(std::uint32_t workers) const {
     if (all_workers_ <= cores_.size()) return workers;
     std::uint32_t threads = 1;

@@ -20,12 +20,12 @@ namespace loch::placement {
 
 struct Demand {
   std::vector<std::uint32_t> allowed;          // numbers of the CPUs that may be used
-  std::optional<std::uint32_t> nic_numa_node;  // unknown: each store node is kept within a NUMA node
-  std::vector<std::uint32_t> workers;          // of each store node on this machine
+  std::optional<std::uint32_t> nic_numa_node;  // empty: unknown, so any NUMA node may be chosen
+  std::vector<std::uint32_t> workers;          // number of workers of each store node on this machine
 };
 
 struct NodePlan {
-  std::vector<Cpu> workers;  // by the worker's index on its store node
+  std::vector<Cpu> workers;  // the CPU of each worker, by its index on the store node
   // The NUMA node for the memory of the store node: the NIC's, or without one that of most workers.
   std::uint32_t memory_numa_node = 0;
 };

@@ -83,7 +83,7 @@ TEST(Plan, TheCoreOfTheLowestCpuIsLeftWhereThereAreEnoughCores) {
   EXPECT_THAT(cores(planned(machine, {7}, 0)[0]), ElementsAre(1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(cores(planned(machine, {15}, 1)[0]), testing::Not(testing::Contains(0)));
   EXPECT_THAT(cores(planned(machine, {16}, 1)[0]), testing::Contains(0));
-  // Being near the NIC matters more: another core is left then.
+  // Eight workers near the NIC take all eight cores of its NUMA node, even that of the lowest CPU.
   EXPECT_THAT(planned(machine, {8}, 0)[0].workers, Each(Field(&Cpu::numa_node, 0)));
   EXPECT_THAT(numbers(planned(machine_of("NUMANode:1 Core:2 PU:1"), {1})[0]), ElementsAre(1));
 }
@@ -130,7 +130,7 @@ TEST(Plan, FourNumaNodesAreFilledFromTheNicsOn) {
   EXPECT_EQ(workers_on(plans[0], 2), 4U);
   EXPECT_EQ(workers_on(plans[1], 2), 0U);
   EXPECT_EQ(plans[0].memory_numa_node, 2U);
-  EXPECT_EQ(plans[1].memory_numa_node, 2U);  // where the NIC writes
+  EXPECT_EQ(plans[1].memory_numa_node, 2U);  // the NIC's NUMA node
 }
 
 TEST(Plan, TheOtherHalfOfASocketIsNextWithSubNuma) {

@@ -103,7 +103,7 @@ void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest
   if (sender.waiter_ && sender.has_room()) sender.worker_.run_queue().push(std::exchange(sender.waiter_, {}));
 }
 
-// Suspends a coroutine until another one resumes it with the reason.
+// Suspends a coroutine until another one resumes it with a reason (Wake).
 class ReplyDesk::Park {
  public:
   explicit Park(Waiter& waiter) : waiter_(waiter) {}
@@ -152,7 +152,8 @@ void ReplyDesk::wake_expired() {
   }
 }
 
-// Called when the coroutine that receives messages for all waiting ones stops: the next waiting one receives.
+// Called when the coroutine that receives messages for all waiting ones stops: another waiting one takes
+// over.
 void ReplyDesk::resign() {
   is_led_ = false;
   for (Waiter& waiter : waiters_) {

@@ -67,7 +67,8 @@ class DatagramSender {
   // The place for the next message, of message_bytes bytes, which the caller may write until send(). Requires
   // has_room().
   [[nodiscard]] std::byte* buffer();
-  // Adds the first `length` bytes of the buffer to the posting list, and posts it when it is full.
+  // Adds a SEND of the first `length` bytes of the buffer to the posting list. Posts the list when it is
+  // full.
   void send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate = std::nullopt);
   // Posts the SENDs that are in the list, if any.
   void flush();
@@ -150,7 +151,8 @@ class ReplyDesk {
   ReplyDesk& operator=(const ReplyDesk&) = delete;
 
   enum class Outcome : std::uint8_t { answered, timed_out, stopping };
-  // To be called before the waiter's request is posted: a reply that arrives from now on ends its wait.
+  // To be called before the waiter's request is posted: from then on, an arriving reply ends the waiter's
+  // wait.
   void expect(std::uint32_t waiter);
   // Waits until the coroutine that reads arrivals has found the reply for `waiter`, for which expect() was
   // called before. To be called on the worker's thread.

@@ -33,8 +33,8 @@ class Duplicates {
   // By slot: the trailer word that was processed last, for WatchSet::known.
   [[nodiscard]] const std::uint64_t* seen() const { return seen_.data(); }
 
-  // Decides by the sequence number. The numbers of a slot increase, from any first number: a client that
-  // restarts begins at its clock.
+  // Judges a request by its sequence number. The numbers of a slot only increase, and may jump: a restarted
+  // client begins with the time of its clock.
   [[nodiscard]] Freshness judge(std::uint32_t slot, std::uint64_t sequence) const {
     const Slot& known = slots_[slot];
     if (!known.has_executed || sequence > known.last) return Freshness::fresh;
@@ -52,7 +52,7 @@ class Duplicates {
 
  private:
   struct Slot {
-    std::uint64_t last = 0;  // the sequence number that was executed last
+    std::uint64_t last = 0;  // sequence number of the request that was executed last
     std::uint32_t reply_bytes = 0;
     bool has_executed = false;
   };

@@ -18,7 +18,7 @@ constexpr std::uint32_t small_body_bytes = 128;
 
 std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at, std::uint32_t body_bytes,
                           std::uint16_t sequence, std::uint8_t code, std::uint64_t turns) {
-  // Copies word by word from memory that a NIC may be writing into a private buffer.
+  // The checksum is computed over a private copy of the body, because a NIC may be writing to the original.
   std::uint64_t sum = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns}.pack();
   if (body_bytes <= small_body_bytes && !region.elision().on()) {
     std::array<std::byte, small_body_bytes> small;

@@ -1,4 +1,4 @@
-// Sizes and registers the receive pools of a message channel, and reads messages from them.
+// Sizes and registers the buffers of a message channel, posts RECVs for them, and makes the SENDs from them.
 #include "common/rpc/message_channel.h"
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 namespace loch::rpc {
 
 std::uint32_t MessageShape::server_receives() const {
-  // Two RECVs for each lane: one for its request, and one for a repetition that arrives before the request
-  // was served.
+  // Two RECVs for each client lane of the cluster, as far as the pool allows: one for its request, and one
+  // for a repetition that arrives before the request was served.
   const std::uint64_t wanted = std::uint64_t{nodes} * lanes() * 2 + 16;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, most_receives));
 }

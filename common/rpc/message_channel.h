@@ -62,7 +62,7 @@ struct MessageShape {
   Nanos reply_timeout = 20'000'000;                  // ns without a reply after which a request is sent again
   Nanos patience = 1'000'000'000;  // ns without a reply after which the caller is told that there is none
   Nanos reconnect_timeout = 20'000'000;
-  std::uint32_t first_number = 0;    // first number of each lane's requests
+  std::uint32_t first_number = 0;    // the number before that of a lane's first request
   std::uint32_t reply_buffers = 64;  // reply buffers of a server worker
   MessageFlaws flaws = {};
   // most RECVs of a server worker's pool; the device's depth limits it too
@@ -136,8 +136,8 @@ struct Reply {
 };
 
 struct MessageCounters {
-  std::uint64_t retries = 0, reconnects = 0, strays = 0;                  // counters of clients
-  std::uint64_t duplicates = 0, stale = 0, replies_lost = 0, served = 0;  // counters of servers
+  std::uint64_t retries = 0, reconnects = 0, strays = 0;                  // strays: unexpected messages
+  std::uint64_t duplicates = 0, stale = 0, replies_lost = 0, served = 0;  // counters of servers only
 };
 
 // The channel of one client worker: shared by its lanes, used on its thread only.
@@ -168,10 +168,10 @@ class MessageClient {
     std::uint32_t number = 0;
     Nanos deadline = 0;
     std::coroutine_handle<> parked;
-    // whether the buffer of the reply is held, until the next call
+    // whether the lane holds the buffer of its last reply, which the next request() releases
     bool holds = false;
     fabric::Received held;
-    // number of the last request to each server, by the server's index
+    // number of the last request to each server worker; key: node << 16 | server worker index
     std::map<std::uint32_t, std::uint32_t> last_number;
   };
   class Sent;
@@ -193,8 +193,9 @@ class MessageClient {
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
   bool is_led_ = false;  // whether a coroutine of some lane receives for all lanes
-  std::map<std::uint32_t, bool>
-      incarnations_;  // incarnation bit of each server's node, as last seen in a reply
+  // By server, with the keys of last_number: incarnation bit of the server's node, which flips when the
+  // server refuses a request.
+  std::map<std::uint32_t, bool> incarnations_;
   MessageCounters counters_;
 };
 
@@ -220,7 +221,7 @@ class MessageServer {
   // Waits for the next request that has to be executed. A repeated request is answered here from the kept
   // reply; one whose reply was too long to be kept (most_kept bytes) is returned and executed again.
   [[nodiscard]] coro::Task<Incoming> next(Nanos deadline = fabric::forever);
-  // The buffer of the next reply.
+  // Waits until the buffer of the next reply is free, and returns it.
   [[nodiscard]] coro::Task<std::byte*> reply_buffer();
   // Sends the first `length` bytes of the reply buffer. The request's buffer is posted again.
   void reply(const Incoming& to, std::uint32_t length);

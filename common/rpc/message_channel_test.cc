@@ -27,7 +27,7 @@ std::unique_ptr<fabric::Fabric> make_fabric(const Setting& setting) {
       {.nodes = setting.shape.nodes, .seed = 3, .faults = setting.faults, .hardware = "connectx3-56g-ib"});
 }
 
-// Servers that add up the words of requests, and reply with the request's word plus one.
+// Servers that add up the first 8 bytes of each request, and reply with these 8 bytes plus one.
 class Office {
  public:
   explicit Office(const Setting& setting) : shape(setting.shape), fabric(make_fabric(setting)) {
@@ -92,7 +92,7 @@ class Office {
   std::unique_ptr<fabric::Fabric> fabric;
   std::vector<MessageRegions> regions;
   std::vector<fabric::Worker*> clients, servers;
-  std::vector<std::uint64_t> sums, executed;  // by server
+  std::vector<std::uint64_t> sums, executed;  // by server: sum of requests' words, requests executed
   std::vector<MessageCounters> counters;
   std::uint64_t drop_one_in = 0;
   std::uint32_t reply_bytes = 8;
@@ -298,7 +298,7 @@ TEST(Losses, NobodyAnswersForADeadServer) {
   EXPECT_EQ(answers.none, 4u);
 }
 
-// Sends a request as a client would to worker 0 of node 1, with one field changed by the caller.
+// Sends server worker 0 of node 1 a message whose length and immediate the caller has set.
 coro::Task<void> send_as_is(Office* office, fabric::WorkRequest request) {
   fabric::Worker& worker = *office->clients[0];
   request.verb = fabric::Verb::send;
@@ -311,7 +311,7 @@ coro::Task<void> send_as_is(Office* office, fabric::WorkRequest request) {
   co_await worker.sleep_until(worker.now() + millisecond);
 }
 
-// The NIC writes how a reply's SEND ended into the server, which must not be gone by then.
+// The completion of a reply's SEND is written into the server object, which must exist until then.
 TEST(Closing, AServerWaitsForTheCompletionsOfItsReplies) {
   MessageShape shape = shape_of(Transport::rc, 2);
   shape.client_workers = shape.server_workers = shape.window = 1;
@@ -322,10 +322,10 @@ TEST(Closing, AServerWaitsForTheCompletionsOfItsReplies) {
   office.fabric->start(*office.clients[0], ask_in_all_lanes(&office, 0, 1, &answers));
   office.run();
   EXPECT_EQ(answers.right, 1u);
-  EXPECT_GT(office.closing.at(0), 200);  // a round trip is longer
+  EXPECT_GT(office.closing.at(0), 200);  // closing waits for a round trip: > 200 ns
 }
 
-// A message from outside the channel is counted and not executed, and its buffer is posted again.
+// A message without an immediate, of an unknown lane or longer than a request is counted and not executed.
 TEST(Strays, AreNotExecuted) {
   MessageShape shape = shape_of(Transport::rc, 2);
   shape.request_bytes = 24;

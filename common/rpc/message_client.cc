@@ -75,7 +75,7 @@ coro::Task<bool> MessageClient::connect(fabric::NodeId peer, Nanos deadline) {
   co_return is_back;
 }
 
-// Sends a request; false: it failed or may have failed.
+// Sends a request. False: the SEND completed with an error, and the request may have arrived all the same.
 coro::Task<bool> MessageClient::send(Lane* lane, MessageTag tag, std::uint32_t length,
                                      fabric::OpStats* stats) {
   const std::uint64_t slot = std::uint64_t{worker_.index()} * shape_.window + lane->index;
@@ -148,7 +148,7 @@ coro::Task<Reply> MessageClient::call(std::uint32_t lane, ServerAddress to, std:
   co_return reply;
 }
 
-// One of the waiting lanes receives for all of them, while the others are suspended.
+// Waits for the lane's reply. One of the waiting lanes receives for all, while the others are suspended.
 coro::Task<void> MessageClient::await_reply(Lane* lane, Nanos deadline) {
   lane->deadline = deadline;
   while (!lane->is_answered && worker_.now() < deadline && !worker_.stopping()) {

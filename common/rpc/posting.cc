@@ -1,5 +1,5 @@
-// Collects the requests that a worker's slots post in one turn, and posts them in lists with one doorbell
-// each.
+// Collects the requests that the window slots of a worker post in one pass over its run queue, and posts them
+// in lists with one doorbell each.
 #include "common/rpc/posting.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ coro::Task<fabric::Completion> PostingLists::execute(fabric::WorkRequest request
   Entry entry;
   entry.request = request;
   if (add(entry)) {
-    co_await worker_.run_queue().yield();  // lets the other slots of this turn add their requests
+    co_await worker_.run_queue().yield();  // lets the other ready coroutines add their requests
     flush();
   }
   co_await Retired(entry);
@@ -173,7 +173,7 @@ void PostingLists::completed(fabric::CompletionSink* sink, fabric::WorkRequest& 
       lists.finish(*retired);
     } while (retired != signaled);
   }
-  // Posts requests that did not fit into the send queue before.
+  // Posts requests for which the send queue had no room before.
   if (lists.waiting_ > 0 && !lists.is_flush_coming_) lists.flush();
 }
 

@@ -1,9 +1,10 @@
 // Posting lists: the window slots of one worker share doorbells and completions.
 //
-// The requests that a worker's slots add in one turn of the worker are posted as lists, with one doorbell for
-// each list (guidelines 2016, 3.1: "Doorbell batching"). One request in `signal_every` on a queue pair is
-// signaled, and so is the last request of each list that a coroutine waits for ("selective signaling"). With
-// several lanes the lists take as many queue pairs to the same peer in turn ("multi-queue", 3.3).
+// The requests that a worker's slots add in one pass over the worker's run queue are posted as lists, with
+// one doorbell for each list (guidelines 2016, 3.1: "Doorbell batching"). One request in `signal_every` on a
+// queue pair is signaled, and so is the last request of each list that a coroutine waits for ("selective
+// signaling"). With several lanes the lists take as many queue pairs to the same peer in turn ("multi-queue",
+// 3.3).
 //
 //   const fabric::Completion done = co_await lists.execute(request);   // waits until it is retired
 //   co_await lists.send(request);                                      // unreliable and inline: only posts
@@ -37,12 +38,12 @@ class PostingLists {
   PostingLists(const PostingLists&) = delete;
   PostingLists& operator=(const PostingLists&) = delete;
 
-  // Posts the request at the end of this turn and waits until it has completed: by its own completion or, if
-  // it is unsignaled, by a later one on its queue pair. This class sets the request's `lane`, `is_signaled`,
-  // `next` and `sink`. The result has an atomic's old word.
+  // Posts the request when the coroutines that are ready now have run, and waits until it has completed: by
+  // its own completion or, if it is unsignaled, by a later one on its queue pair. This class sets the
+  // request's `lane`, `is_signaled`, `next` and `sink`. The result has an atomic's old word.
   [[nodiscard]] coro::Task<fabric::Completion> execute(fabric::WorkRequest request);
-  // Posts the request at the end of this turn without waiting for its end. For UC and UD, with inlined data
-  // or no data; the caller does not learn whether it was executed.
+  // Posts the request when the coroutines that are ready now have run, and does not wait for its end. For UC
+  // and UD, with inlined data or no data; the caller does not learn whether it was executed.
   [[nodiscard]] coro::Task<void> send(fabric::WorkRequest request);
 
   [[nodiscard]] const PostingCounts& counts() const { return counts_; }
@@ -70,7 +71,7 @@ class PostingLists {
     std::uint32_t outstanding = 0;
     std::uint32_t since_signaled = 0;
   };
-  // The lanes to one peer; lanes of datagrams are common to all peers.
+  // The queue pairs to one peer worker over one transport. Datagrams to all peers share theirs.
   struct Peer {
     fabric::Transport transport = fabric::Transport::rc;
     fabric::NodeId node = 0;
@@ -81,11 +82,11 @@ class PostingLists {
   };
   class Retired;
 
-  // Adds the entry to its peer's list. Returns true for the first entry of a turn, which has to flush at the
-  // end of the turn.
+  // Adds the entry to its peer's list. Returns true if no flush was due yet; then the caller has to flush
+  // when the coroutines that are ready now have run.
   [[nodiscard]] bool add(Entry& entry);
   void flush();
-  // Posts one list; false if no lane has room.
+  // Posts one list of the peer's waiting requests. Returns false if no lane's send queue has room.
   bool post_list(Peer& peer);
   void finish(Entry& entry);
   static void completed(fabric::CompletionSink* sink, fabric::WorkRequest& done);
@@ -99,7 +100,7 @@ class PostingLists {
   std::deque<Entry> pool_;
   Queue free_;
   std::uint32_t waiting_ = 0;     // requests that wait to be posted, in the lists of all peers
-  bool is_flush_coming_ = false;  // another slot of this turn will post the lists
+  bool is_flush_coming_ = false;  // an earlier caller of add() will post the lists
   PostingCounts counts_;
 };
 

@@ -92,7 +92,7 @@ TEST_P(Posting, SlotsShareDoorbellsAndCompletions) {
   const auto end = bench.fabric->run();
   ASSERT_TRUE(end.has_value());
   ASSERT_EQ(*end, fabric::RunEnd::finished);
-  // Every addition has to return an old word of its own.
+  // Each fetch-and-add has to return a different old word.
   std::vector<bool> seen(1'600);
   ASSERT_EQ(bench.numbers.size(), 1'600u);
   for (const std::uint64_t number : bench.numbers) {
@@ -104,7 +104,7 @@ TEST_P(Posting, SlotsShareDoorbellsAndCompletions) {
   const PostingCounts& counts = bench.lists->counts();
   EXPECT_EQ(counts.requests, 1'600u);
   EXPECT_EQ(counts.lists, 200u);     // eight requests are posted together, and complete together
-  EXPECT_EQ(counts.signaled, 200u);  // the last request of each list
+  EXPECT_EQ(counts.signaled, 200u);  // only the last request of each list is signaled
 }
 
 TEST_P(Posting, MoreSlotsThanAQueuePairHolds) {
@@ -127,7 +127,7 @@ TEST_P(Posting, AFailedRequestTakesThoseBehindItAlong) {
   ASSERT_EQ(*end, fabric::RunEnd::finished);
   EXPECT_EQ(bench.numbers.size() + bench.failures, 3'200u);
   EXPECT_GT(bench.failures, 10u);
-  // Additions that ended well were executed; those that ended in an error may have been.
+  // Fetch-and-adds that completed successfully were executed; those that ended in an error may have been.
   const std::uint64_t added = fabric::load_word(bench.memory[1]->at(64));
   EXPECT_GE(added, bench.numbers.size());
   EXPECT_LE(added, 3'200u);

@@ -30,7 +30,7 @@ namespace loch::rpc {
   return (bytes + to - 1) / to * to;
 }
 
-// The layout of the slots of one direction.
+// The layout of the slots of one direction (requests or replies).
 class SlotShape {
  public:
   // For messages of up to `message_bytes` (a multiple of 8). The largest message begins with a value of
@@ -78,7 +78,8 @@ class SlotGrid {
   [[nodiscard]] std::uint64_t slot(std::uint32_t row, std::uint32_t column) const {
     return (std::uint64_t{row} * columns_ + column) * shape_.slot_bytes();
   }
-  // The offset of the first byte of a message of `bytes` bytes, and of its polled word.
+  // message() returns the offset of the first byte of a message of `bytes` bytes, word() that of its polled
+  // word.
   [[nodiscard]] std::uint64_t message(std::uint32_t row, std::uint32_t column, std::uint32_t bytes) const {
     return slot(row, column) + shape_.start(bytes);
   }

@@ -39,7 +39,7 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
-        // slots at servers on this worker's own node were zeroed when it restarted
+        // slots at servers on this worker's own node were zeroed when the node restarted
         i / config_.parties.servers != worker_.node();
 }
 
@@ -137,7 +137,8 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
       if (seen == fabric::WatchOutcome::stopping) outcome = WriteReply::Outcome::stopping;
     }
     const bool is_over = worker_.now() >= give_up || outcome == WriteReply::Outcome::stopping;
-    // The server's node could not be reached within the time of one attempt to reconnect: the operation ends.
+    // If the request could not be sent, one attempt to reconnect has failed or the server's node has
+    // restarted.
     if (is_over || !sent) break;
   }
   WriteReply reply;
@@ -148,7 +149,7 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
 }
 
 // Sends once the request that `row` holds for the server. Returns false if the server's node cannot be
-// reached.
+// reached, or has restarted since the request was first sent.
 coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* stats) {
   const fabric::LocalSlice request = frame(server, row->code);
   const std::uint32_t bytes = config_.request_bytes[row->code];

@@ -18,7 +18,7 @@ struct ServerId {
 struct WriteReply {
   enum class Outcome : std::uint8_t {
     answered,
-    unsent,     // no effect: the server cannot be reached, or has not answered an earlier request
+    unsent,     // no effect: never sent, because the server could not be reached
     timed_out,  // no reply came; the request may have been executed, or may be executed later
     stopping,   // the run ended without a reply; the request may have been executed
   };
@@ -29,9 +29,9 @@ struct WriteReply {
   const std::byte* frame = nullptr;
 };
 
-// The number of a client's first request, if the client starts or restarts when its clock says `now` ns. It
-// is above every number of an earlier incarnation that began at least a microsecond before. `within_turn`:
-// the low 16 bits of the first number, for tests of wrap-around; 0: given by the clock.
+// The number after which a client numbers its requests, if it starts or restarts when its clock says `now`
+// ns. It is above every number of an earlier incarnation that began at least a microsecond before.
+// `within_turn`: the low 16 bits of the result, for tests of wrap-around; 0: given by the clock.
 std::uint64_t first_number_of_an_incarnation(Nanos now, std::uint64_t within_turn);
 
 class WriteCaller {

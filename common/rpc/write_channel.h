@@ -58,7 +58,7 @@ struct ChannelFlaws {
   // A repeated request has the same trailer word, so that the server does not notice it.
   bool repeats_word = false;
   bool ignores_incarnations = false;   // a request is sent again to a server that has restarted since
-  bool numbers_from_zero = false;      // a restarted client numbers its requests from the start
+  bool numbers_from_zero = false;      // a restarted client repeats its first request numbers
   bool keeps_old_keys = false;         // a restarted node is addressed with the rkeys of its lost regions
   bool never_repairs = false;          // a server worker never reconnects a broken connection
   bool takes_nothing_over = false;     // a restarted client uses its slots without taking them over
@@ -73,10 +73,11 @@ struct ChannelConfig {
   fabric::Transport transport = fabric::Transport::rc;  // transport of requests and replies: rc or uc
   // Largest message in bytes that is inlined; larger ones are fetched by the NIC.
   std::uint32_t inline_up_to = 0;
-  Nanos retry_after = 0;           // time without a reply after which the same request is sent again
-  Nanos give_up_after = 0;         // no further attempt after this time
-  Nanos reconnect_timeout = 0;     // longest time of one attempt to reconnect, with rc
-  std::uint64_t first_number = 0;  // low 16 bits of the first request's number; 0: given by the clock
+  Nanos retry_after = 0;        // ns without a reply after which the same request is sent again
+  Nanos give_up_after = 0;      // ns after which a call makes no further attempt
+  Nanos reconnect_timeout = 0;  // ns that one attempt to reconnect may take (RC only)
+  // low 16 bits of the number before that of a client's first request; 0: given by the clock
+  std::uint64_t first_number = 0;
   ChannelFlaws flaws;
 };
 
@@ -85,12 +86,12 @@ class WriteChannel {
   // The slots of one node of this process. A region is null if the node has no servers or no clients to use
   // it.
   struct Node {
-    // by server worker of the node and client lane of the cluster; clients WRITE here
+    // slots [server worker of the node][client lane of the cluster], into which clients WRITE
     fabric::Region* requests = nullptr;
-    fabric::Region* staged_requests = nullptr;  // by server worker of the cluster and client lane of the node
-    // by server worker of the cluster and client lane of the node; servers WRITE here
+    fabric::Region* staged_requests = nullptr;  // [server worker of the cluster][client lane of the node]
+    // slots [server worker of the cluster][client lane of the node], into which servers WRITE
     fabric::Region* replies = nullptr;
-    fabric::Region* staged_replies = nullptr;  // by server worker of the node and client lane of the cluster
+    fabric::Region* staged_replies = nullptr;  // [server worker of the node][client lane of the cluster]
     bool is_restarted = false;  // the node was restarted: its clients had an earlier incarnation
   };
   // The regions of another node, as one worker addresses them.
@@ -105,14 +106,15 @@ class WriteChannel {
   // Steps of a deployment, as in kv::Store: setup_node() runs before Fabric::exchange, connect() after it.
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node);
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric);
-  // Prepares a node that was restarted with fresh memory, as in kv::Store. Its callers are made after this
-  // call.
+  // Prepares a node that was restarted with fresh memory, as in kv::Store. To be called before WriteCallers
+  // of the node are made.
   void restart_node(fabric::NodeId node);
 
   [[nodiscard]] const ChannelConfig& config() const { return config_; }
   [[nodiscard]] const SlotGrid& request_grid() const { return requests_; }
   [[nodiscard]] const SlotGrid& reply_grid() const { return replies_; }
-  // The slots in which senders stage messages: each has the message layout of its direction.
+  // The slots in which senders stage messages: a staged message has the same layout as in the receiver's
+  // slot.
   [[nodiscard]] const SlotGrid& staged_request_grid() const { return staged_requests_; }
   [[nodiscard]] const SlotGrid& staged_reply_grid() const { return staged_replies_; }
   [[nodiscard]] const Node& local(fabric::NodeId node) const;

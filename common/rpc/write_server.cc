@@ -81,8 +81,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
     co_return;
   }
   if (request.code == take_over_code) {
-    // The server worker executes requests one after another, so that none of the client's earlier incarnation
-    // is being executed any more.
+    // The server worker executes requests one after another, so no request of the client's earlier
+    // incarnation is still being executed.
     known_.executed(column, sequence, config_.reply_bytes[take_over_code]);
     answer(column, sequence, take_over_code);
     co_return;

@@ -22,7 +22,7 @@ std::string did_you_mean(const std::string& near) {
   return near.empty() ? "" : fmt::format("; did you mean {}?", near);
 }
 
-// The words of a command line, one after the other.
+// Reads the words of a command line one after the other, and checks them against the command's table.
 class Reader {
  public:
   Reader(const Command& command, const std::vector<std::string>& arguments)
@@ -76,8 +76,9 @@ class Reader {
     return found == command_.flags.end() ? nullptr : &*found;
   }
 
-  // The next word, if it can be this flag's value: it does not begin with a dash, and for a boolean flag the
-  // command has no operands that it could be instead.
+  // The next word, if it can be this flag's value. It must not begin with a dash (with two dashes if the flag
+  // requires a value), and must not be an operand: a boolean flag takes no next word if the command has
+  // operands.
   std::optional<std::string> next_value(const Flag& flag) {
     const bool is_boolean = flag.setting.type == Type::boolean;
     if (is_boolean && !command_.operands.empty()) return std::nullopt;
@@ -179,7 +180,8 @@ std::string head_of(const Flag& flag) {
   return out;
 }
 
-// The range in brackets, such as " [1…8 cores]", unless placeholder and type tell it already.
+// The range in brackets, such as " [1…8 cores]"; empty if the setting has no bounds, or if its placeholder
+// lists the choices.
 std::string bracketed(const Setting& setting) {
   std::string range = range_text(setting);
   if (const auto gap = range.find(" … "); gap != std::string::npos) range.replace(gap, 5, "…");

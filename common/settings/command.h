@@ -28,7 +28,7 @@ struct Flag {
 struct Operand {
   Setting setting;
   bool is_required = true;
-  bool is_repeated = false;  // allowed for the last operand: it takes all remaining arguments
+  bool is_repeated = false;  // true, allowed for the last operand only: it takes all remaining arguments
 };
 
 struct Command {
@@ -42,7 +42,7 @@ struct Command {
   std::string notes = {};  // paragraph that --help prints after the flags
   std::vector<std::pair<std::string, std::string>> statuses = {};  // exit status, and when it is returned
   std::string example = {};                                        // an example command line without "loch "
-  // the program's name in messages: "loch-bench" for commands that ./loch does not offer
+  // the program's name in --help and in hints: "loch-bench" for commands that ./loch does not offer
   std::string program = "loch";
 };
 

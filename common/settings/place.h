@@ -17,8 +17,8 @@ struct Off {
   bool* place;
 };
 
-// Where a value is stored. monostate: nowhere; the value is checked all the same. A list gets one more text
-// for each value.
+// Where a value is stored; monostate: nowhere, and the value is checked only. Each value of a list is
+// appended to a vector.
 using Place = std::variant<std::monostate, bool*, std::uint32_t*, std::int32_t*, std::uint64_t*, Nanos*,
                            double*, std::string*, std::optional<bool>*, std::optional<std::uint32_t>*,
                            std::optional<Nanos>*, std::optional<double>*, Off, std::vector<std::string>*>;

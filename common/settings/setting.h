@@ -33,7 +33,7 @@ enum class Role : std::uint8_t {
   backoff_cap,        // longest wait between attempts
   reconnect_timeout,  // how long reconnecting is tried
   attempts,           // attempts of one operation before it reports a conflict
-  first_number,       // first number of a counter that wraps around
+  first_number,       // start value of a counter that wraps around
   reply_timeout,      // time without a reply after which a request is sent again
   give_up,            // time without a reply after which an operation is given up
   search_depth,       // most keys that one insertion may move to make room

@@ -3,6 +3,7 @@ files."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
@@ -12,6 +13,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCH = str(ROOT / "loch")
+
+
+# The capabilities of the fake machine's devices, which are those of a ConnectX NIC.
+CAN = {
+    **{"rc": True, "uc": True, "ud": True, "receives_connected": True, "atomic_scope": "nic", "untorn_bytes": 8},
+    **{"in_order_placement": True, "max_rd_atomic": 16, "max_inline_bytes": 220},
+}
 
 
 class InAFolder(unittest.TestCase):
@@ -50,7 +58,8 @@ class FakeMachine:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.said: list[str] = []
+        self.ports: dict[tuple[str, int], dict[str, Any]] = {}
+        self.says(None)
         self.file("proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n")
         self.file("proc/self/status", "CapEff:\t0000000000000000\n")
         self.file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
@@ -64,50 +73,50 @@ class FakeMachine:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    def device(
-        self, name: str, node_type: str = "1: CA", atomic: str = "ATOMIC_HCA (0)", reads: int = 16, **ports: Any
-    ) -> None:
-        """Adds an RDMA device to the fake machine; `p1=dict(…)` describes its port 1, see port()."""
-        number = len(self.said)
-        self.file(f"sys/class/infiniband/{name}/node_type", node_type + "\n")
+    def device(self, name: str, can: dict[str, Any] | None = None, **ports: Any) -> None:
+        """Adds an RDMA device to the fake machine; `p1=dict(…)` describes its port 1, see port(), and `can` replaces
+        capabilities."""
+        number = len(list(self.root.glob("dev/infiniband/uverbs*")))
         self.file(f"sys/class/infiniband_verbs/uverbs{number}/ibdev", name + "\n")
         self.file(f"dev/infiniband/uverbs{number}", "")
-        said = (
-            f"hca_id:\t{name}\n\ttransport:\t\t\tInfiniBand (0)\n"
-            f"\tmax_qp_rd_atom:\t\t\t{reads}\n\tatomic_cap:\t\t\t{atomic}\n"
-        )
         for key, port in (ports or {"p1": {}}).items():
-            said += self.port(name, key[1:], **port)
-        self.said.append(said)
-        self.file("said/ibv_devinfo", "".join(self.said))
+            self.port(name, int(key[1:]), can=can, **port)
 
     def port(
         self,
         device: str,
-        number: str,
-        state: str = "4: ACTIVE",
+        number: int,
+        state: str = "ACTIVE",
         link: str = "Ethernet",
-        rate: str = "100 Gb/sec (4X EDR)",
-        lid: str = "0x0",
-        mtu: str = "4096 (5)",
-        gids: tuple[tuple[str, str], ...] = (("::ffff:10.0.0.1", "RoCE v2"),),
-    ) -> str:
+        rate: float = 100,
+        lid: int = 0,
+        mtu: int = 4096,
+        gid: tuple[int, str, str] | None = (0, "10.0.0.1", "RoCE v2"),
+        gids: int = 1,
+        refusal: str = "",
+        can: dict[str, Any] | None = None,
+    ) -> None:
+        """Adds or replaces a port: the kernel's files, and what `loch-bench devices --json` would say. The fabric's
+        choice is the last port that is not refused."""
         here = f"sys/class/infiniband/{device}/ports/{number}"
-        physical = "5: LinkUp" if "ACTIVE" in state else "3: Disabled"
-        for name, text in (
-            ("state", state),
-            ("phys_state", physical),
-            ("link_layer", link),
-            ("rate", rate),
-            ("lid", lid),
-        ):
-            self.file(f"{here}/{name}", text + "\n")
-        for index in range(8):
-            gid, kind = gids[index] if index < len(gids) else ("", "")
-            self.file(f"{here}/gids/{index}", (gid or "0000:0000:0000:0000:0000:0000:0000:0000") + "\n")
-            self.file(f"{here}/gid_attrs/types/{index}", kind + "\n")
-            self.file(f"{here}/gid_attrs/ndevs/{index}", "eth7\n" if gid else "")
-        return (
-            f"\t\tport:\t{number}\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n"
-            f"\t\t\tactive_mtu:\t\t{mtu}\n\t\t\tGID[  0]:\t\tfe80::1, RoCE v2\n"
-        )
+        self.file(f"{here}/state", f"4: {state}\n")
+        self.file(f"{here}/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n")
+        self.file(f"{here}/gid_attrs/ndevs/0", "eth7\n")
+        index, address, kind = gid or (None, None, None)
+        taken = {"device": device, "port": number, "link_layer": link, "gid_index": index, "gid": address}
+        taken |= {"gid_type": kind, "network": "RoCE v2, 10.0.0.0/24", "gigabits_s": rate, "pkey": "0xffff"}
+        self.ports[device, number] = {
+            **{"device": device, "port": number, "link_layer": link, "state": state, "gigabits_s": rate},
+            **{"mtu_bytes": mtu, "lid": lid, "firmware": None, "driver": None, "numa_node": None, "pkeys": []},
+            "gids": [{"index": i, "gid": "fe80::1", "type": "RoCE v1"} for i in range(gids)],
+            "taken": None if refusal else taken,
+            "can": None if refusal else {**CAN, **(can or {})},
+            "refusal": refusal or None,
+        }
+        usable = [port["taken"] for port in self.ports.values() if port["taken"]]
+        self.says(usable[-1] if usable else None)
+
+    def says(self, choice: dict[str, Any] | None, refusal: str = "no port can be used") -> None:
+        """Writes what `loch-bench devices --json` prints on this machine."""
+        said = {"ports": list(self.ports.values()), "choice": choice, "refusal": None if choice else refusal}
+        self.file("said/devices", json.dumps(said))

@@ -7,10 +7,6 @@ import unittest
 
 from support import FakeMachine, InAFolder
 
-IPV4, ULA, LINK_LOCAL = "0000:0000:0000:0000:0000:ffff:0a00:0001", "fd00::7", "fe80::21a:4aff:fe16:151"
-# GIDs in the order in which a ConnectX NIC lists them: each address first as RoCE v1, then as RoCE v2.
-CONNECTX = ((LINK_LOCAL, "IB/RoCE v1"), (LINK_LOCAL, "RoCE v2"), (IPV4, "IB/RoCE v1"), (IPV4, "RoCE v2"))
-
 
 class Doctor(InAFolder):
     def setUp(self) -> None:
@@ -35,72 +31,80 @@ class Doctor(InAFolder):
         if status != "ok":
             self.assertTrue(line["mend"], f"{line} says not what to do")
 
-    def test_a_roce_nic_is_ready_and_its_ipv4_gid_of_roce_v2_is_chosen(self) -> None:
-        self.machine.device("mlx5_0", p1={"gids": CONNECTX})
+    def test_the_choice_is_the_programs(self) -> None:
+        self.machine.device("mlx5_0", p1={"rate": 200})
+        self.machine.device("mlx5_1", p1={"rate": 25, "gid": (3, "10.0.0.1", "RoCE v2"), "gids": 4})
         verdict = self.verdict(ready=True)
         choice = verdict["choice"]
         self.assertEqual(
-            (choice["device"], choice["gid_index"], choice["gid"], choice["mtu"]), ("mlx5_0", 3, "10.0.0.1", 4096)
+            (choice["device"], choice["gid_index"], choice["gid"], choice["mtu"]), ("mlx5_1", 3, "10.0.0.1", 4096)
         )
-        self.assert_line(verdict, "mlx5_0 GID", "ok", "index 3", "3 others")
+        self.assert_line(verdict, "mlx5_1 GID", "ok", "index 3", "3 others")
+        self.assert_line(verdict, "mlx5_1 port", "ok", "25 Gbit/s")
         self.assert_line(verdict, "mlx5_0 reads", "ok", "16")
         self.assert_line(verdict, "mlx5_0 atomics", "ok", "not against the CPU")
 
-    def test_what_is_chosen_without_an_ipv4_gid(self) -> None:
-        self.machine.device("mlx5_0", p1={"gids": ((LINK_LOCAL, "RoCE v2"), (IPV4, "IB/RoCE v1"), (ULA, "RoCE v2"))})
-        verdict = self.verdict(ready=True)
-        self.assertEqual(verdict["choice"]["gid_index"], 2)
-        self.assert_line(verdict, "mlx5_0 GID", "warn", "ip addr add")
+    def test_a_gid_without_ipv4_is_a_warning(self) -> None:
+        self.machine.device("mlx5_0", p1={"gid": (2, "fd00::7", "RoCE v2")})
+        self.assert_line(self.verdict(ready=True), "mlx5_0 GID", "warn", "index 2", "ip addr add", "eth7")
 
     def test_only_roce_v1_is_a_warning(self) -> None:
-        self.machine.device("mlx4_0", p1={"gids": ((LINK_LOCAL, "IB/RoCE v1"), (IPV4, "IB/RoCE v1"))})
-        verdict = self.verdict(ready=True)
-        self.assertEqual(verdict["choice"]["gid_index"], 1)
-        self.assert_line(verdict, "mlx4_0 GID", "warn", "one Ethernet segment")
+        self.machine.device("mlx4_0", p1={"gid": (1, "10.0.0.1", "RoCE v1")})
+        self.assert_line(self.verdict(ready=True), "mlx4_0 GID", "warn", "one Ethernet segment")
 
     def test_an_infiniband_port_needs_a_lid(self) -> None:
-        gids = (("fe80::2:c903:0:1", "IB/RoCE v1"),)
-        self.machine.device("mlx4_0", p1={"link": "InfiniBand", "lid": "0x0", "gids": gids})
-        self.assert_line(self.verdict(ready=False), "mlx4_0 port", "no", "opensm")
-        self.machine.port("mlx4_0", "1", link="InfiniBand", lid="0x4", gids=gids)
+        self.machine.device("mlx4_0", p1={"link": "InfiniBand", "refusal": "has no LID (subnet manager)"})
+        self.assert_line(self.verdict(ready=False), "mlx4_0 port", "no", "no LID", "opensm")
+        self.machine.port("mlx4_0", 1, link="InfiniBand", lid=4, gid=(0, "fe80::1", "InfiniBand"))
         verdict = self.verdict(ready=True)
         self.assertEqual((verdict["choice"]["link_layer"], verdict["choice"]["gid_index"]), ("InfiniBand", 0))
+        self.assert_line(verdict, "mlx4_0 GID", "ok", "LID 4")
 
     def test_a_port_that_is_down_is_named_with_its_network_device(self) -> None:
-        self.machine.device("mlx5_0", p1={"state": "1: DOWN"})
+        self.machine.device("mlx5_0", p1={"state": "DOWN", "refusal": "is not active"})
         verdict = self.verdict(ready=False)
         self.assertIsNone(verdict["choice"])
         self.assert_line(verdict, "mlx5_0 port", "no", "DOWN", "ip link set eth7 up", "cable")
 
-    def test_one_port_that_works_is_enough_and_the_fastest_is_chosen(self) -> None:
-        self.machine.device("mlx5_0", p1={"state": "1: DOWN"}, p2={"rate": "25 Gb/sec (1X EDR)"})
-        self.machine.device("mlx5_1", p1={"rate": "200 Gb/sec (4X HDR)"})
+    def test_one_port_that_works_is_enough(self) -> None:
+        self.machine.device("mlx5_0", p1={"state": "DOWN", "refusal": "is not active"}, p2={"rate": 25})
         verdict = self.verdict(ready=True)
-        self.assertEqual((verdict["choice"]["device"], verdict["choice"]["port"]), ("mlx5_1", 1))
+        self.assertEqual((verdict["choice"]["device"], verdict["choice"]["port"]), ("mlx5_0", 2))
         self.assert_line(verdict, "mlx5_0/1 port", "warn", "DOWN")
         self.assert_line(verdict, "mlx5_0/2 port", "ok", "25 Gb")
 
-    def test_siw_is_refused_with_the_reason(self) -> None:
-        self.machine.device("siw0", node_type="4: RNIC", atomic="ATOMIC_NONE (0)")
+    def test_a_refused_device_is_not_enough(self) -> None:
+        self.machine.device("siw0", p1={"gids": 0, "refusal": "is an iWARP device's: no UC, no UD, no atomics"})
         verdict = self.verdict(ready=False)
-        self.assert_line(verdict, "siw0", "no", "iWARP", "no UC", "no atomics", "Soft-RoCE")
+        self.assert_line(verdict, "siw0 port", "no", "iWARP", "no UC", "no atomics", "Soft-RoCE")
         self.assertIsNone(verdict["choice"])
 
-    def test_a_nic_without_atomics_is_not_enough(self) -> None:
-        self.machine.device("mlx5_0", atomic="ATOMIC_NONE (0)")
-        verdict = self.verdict(ready=False)
-        self.assertIsNone(verdict["choice"])
-        self.assert_line(verdict, "mlx5_0 atomics", "no", "compare-and-swap")
+    def test_a_device_without_atomics_or_uc_serves_some_protocols(self) -> None:
+        self.machine.device("irdma0", {"atomic_scope": "none", "uc": False, "receives_connected": False})
+        verdict = self.verdict(ready=True)
+        self.assert_line(verdict, "irdma0 atomics", "warn", "compare-and-swap")
+        self.assert_line(verdict, "irdma0 transports", "warn", "RC, UD alone", "no shared receive queues")
 
     def test_no_device_and_no_provider(self) -> None:
         self.assert_line(self.verdict(ready=False), "devices", "no", "softroce")
         self.machine.device("mlx5_0")
-        self.machine.file("said/ibv_devinfo", "hca_id:\tanother\n")
+        self.machine.ports.clear()
+        self.machine.says(None)
         self.assert_line(self.verdict(ready=False), "mlx5_0", "no", "ibverbs-providers")
 
+    def test_hosts_without_a_choice_are_not_ready_though_every_port_is_usable(self) -> None:
+        self.machine.device("mlx5_0")
+        self.machine.says(None, "no partition of which all hosts are full members")
+        self.assert_line(self.verdict(ready=False), "choice", "no", "no partition")
+
+    def test_without_the_program_nobody_is_ready(self) -> None:
+        self.machine.device("mlx5_0")
+        (self.folder / "said/devices").unlink()
+        self.assert_line(self.verdict(ready=False), "devices", "no", "loch-bench is missing", "./loch devices")
+
     def test_a_port_without_any_gid(self) -> None:
-        self.machine.device("mlx5_0", p1={"gids": ()})
-        self.assert_line(self.verdict(ready=False), "mlx5_0 GID", "no", "ip addr add")
+        self.machine.device("mlx5_0", p1={"gids": 0, "refusal": "mlx5_0 port 1 has no GID: give it an IP address"})
+        self.assert_line(self.verdict(ready=False), "mlx5_0 port", "no", "ip addr add ADDRESS/24 dev eth7")
 
     def test_the_limit_of_locked_memory(self) -> None:
         self.machine.device("mlx5_0")
@@ -114,7 +118,7 @@ class Doctor(InAFolder):
         self.assert_line(self.verdict(ready=True), "memory lock", "ok", "CAP_IPC_LOCK")
 
     def test_what_makes_figures_worse_is_a_warning(self) -> None:
-        self.machine.device("mlx5_0", p1={"mtu": "1024 (3)"})
+        self.machine.device("mlx5_0", p1={"mtu": 1024})
         self.machine.file("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n")
         self.machine.file("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0\n")
         verdict = self.verdict(ready=True)
@@ -196,9 +200,9 @@ class Hostfile(InAFolder):
             "cat >probe.$host; python3 probe.$host $host"
         )
         for host, link in (("one", "Ethernet"), ("two", "InfiniBand")):
-            FakeMachine(self.folder / host).device("mlx5_0", p1={"link": link, "lid": "0x1"})
+            FakeMachine(self.folder / host).device("mlx5_0", p1={"link": link, "lid": 1})
         (self.folder / "h").write_text("one slots=4  # the first\ntwo\nlost\nloud\none\n")
-        done = self.loch("doctor", "--hostfile", "h", "--json", PATH=path)
+        done = self.loch("doctor", "--hostfile", "h", "--no-ping", "--json", PATH=path)
         self.assertEqual(done.returncode, 1, done.stderr.decode())
         answer = json.loads(done.stdout)
         self.assertEqual(
@@ -214,7 +218,7 @@ class Hostfile(InAFolder):
         for host in ("one", "two"):
             FakeMachine(self.folder / host).device("mlx5_0")
         (self.folder / "h").write_text("one\ntwo\n")
-        done = self.loch("doctor", "--hostfile", "h", PATH=path)
+        done = self.loch("doctor", "--hostfile", "h", "--no-ping", PATH=path)
         self.assertEqual(done.returncode, 0, done.stdout.decode())
         self.assertTrue(done.stdout.decode().endswith("ready for verbs\n"))
 
@@ -224,7 +228,7 @@ class Hostfile(InAFolder):
         )
         FakeMachine(self.folder / "one").device("mlx5_0")
         (self.folder / "h").write_text("one\n")
-        done = self.loch("doctor", "--hostfile", "h", "--json", PATH=path)
+        done = self.loch("doctor", "--hostfile", "h", "--no-ping", "--json", PATH=path)
         line = json.loads(done.stdout)["among_hosts"][0]
         self.assertEqual((line["name"], line["status"]), ("clocks", "warn"))
         self.assertIn("one is -", line["text"])

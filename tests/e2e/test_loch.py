@@ -42,6 +42,8 @@ class Script(EndToEnd):
             "plot",
             "list",
             "calibrate",
+            "devices",
+            "ping",
             "doctor",
             "softroce",
             "test",

@@ -121,6 +121,8 @@ class Installed(unittest.TestCase):
             "score",
             "plot",
             "power",
+            "devices",
+            "ping",
             "doctor",
             "sequence",
             "hog",

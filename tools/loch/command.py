@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # has the meaning of typing.TYPE_CHECKING; importing typing w
     from collections.abc import Callable
     from types import ModuleType
 
-OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "hog", "calibrate")
+OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "devices", "ping", "hog", "calibrate")
 OF_RUNNER = ("run", "plot", "score", "compare", "reference", "schema")
 COMMANDS = (
     "new",
@@ -28,6 +28,8 @@ COMMANDS = (
     "reference",
     "schema",
     "list",
+    "devices",
+    "ping",
     "doctor",
     "calibrate",
     "sequence",
@@ -59,6 +61,8 @@ Loch: published designs of RDMA key-value stores, side by side.
                                faults, fields, keys, counters
   ./loch calibrate             the simulator's calibration: published, obtained, error
   ./loch sequence PROTOCOL     sequence diagrams of a GET, a PUT and a DELETE, from a simulated run
+  ./loch devices               RDMA devices of this machine as the verbs fabric sees them, and its choice
+  ./loch ping                  pings between all pairs of nodes: round trips, rates, loss, and what stands out
   ./loch doctor                is this machine ready for verbs?
   ./loch softroce -- COMMAND   run COMMAND in a machine with a Soft-RoCE NIC
   ./loch hog, ./loch power     CPU contention and energy by themselves
@@ -174,16 +178,16 @@ def _of_package(command: str, words: list[str], with_setup: bool) -> int:
 
 
 def _doctor(words: list[str], with_setup: bool) -> int:
-    """Runs `loch doctor`, without a build: a host that is not ready for RDMA may be unable to build.
+    """Runs `loch doctor` with the loch-bench that is there: a host that is not ready for RDMA may be unable to build.
 
     With --protocol loch-bench is built, because only loch-bench knows what a protocol needs of the hardware.
     """
+    os.environ["LOCH_BIN"] = _program(with_setup)
     asks_of_protocol = any(word.split("=")[0] == "--protocol" for word in words)
     if asks_of_protocol and not {"-h", "--help"} & set(words):
         status = _set_up(with_setup)
         if status:
             return status
-        os.environ["LOCH_BIN"] = _program(with_setup)
     from loch.doctor import main as doctor
 
     return doctor.main(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 
 _USER = r"(?:[A-Za-z_][\w.-]*@)?"
 _NAME = re.compile(_USER + r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
@@ -18,3 +19,8 @@ def is_host(name: str) -> bool:
 def is_address(name: str) -> bool:
     """Whether `name` is a host name or IP address without a user, such as a BMC's."""
     return len(name) <= NAME_MAX and _ADDRESS.fullmatch(name) is not None
+
+
+def is_this_machine(name: str) -> bool:
+    """Whether `name` is this machine, as a launcher sees it without asking a name server."""
+    return name in ("localhost", socket.gethostname())

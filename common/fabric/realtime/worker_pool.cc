@@ -38,10 +38,10 @@ struct WorkerPool::Member {
   std::unique_ptr<coro::Task<void>> main;
   std::thread thread;
   std::atomic<bool> is_running = false;
-  std::atomic<Nanos> cpu_ended = 0;   // CPU time of all runs that have ended
-  std::atomic<Nanos> wall_ended = 0;  // duration of all runs that have ended
+  std::atomic<Nanos> cpu_ended = 0;   // CPU time in ns of all runs that have ended
+  std::atomic<Nanos> wall_ended = 0;  // sum of the durations in ns of the runs that have ended
   std::atomic<Nanos> run_started = 0;
-  std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // values at the last reset_counters
+  std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // cpu() and wall() when reset_counters was last called
   clockid_t cpu_clock = 0;                           // CPU clock of the thread; valid while is_running
 
   [[nodiscard]] Nanos cpu() const { return cpu_ended + (is_running ? read_clock(cpu_clock) : 0); }
@@ -105,8 +105,8 @@ struct SchedulingAttributes {
 static_assert(sizeof(SchedulingAttributes) == 48);
 
 // Asks the scheduler for time slices of 100 us, the shortest possible, instead of some ms: a thread that was
-// woken or has yielded then gets its core back sooner, for the same share of the core. Kernels before 6.12
-// have one length for all.
+// woken or has yielded then gets its core back sooner, and its share of the core stays the same. Kernels
+// before 6.12 ignore the request.
 void take_short_turns() {
   SchedulingAttributes attributes{};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;

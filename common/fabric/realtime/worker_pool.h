@@ -1,5 +1,5 @@
-// The threads of this process's workers, one for each from start() to the end of its main coroutine, and the
-// CPU time that they took. Control path: called by a real-time fabric on its set-up thread.
+// The workers of this process with the threads that run their main coroutines during run(), one for each
+// worker, and the CPU time of these threads. Control path: called by a real-time fabric on its set-up thread.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace loch::fabric::realtime {
 
 // Number of cores that this process may run on.
 [[nodiscard]] std::uint32_t usable_cores();
-// Nanoseconds of a thread's CPU clock; 0 if the thread has ended.
+// Nanoseconds that the CPU clock of a thread shows; 0 if the thread has ended.
 [[nodiscard]] Nanos read_clock(clockid_t clock);
 
 class WorkerPool {
@@ -28,12 +28,12 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Adds a worker; returns null if its node has one with the same index.
+  // Adds a worker; returns null if the node already has a worker with this index.
   RealtimeWorker* add(std::unique_ptr<RealtimeWorker> worker);
   // A node's workers, in the order in which they were added.
   [[nodiscard]] std::vector<RealtimeWorker*> workers(NodeId node) const;
   void start(Worker& worker, coro::Task<void> main);
-  // Number of main coroutines that were started and have not run yet.
+  // Number of workers that were given a main coroutine by start() and whose thread has not been joined since.
   [[nodiscard]] std::uint32_t started() const;
   // Runs every main coroutine on a thread of its own. `await_clients` returns when the clients of all
   // processes have ended; then servers are told to stop, and all threads are joined. `shares_cores`: workers
@@ -49,7 +49,8 @@ class WorkerPool {
   [[nodiscard]] std::uint32_t pinned() const { return pinned_; }
 
   void reset_counters();
-  // A node's busy fractions, and the counters "PREFIX.yields" and "PREFIX.sleeps".
+  // Reports for a node which fraction of the time its workers had a core, and the counters "PREFIX.yields"
+  // and "PREFIX.sleeps".
   [[nodiscard]] NodeReport report(NodeId node, const std::string& prefix) const;
 
  private:
@@ -65,7 +66,7 @@ class WorkerPool {
 
   Shared* shared_;
   bool pin_;
-  // by node, in the order in which they were added
+  // for each node, its workers in the order in which they were added
   std::vector<std::vector<std::unique_ptr<Member>>> workers_;
   std::atomic<std::uint32_t> clients_left_ = 0;
   std::atomic<std::uint32_t> pinned_ = 0;

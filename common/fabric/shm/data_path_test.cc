@@ -1,4 +1,4 @@
-// Tests that the data path of shm makes no allocation and no system call per operation.
+// Tests that requests and waits on the fabric shm allocate no heap memory and make no system call.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

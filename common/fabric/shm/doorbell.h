@@ -22,13 +22,13 @@
 
 namespace loch::fabric::shm {
 
-// Lies in memory that all processes of a job map; all bytes zero is a valid state.
+// A doorbell lies in memory that all processes of a job map; all bytes zero is a valid state.
 struct alignas(64) Doorbell {
   enum State : std::uint32_t { awake, asleep };
   static constexpr std::uint32_t every_region = ~std::uint32_t{0};
   std::atomic<std::uint32_t> state;
-  // The owner waits for a change of the bytes [begin, end) of this region of its node, or of any byte of any
-  // region (every_region).
+  // The owner waits for a change of the bytes [begin, end) of its node's region with this number, or of any
+  // byte of any region (every_region).
   std::atomic<std::uint32_t> region;
   std::atomic<std::uint64_t> begin, end;
 

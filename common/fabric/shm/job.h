@@ -37,7 +37,7 @@ struct RankSlot {
   // The rank's process id, with its start time, so that a reused id is not mistaken for the rank.
   std::atomic<std::int32_t> pid;
   std::atomic<std::uint64_t> pid_start;
-  std::atomic<std::uint32_t> is_lost;  // 1: the process is dead for certain
+  std::atomic<std::uint32_t> is_lost;  // 1: the rank's process is known to be dead
   std::atomic<std::uint32_t> has_left;
   std::atomic<std::uint64_t> barriers;      // number of barriers that this rank has reached
   std::atomic<std::uint64_t> runs_ended;    // number of runs that this rank's clients have completed
@@ -52,14 +52,14 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::int32_t>::is_always_lock_free);
 
 struct ControlBlock {
-  static constexpr std::uint64_t valid_magic = 0x6C6F63682D73686DULL;  // "loch-shm"
+  static constexpr std::uint64_t valid_magic = 0x6C6F63682D73686DULL;  // the characters "loch-shm"
   static constexpr std::uint32_t current_version = 2;
   std::atomic<std::uint64_t> magic;  // valid_magic once the block is complete; stored last
   std::uint32_t version;
   std::uint32_t ranks;
   std::int32_t creator;  // process id of rank 0
   std::uint64_t creator_start;
-  std::atomic<std::uint32_t> is_unlinked;  // set by the rank that removes the names of objects
+  std::atomic<std::uint32_t> is_unlinked;  // 1: a rank has removed the control block's name, or is about to
   std::int64_t clock_base_ns;              // CLOCK_MONOTONIC at creation: zero of the fabric's clock
   // Slot of a rank; the slots follow this block in memory.
   [[nodiscard]] RankSlot& slot(std::uint32_t rank) { return reinterpret_cast<RankSlot*>(this + 1)[rank]; }
@@ -93,7 +93,8 @@ class Job {
     return control().slot(rank).is_lost.load(std::memory_order_relaxed) != 0;
   }
 
-  // Creates (zeroed, all pages reserved) or maps object number `id` of a rank, of kind 'r' or 'w'.
+  // Creates this rank's shared-memory object number `id`, zeroed and with all its pages reserved. `kind` is
+  // 'r' for a region, 'w' for a worker's receive area.
   [[nodiscard]] Result<Mapping> create(char kind, std::uint64_t id, std::size_t bytes);
   [[nodiscard]] Result<Mapping> map(std::uint32_t rank, char kind, std::uint64_t id, std::size_t bytes) const;
   // Removes the names of this rank's objects and of the control block. To be called once every rank has

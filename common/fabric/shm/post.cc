@@ -154,7 +154,7 @@ ShmWorker::Attempt ShmWorker::perform(WorkRequest& request, const std::byte* inl
       LOCH_CHECK(request.transport != Transport::ud, "UD has no WRITE");
       request.status = one_sided(request, inline_data);
       if (request.transport == Transport::uc && request.status != WcStatus::success) {
-        request.status = WcStatus::success;  // the responder drops the message, and the sender sees success
+        request.status = WcStatus::success;  // on UC the sender does not learn of an error
         return Attempt::done;
       }
       if (request.status != WcStatus::success || !request.has_immediate) return Attempt::done;

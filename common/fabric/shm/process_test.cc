@@ -282,7 +282,7 @@ TEST(ShmProcesses, ABarrierNamesWhoIsMissing) {
     Node node;
     if (!make_node(node, job, rank, 3)) return 100;
     char word = 'x';
-    if (rank == 2) {  // rank 2 stays until the others have given up waiting
+    if (rank == 2) {  // rank 2 does not call barrier(), and stays until the other ranks' calls have timed out
       for (int others = 0; others < 2; ++others) EXPECT_OR_FAIL(read(gave_up[0], &word, 1) == 1);
       return node.failures;
     }

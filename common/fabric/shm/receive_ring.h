@@ -21,12 +21,12 @@ namespace loch::fabric::shm {
 
 struct alignas(64) ReceiveSlot {
   std::atomic<std::uint64_t> state;  // ticket << 24 | claimant node << 8 | phase
-  // Written by the owner, before it sets `posted`.
+  // Fields that the owner writes before it sets the slot's phase to `posted`.
   std::uint64_t offset;
   std::uint64_t user;
   std::uint32_t region;
   std::uint32_t capacity;  // size of the buffer in bytes
-  // Written by the sender, before it sets `filled`.
+  // Fields that the sender writes before it sets the slot's phase to `filled`.
   std::uint32_t length;  // payload bytes
   std::uint32_t immediate;
   NodeId from;
@@ -40,7 +40,7 @@ struct ReceiveRing {
   enum Phase : std::uint8_t { empty, posted, claimed, filled, returned };
   static constexpr std::uint64_t slots = 1024;  // twice the receive queue's depth
 
-  alignas(64) std::atomic<std::uint64_t> next;  // oldest ticket that may not have been claimed yet
+  alignas(64) std::atomic<std::uint64_t> next;  // every older ticket has been claimed; this one may have been
   ReceiveSlot slot[slots];
 
   [[nodiscard]] static constexpr std::uint64_t word(std::uint64_t ticket, NodeId claimant, Phase phase) {
@@ -81,8 +81,8 @@ struct ReceiveRing {
   }
 };
 
-// The shared memory in which a worker receives: one ring for each transport (rc, uc, ud), and its doorbell.
-// All bytes zero is a valid state.
+// The shared memory in which a worker receives messages: one ring for each transport (RC, UC, UD), and the
+// worker's doorbell. All bytes zero is a valid state.
 struct ReceiveArea {
   Doorbell doorbell;
   ReceiveRing ring[3];

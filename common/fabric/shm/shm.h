@@ -3,10 +3,10 @@
 // operations.
 //
 // A worker that polls occupies its core. Where more workers run than there are cores, a worker yields its
-// core by sched_yield after 64 turns of its polling loop that find nothing. After 20,000 such turns, or where
-// other programs keep the core for long after a yield, the worker sleeps until its doorbell rings
-// (doorbell.h), which corresponds to a NIC's completion moderation. The report counts yields ("shm.yields")
-// and sleeps ("shm.sleeps"), and says whether workers share cores ("shm.crowded").
+// core by sched_yield after 64 iterations of its polling loop that find nothing. After 20,000 such
+// iterations, or where other programs keep the core for long after a yield, the worker sleeps until its
+// doorbell rings (doorbell.h), which corresponds to a NIC's completion moderation. The report counts yields
+// ("shm.yields") and sleeps ("shm.sleeps"), and says whether workers share cores ("shm.crowded").
 #pragma once
 
 #include <memory>

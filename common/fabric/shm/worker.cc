@@ -68,7 +68,7 @@ bool ShmWorker::try_reconnect(NodeId peer) {
 
 bool ShmWorker::arm_doorbell() {
   const Span span = watched();
-  // A message wakes the worker whatever region is given to the doorbell.
+  // A message wakes the worker too, whatever bytes the doorbell is armed for.
   if (span.region != nullptr) {
     doorbell_.arm(span.region->id(), span.begin, span.end);
   } else {
@@ -78,7 +78,7 @@ bool ShmWorker::arm_doorbell() {
 }
 
 // Calls the completion callbacks (WorkRequest::sink) of the requests that have completed by now. Requests
-// that a callback posts are left to the next turn of the polling loop. A callback may free its request.
+// that a callback posts are left to the next iteration of the polling loop. A callback may free its request.
 void ShmWorker::tell_sinks() {
   WorkRequest* done = std::exchange(completions_, nullptr);
   completions_end_ = &completions_;

@@ -1,5 +1,5 @@
 // The data path of shm: one worker is one thread. post() executes a request at once, on the issuing thread;
-// its completion stays in the worker's queue until the worker's next turn. No function here allocates, locks,
+// its completion stays in the worker's queue until the worker polls next. No function here allocates, locks,
 // throws or enters the kernel per operation after warm-up (realtime/worker.h says when a worker yields its
 // core).
 #pragma once
@@ -15,7 +15,8 @@
 
 namespace loch::fabric::shm {
 
-// A remote region as a requester in this process reaches it.
+// A peer's region in the address space of this process, with the rkey and the access rights that requests to
+// it are checked against.
 struct MappedRegion {
   enum Rights : std::uint32_t { can_read = 1, can_write = 2, can_atomic = 4 };
   std::byte* data = nullptr;
@@ -24,7 +25,8 @@ struct MappedRegion {
   std::uint32_t rights = 0;
 };
 
-// Regions and receive areas of a node, as requesters reach them; fixed by exchange().
+// A node's regions and receive areas in the address space of this process; they do not change after
+// exchange().
 struct NodeTable {
   std::vector<MappedRegion> regions;        // by region id
   std::vector<ReceiveArea*> receive_areas;  // by worker index
@@ -33,7 +35,7 @@ struct NodeTable {
 // State shared by the workers of this process; constant during the run.
 struct Shared : realtime::Shared {
   std::vector<NodeTable> nodes;
-  Job* job = nullptr;  // null with a single process
+  Job* job = nullptr;  // null if the run has one process
   [[nodiscard]] bool is_lost(NodeId node) const { return job != nullptr && job->is_lost(node); }
 };
 
@@ -51,7 +53,7 @@ class ShmWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
 
-  // To be called on the control path, before the threads start.
+  // Makes the worker's links to all nodes. To be called on the control path, before the threads start.
   void connect(std::uint32_t nodes);
   // Adds a region of this node. Regions are added in the order of their ids.
   void add_region(Region* region) { regions_.push_back(region); }
@@ -78,8 +80,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
     std::uint64_t stalled_lanes = 0;
     std::uint32_t epoch = 1;
   };
-  // Copy of a waiting request of which the caller may reuse the memory after post(): the request itself if it
-  // is detached, and its inline payload.
+  // What is kept of a waiting request because the caller may reuse the memory after post(): the inline
+  // payload, and the request itself if it is detached.
   struct Copy {
     WorkRequest request;
     std::byte inline_data[max_inline_bytes];

@@ -161,8 +161,8 @@ std::optional<std::uint32_t> Scheduler::busiest_core(CoreSet among) const {
   return busiest;
 }
 
-// Moves waiting threads whose loads sum to at most `load`, exceeded by at most half of the last thread's
-// load.
+// Moves waiting threads from core `from` to core `to` until their loads sum to `load`. The sum may exceed
+// `load` by at most half of the last thread's load.
 Scheduler::Pull Scheduler::pull_from(std::uint32_t from, std::uint32_t to, double load, bool takes_hot,
                                      Nanos now) {
   Core& source = cores_[from];

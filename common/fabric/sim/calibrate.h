@@ -14,7 +14,7 @@
 namespace loch::fabric::sim {
 
 struct CalibrationRow {
-  std::string id;  // number of the published figure, such as "V145", which `loch calibrate` prints
+  std::string id;  // identifier of the published measurement, such as "V145", which `loch calibrate` prints
   std::string hardware;
   std::string what;                 // what was measured, such as "inbound READ, 32 B"
   std::string unit;                 // "M/s", "us", "B", "x" (a ratio), ""
@@ -30,7 +30,7 @@ struct CalibrationRow {
 };
 using CalibrationTable = std::vector<CalibrationRow>;
 
-// Runs the microbenchmarks of one NIC's profile and adds a row of the table for each published figure
+// Runs the microbenchmarks of one NIC's profile and adds a row to the table for each published measurement
 // (calibration_rows.cc).
 [[nodiscard]] Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* table);
 // Runs the microbenchmarks of one profile, or of every profile ("all"). Takes seconds.
@@ -46,7 +46,8 @@ struct CalibrateFlags {
   std::string hardware, json;
   bool pcie = false;
 };
-// The command's table of flags, which stores values in `flags`; `flags` has to outlive it.
+// The flags of `loch calibrate`. Parsing stores their values in `flags`, which has to outlive the returned
+// object.
 [[nodiscard]] settings::Command calibrate_command(CalibrateFlags& flags);
 
 // Runs `loch calibrate`. Returns the exit status: 0, or 2 for bad input.

@@ -1,5 +1,5 @@
-// The microbenchmarks to which the profile of each NIC was fitted. Ids such as "V174" number the published
-// figures.
+// The microbenchmarks to which the profile of each NIC was fitted. Identifiers such as "V174" stand for
+// published measurements.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -25,8 +25,8 @@ Microbenchmark inbound(Verb verb, std::uint32_t bytes, Transport transport = rc)
   b.traffic.is_inline = true;
   return b;
 }
-// Requests of one size posted singly, by MMIO if the card supports it; every 16th datagram or unreliable
-// WRITE is signaled.
+// A microbenchmark in which one node posts requests of `bytes` bytes without batching, by MMIO if the NIC
+// supports it; of requests on UD or UC every 16th is signaled.
 Microbenchmark outbound(Verb verb, std::uint32_t bytes, Transport transport) {
   Microbenchmark b = inbound(verb, bytes, transport);
   b.is_outbound = true;
@@ -60,8 +60,9 @@ Microbenchmark echo(std::uint32_t bytes, std::uint32_t reply, Transport transpor
   b.window = 4;
   return b;
 }
-// READs or WRITEs of 8 bytes to as many nodes as the machine has cores, with one posting thread on each core.
-// A thread posts `window` requests and waits for all of them before it posts the next ones.
+// A microbenchmark in which one node sends READs or WRITEs of 8 bytes to `cores` other nodes, with one
+// posting thread on each of `cores` cores. A thread posts `window` requests and waits for all of them before
+// it posts the next ones.
 Microbenchmark rounds(Verb verb, std::uint32_t cores, std::uint32_t window) {
   Microbenchmark b = outbound(verb, 8, rc);
   b.peers = b.workers = cores;
@@ -78,8 +79,8 @@ Microbenchmark many(Microbenchmark b) {
   if (b.window > 8) b.window = 8;
   return b;
 }
-// Returns the benchmark `b` with fewer outstanding requests. They keep an older NIC busy and build no long
-// queue, whose filling would be measured too.
+// Returns the benchmark `b` with fewer outstanding requests: enough to keep an older NIC busy, and so few
+// that no long queue builds up, since the time in which it fills would be measured too.
 Microbenchmark few(Microbenchmark b) {
   b.window = std::min(b.window, 2u);
   b.warm_up = 500'000;

@@ -47,7 +47,7 @@ struct ThreadHooks {
 struct ThreadSpec {
   std::string name;
   CoreSet allowed = all_cores;          // cores that the thread may run on; one_core(n) pins it
-  ThreadRole role = ThreadRole::other;  // for CPU accounting
+  ThreadRole role = ThreadRole::other;  // role under which the thread's CPU time is counted
   // a background worker: runnable from the start, never blocks, computes for ever
   bool is_background = false;
   std::uint32_t weight = 1024;    // the scheduler's load weight; 1024 is nice 0
@@ -58,7 +58,7 @@ class SimThread : SchedEntity {
  public:
   [[nodiscard]] ThreadState state() const { return state_; }
   [[nodiscard]] bool is_on_core() const { return state_ == ThreadState::on_core; }
-  // the core that it runs on, or ran on last
+  // the core on which the thread runs, or ran last
   [[nodiscard]] std::uint32_t core() const { return SchedEntity::core; }
   [[nodiscard]] const std::string& name() const { return spec_.name; }
   [[nodiscard]] ThreadRole role() const { return spec_.role; }
@@ -79,7 +79,7 @@ class SimThread : SchedEntity {
   bool wakes_when_resumed_ = false;
   Nanos on_core_since_ = 0;  // time at which the thread last got its core
   Nanos cpu_ns_ = 0;         // CPU time since the last reset of the accounting
-  Nanos ended_at_ = 0;       // time of its end, if it has ended
+  Nanos ended_at_ = 0;       // time at which the thread ended, if it has
 };
 
 // CPU accounting of a node since the last reset.

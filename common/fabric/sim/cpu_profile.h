@@ -10,18 +10,18 @@ namespace loch::fabric::sim {
 // The node's cores, and the CPU time that protocol work takes on them.
 struct CpuProfile {
   std::uint32_t cores = 1, sockets = 1;  // cores of the node, at most 64, numbered socket by socket
-  double post_ns = 0;                    // building one work request
-  double post_recv_ns = 0;               // building one RECV work request and ringing its doorbell
-  double doorbell_ns = 0;                // ringing a doorbell: one uncached store
-  double write_combine_ns = 0;           // each 64-byte line written through MMIO
-  double poll_ns = 0;        // from a completion or word in memory until the polling code has seen it
-  double completion_ns = 0;  // handling one completion
+  double post_ns = 0;                    // CPU time to build one work request
+  double post_recv_ns = 0;               // CPU time to build one RECV work request and ring its doorbell
+  double doorbell_ns = 0;                // CPU time to ring a doorbell: one uncached store
+  double write_combine_ns = 0;           // CPU time for each 64-byte line that is written by MMIO
+  double poll_ns = 0;        // from a completion's or word's arrival in memory until the polling code sees it
+  double completion_ns = 0;  // CPU time to handle one completion
   double hash_fixed_ns = 0, hash_byte_ns = 0;
   double compare_fixed_ns = 0, compare_byte_ns = 0;
   double copy_fixed_ns = 0, copy_byte_ns = 0;
   double crc_byte_ns = 0;
-  double memory_ns = 0;  // a random access to memory that nothing prefetched
-  double line_ns = 0;    // fetching a cache line that another core has changed
+  double memory_ns = 0;  // time of a random access to memory that nothing prefetched
+  double line_ns = 0;    // time to fetch a cache line that another core has changed
   // fixed CPU time of one operation of the key-value store: setting up the request, drawing the key
   double operation_ns = 0;
   // one SHA-256 of a small buffer; background workers compute nothing else
@@ -36,7 +36,7 @@ struct CpuProfile {
 // one tick of 4 ms for two pollers), no credit for sleepers, and a waking thread preempts only a thread that
 // is a slice ahead (experiments/hardware/connectx6-100g.yaml).
 struct SchedulerProfile {
-  double tick_ms = 4;      // slices end on ticks only
+  double tick_ms = 4;      // period of the scheduler's tick; time slices end only at ticks
   double latency_ms = 24;  // target period in which each runnable thread runs once
   // shortest slice; the period becomes longer if latency / threads is below it
   double minimum_granularity_ms = 3;
@@ -54,17 +54,18 @@ struct SchedulerProfile {
   // First interval between the balancings of a busy core. The longest is longer by the factor
   // balance_idle_most_ms / balance_idle_ms.
   double balance_busy_ms = 64;
-  double max_pull = 32;  // most threads that one balancing examines
-  // From a thread's wake-up to its first instruction on an idle core, without the exit from the idle state.
+  double max_pull = 32;  // upper bound of the threads that one run of the load balancing examines
+  // Time from a thread's wake-up to its first instruction on an idle core, without the exit from the idle
+  // state.
   double wakeup_us = 0;
-  double context_switch_us = 1.5;  // from one thread to another on a core
+  double context_switch_us = 1.5;  // time of a switch from one thread to another on a core
 };
 
 // An idle state of a core. The core spends an idle period in the deepest state whose residency is not longer
 // than the period, as if the kernel knew beforehand how long the period will be.
 struct IdleState {
   double residency_us = 0;    // shortest idle period for which the kernel chooses this state
-  double exit_us = 0;         // until the core runs again, at the power of a busy core
+  double exit_us = 0;         // time to leave the state, in which the core draws the power of a busy core
   double power_fraction = 1;  // fraction of core_busy_w that the idle state draws
 };
 constexpr std::uint32_t idle_states = 4;
@@ -73,14 +74,14 @@ constexpr std::uint32_t idle_states = 4;
 // the difference of these two measurements, less what the other constants explain, divided by the number of
 // cores.
 struct PowerProfile {
-  double idle_w = 0;              // the whole node with no thread running and the NIC up
-  double core_busy_w = 0;         // each core that polls or computes, above a core in its deepest idle state
-  double core_wake_j = 0;         // energy of one wake-up, beyond that of leaving the idle state
-  double package_active_w = 0;    // the uncore of each socket while any of its cores is awake
+  double idle_w = 0;            // the whole node while no thread runs and the NIC's link is up
+  double core_busy_w = 0;       // power of a core that polls or computes, above one in its deepest idle state
+  double core_wake_j = 0;       // energy of one wake-up, beyond that of leaving the idle state
+  double package_active_w = 0;  // power of a socket's uncore while any of the socket's cores is awake
   double package_sleep_us = 100;  // idle time of all cores of a package after which the package sleeps
-  double nic_byte_nj = 0;         // energy of each byte on the wire, sent or received
-  double nic_busy_w = 0;          // the NIC at its full rate, above its idle draw
-  // C1, C1E, C3, C6, as in the kernel's intel_idle table for Ivy Bridge-EP
+  double nic_byte_nj = 0;         // energy in nJ of each byte on the wire, sent or received
+  double nic_busy_w = 0;          // power of the NIC at its full rate, above that of the idle NIC
+  // The idle states C1, C1E, C3 and C6, with the times of the kernel's intel_idle table for Ivy Bridge-EP.
   IdleState idle[idle_states] = {{1, 1, 0.45}, {80, 10, 0.3}, {156, 59, 0.1}, {300, 82, 0}};
 };
 

@@ -136,7 +136,7 @@ TEST(NodeCpu, MoreThreadsThanThePeriodHoldsGetTheLeastSliceEach) {
   node.run_to(20 * s);
   for (const Diary* poller : pollers) {
     EXPECT_NEAR(static_cast<double>(node.time(*poller)), 20.0 * s / 12, 0.1 * s);
-    // A slice of 3 ms ends at the next tick.
+    // A slice of 3 ms ends at the next tick, which is after 4 ms.
     EXPECT_NEAR(static_cast<double>(poller->stays.size()), 20.0 * s / 12 / (4 * ms), 60);
   }
 }
@@ -157,13 +157,13 @@ TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
   for (int i = 0; i < 13; ++i) pollers.push_back(&node.poller(all_cores));
   node.run_to(10 * s);
   EXPECT_GT(node.cpu.usage().busy_fraction(), 0.999);
-  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);  // a balancing core acts every 64 ms at most
+  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);  // a core balances at most once in 64 ms
   Nanos least = 10 * s, most = 0;
   for (const Diary* poller : pollers) {
     least = std::min(least, node.time(*poller));
     most = std::max(most, node.time(*poller));
   }
-  // Every thread gets at least half a core; the shares even out only slowly.
+  // Every thread gets about half a core or more, but the shares even out only slowly.
   EXPECT_GE(least, 45 * s / 10);
   EXPECT_LE(most, 10 * s);
   EXPECT_GT(most - least, s / 10);
@@ -183,7 +183,8 @@ TEST(NodeCpu, AnUnpinnedBackgroundWorkerSharesWithOnePinnedPollerAtATime) {
   EXPECT_NEAR(usage.role_fraction(ThreadRole::background), background_share, 1e-9);
   EXPECT_NEAR(usage.role_fraction(ThreadRole::server), (12 - background_share) / 12, 0.01);
   EXPECT_NEAR(usage.background_hashes, static_cast<double>(node.time(background)) / 500, 2);
-  // a pinned poller loses at most half of its core
+  // a pinned poller shares its core with the background worker at most, so that it keeps about half of it or
+  // more
   for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 4 * s);
   for (const Diary* poller : pollers) {
     for (const auto& stay : poller->stays) ASSERT_EQ(stay.core, poller->stays.front().core);
@@ -213,7 +214,8 @@ TEST(NodeCpu, ANewThreadStaysOnItsParentsCoreWhereAllAreAlike) {
   }
 }
 
-// Background workers that start on one socket spread over both sockets.
+// Of two background workers with the same parent, the first starts on the parent's socket and the second on
+// the other socket, which is less loaded by then.
 TEST(NodeCpu, ANewThreadStaysOnItsParentsSocketUnlessTheOtherIsLessLoaded) {
   for (const std::uint32_t parent : {0U, 5U, 6U, 11U}) {
     Node node(twelve_cores());
@@ -246,7 +248,7 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   Diary& background = node.add("hog", one_core(0), ThreadRole::background, true);
   Diary& sleeper = node.add("sleeper", one_core(0));
   node.run_to(100 * ms);
-  // the sleeper has never run before: it is queued one slice behind, as a new thread
+  // the sleeper has never run before: as a new thread it is queued one slice behind the background worker
   node.cpu.wake(sleeper.thread);
   node.run_to(200 * ms);
   ASSERT_TRUE(sleeper.stays.size() >= 1);
@@ -255,15 +257,15 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   node.run_to(node.queue.now() + 100 * ms);
   const std::size_t before = sleeper.stays.size();
   const Nanos woken = node.queue.now();
-  // The background worker has more than 4 ms of virtual runtime more than the sleeper, which therefore
-  // preempts it.
+  // The virtual runtime of the background worker exceeds that of the sleeper by more than 4 ms, so that the
+  // sleeper preempts it.
   node.cpu.wake(sleeper.thread);
   EXPECT_EQ(background.stays.back().to, woken);
   node.run_to(woken + 10 * us);
   ASSERT_EQ(sleeper.stays.size(), before + 1);
   EXPECT_EQ(sleeper.stays.back().from, woken + 1'500);  // a context switch takes 1.5 us
   // The sleeper runs for 9 ms, blocks briefly and wakes again. Its virtual runtime is now less than 4 ms
-  // below that of the background worker, so that it does not preempt.
+  // below that of the background worker, so that it does not preempt the background worker.
   node.run_to(woken + 9 * ms);
   node.cpu.block(sleeper.thread);
   node.run_to(node.queue.now() + 100 * us);
@@ -382,8 +384,8 @@ TEST(NodeCpu, TheSeedDecidesEverything) {
   EXPECT_NE(fingerprint(1), fingerprint(2));
 }
 
-// Random wake-ups and blocks: the time of every core is either busy or idle, the threads' times do not exceed
-// it, and threads run only on allowed cores.
+// Random wake-ups, blocks and pauses: all time of the cores is accounted as busy or idle, the busy time is
+// that of the threads and of switching between them, and no core runs two threads at once.
 TEST(NodeCpu, RandomLife) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Rng rng(seed, "life");

@@ -1,4 +1,5 @@
-// NodeCpu's accounting: busy and idle time, idle states, packages.
+// Accounts for the time of a simulated node's cores: busy, in which idle state, and with how many CPU
+// packages awake.
 #include <algorithm>
 
 #include "common/base/check.h"

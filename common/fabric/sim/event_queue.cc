@@ -1,4 +1,5 @@
-// Inserts events into the buckets of the event queue, and opens buckets.
+// Inserts events into the slots of the timing wheel, and moves the events of a slot to lower levels when it
+// is due.
 #include "common/fabric/sim/event_queue.h"
 
 namespace loch::fabric::sim {

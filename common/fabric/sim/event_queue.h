@@ -127,7 +127,7 @@ class EventQueue {
     *tail = event;
   }
 
-  // Removes the earliest event; level 0 must not be empty.
+  // Removes and returns the earliest event; level 0 of the timing wheel must not be empty.
   [[nodiscard]] Event* take() {
     const unsigned slot = first_slot(0);
     Event* const tail = tails_[0][slot];

@@ -99,7 +99,7 @@ TEST(EventQueue, PopUntilStopsAtItsLimit) {
   EXPECT_EQ(queue.now(), 69'999);
   EXPECT_EQ(queue.pop_until(70'000), &near);
   EXPECT_EQ(queue.pop_until(70'299), nullptr);
-  queue.push(&near, 70'299);  // now() is 70,299, although the queue has looked into a later slot
+  queue.push(&near, 70'299);  // allowed at 70,299, although pop_until() has opened the slot of `far`
   EXPECT_EQ(queue.pop_until(70'299), &near);
   EXPECT_EQ(queue.pop_until(last_instant), &far);
 }

@@ -12,8 +12,8 @@ namespace {
 struct FailureEvent : Event {
   Simulation* sim = nullptr;
   ScheduledFault fault;
-  // Failures of this kind per node and second, if this one was drawn at random: when it begins, the next is
-  // drawn. 0: a scheduled failure, which happens once.
+  // For a failure that was drawn at random: the rate of failures of its kind, per node and second. The next
+  // one is drawn with this rate when this one begins. 0: a scheduled failure, which happens once.
   double rate = 0;
   bool is_end = false;
 };

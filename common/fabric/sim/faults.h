@@ -26,7 +26,7 @@ struct ScheduledFault {
     one_way,     // messages from the node to `peer` are lost for `span`; those from `peer` arrive
     lossy,       // each message over the node's link is lost with `chance`, for `span`
     no_buffers,  // SENDs to the node find no receive buffer for `span`
-    clock_step,  // the node's clock is changed by `step` from now on
+    clock_step,  // the node's clock jumps by `step`
   };
   Kind kind = Kind::pause;
   NodeId node = 0;
@@ -47,8 +47,8 @@ struct SimFaults {
   double torn_read = 0;           // probability that the responder's fetch of a READ is torn
   double torn_write = 0;          // probability that the placement of a WRITE or SEND is torn
   double torn_landing = 0;        // probability that the placement of READ data is torn
-  Nanos torn_span = 2'000;        // longest span over which the pieces are spread
-  std::uint32_t torn_chunks = 8;  // most pieces into which a transfer is torn
+  Nanos torn_span = 2'000;        // ns; longest time from the first to the last piece of a torn transfer
+  std::uint32_t torn_chunks = 8;  // upper bound of the pieces into which a transfer is torn
   // Rule 2 of fabric.h: a CAS or FAA reads memory at one instant and writes it at a later one; CPU stores and
   // WRITEs may take effect between them.
   bool split_atomics = false;
@@ -65,10 +65,10 @@ struct SimFaults {
   Nanos ud_reorder_span = 20'000;
   double rc_loss = 0;  // probability that an RC request or its response is lost at one try; the NIC retries
   double rnr = 0;      // probability that a SEND finds no receive buffer at its first try
-  // Clocks and timing.
-  Nanos clock_skew = 0;        // each node's clock differs by at most this in either direction
+  // Faults of the nodes' clocks and of the workers' timing.
+  Nanos clock_skew = 0;        // ns; each node's clock differs from true time by at most this
   double clock_drift_ppm = 0;  // each node's clock drifts from true time by at most this
-  Nanos jitter = 0;            // each poll is late by at most this
+  Nanos jitter = 0;            // ns; each poll is late by at most this
   double stragglers = 0;       // probability that a worker is a straggler, which is starved of its core
   Nanos lag = 0;  // ns; longest delay of a straggler's polls; each straggler draws a delay up to this
   std::uint32_t first_straggler = 0;  // workers whose index is lower than this are never stragglers
@@ -77,15 +77,15 @@ struct SimFaults {
   // stays half-written meanwhile.
   double interrupted = 0;
   Nanos interrupted_span = 5'000;
-  double slow_dma = 0;  // probability that a DMA takes longer
+  double slow_dma = 0;  // probability that a DMA takes longer, by up to slow_dma_span
   Nanos slow_dma_span = 10'000;
   // Failures at scheduled times, and mean rates of randomly drawn failures per node and second of virtual
   // time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
-  Nanos outage_span = 100'000;  // longest drawn pause, stall, cut and time until a restart
+  Nanos outage_span = 100'000;  // ns; longest pause, stall, cut or time until a restart that is drawn
   std::uint32_t kills = 0;      // upper bound of the number of drawn kills and crashes
-  Nanos heal_at = 0;            // no fault is drawn after this time (0: never healed)
+  Nanos heal_at = 0;            // ns; no fault is drawn after this time; 0: faults are drawn until the end
 
   [[nodiscard]] bool any() const;
 };

@@ -35,7 +35,7 @@ struct NicProfile {
   // ns added to the gap of a READ for each byte that it fetches, on a NIC that does not overlap the fetch
   // with the next request; 0 on others
   double respond_byte_ns = 0;
-  // Added to the gap for one more DMA: fetching a payload that is not inlined, or placing a RECV's payload
+  // ns added to the gap for one more DMA: fetching a payload that is not inlined, or placing a RECV's payload
   // outside its completion queue entry.
   double payload_ns = 0;
   // largest payload of a RECV that the NIC writes into the completion queue entry; 0: it never does
@@ -53,22 +53,22 @@ struct NicProfile {
   std::uint32_t max_rd_atomic = 16;        // READs and atomics that one queue pair can have outstanding
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
-  bool is_post_by_mmio = false;       // a single work request is written by MMIO rather than fetched by DMA
-  bool is_in_order_placement = true;  // a message's bytes appear in address order
+  bool is_post_by_mmio = false;  // the CPU writes a single work request by MMIO; otherwise the NIC fetches it
+  bool is_in_order_placement = true;  // a message's bytes become visible in the order of their addresses
   double retry_timeout_ns = 0;        // RC's retransmission timer: 4.096 us * 2^n
   std::uint32_t retry_count = 7, rnr_retry_count = 7;
   double rnr_timer_ns = 0;
 };
 
 struct PcieProfile {
-  double gbytes_s = 0;  // each direction, after line coding (GB = 10^9 bytes)
-  double read_ns = 0;   // a DMA read, from its request to the first data
-  double write_ns = 0;  // a DMA write, until a CPU can see the data
-  double mmio_ns = 0;   // a CPU's MMIO write, until the NIC has it
+  double gbytes_s = 0;  // bandwidth in each direction, after line coding (GB = 10^9 bytes)
+  double read_ns = 0;   // latency of a DMA read until the first data arrive
+  double write_ns = 0;  // latency of a DMA write until a CPU can see the data
+  double mmio_ns = 0;   // latency of a CPU's MMIO write until the NIC has it
   // header of a packet that writes data or requests a read (P_r in Kalia et al. 2016)
   double read_header_bytes = 26;
   double data_header_bytes = 22;     // header of each packet that answers a read (P_c in Kalia et al. 2016)
-  double link_layer_bytes = 0;       // acknowledgments and credits, in bytes per packet
+  double link_layer_bytes = 0;       // bytes of PCIe acknowledgments and credits for each packet
   std::uint32_t packet_bytes = 128;  // data bytes of one read completion or posted write
   std::uint32_t completion_bytes = 64;  // size of a completion queue entry
 };
@@ -80,7 +80,7 @@ struct LinkProfile {
   // bytes that each packet occupies on the link besides its headers and payload: preamble, gap, credits
   std::uint32_t framing_bytes = 0;
   double switch_ns = 0;  // latency of one switch from port to port
-  double cable_ns = 0;   // latency of both cables from node to node
+  double cable_ns = 0;   // sum of the latencies of the two cables between a node, the switch and another node
   // Bytes that the switch accepts from a node while the destination port is busy. When they are used up, the
   // node's link is paused for all destinations (IEEE 802.3x, 802.1Qbb; credits on InfiniBand). 0: it is never
   // paused.
@@ -88,7 +88,7 @@ struct LinkProfile {
 };
 
 struct HardwareProfile {
-  std::string name;  // "connectx3-10gbe"
+  std::string name;  // name of the profile, such as "connectx3-10gbe"
   std::string description;
   NicProfile nic;
   PcieProfile pcie;

@@ -95,8 +95,8 @@ Staged* StagingPool::take(const Region& source, std::uint64_t offset, std::uint3
   return staged;
 }
 
-// Allocates a buffer of a size class; small buffers are allocated 64 at a time, and the others go to the
-// pool.
+// Allocates a buffer of 2^size_class bytes. Buffers of up to 4 KiB are allocated 64 at a time: one is
+// returned and the other 63 go to the pool.
 Staged* StagingPool::grow(std::uint8_t size_class) {
   const std::uint64_t stride = sizeof(Staged) + (std::uint64_t{1} << size_class);
   const std::uint64_t count = size_class <= 12 ? 64 : 1;

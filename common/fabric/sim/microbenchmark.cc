@@ -1,4 +1,5 @@
-// Runs one verb of one size from many simulated nodes to one, and measures its rate and latency.
+// Runs requests of one verb and size between many simulated nodes and one, and measures their rate and
+// latency.
 #include "common/fabric/sim/microbenchmark.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace loch::fabric::sim {
 namespace {
 
-// memory of a posting worker: payloads, landing buffers, counters
+// bytes of memory of a posting worker, for payloads, landing buffers and counters
 constexpr std::uint64_t posting_bytes = 1 << 20;
 constexpr std::uint32_t slot_bytes = 256, slots = 16, slice_bytes = slots * slot_bytes;
 constexpr std::uint32_t receive_depth = 512;
@@ -34,8 +35,8 @@ struct Bench {
 };
 
 bool has_receivers(const Microbenchmark& shape) { return shape.traffic.verb == Verb::send; }
-// True for SENDs from many nodes to one without echoes: the rate counts the messages that arrived, and
-// posting waits while more than `in_flight` messages are under way.
+// Whether the benchmark is of SENDs from many nodes to one without echoes: its rate is that of the messages
+// that arrive, and posting waits while more than `in_flight` messages are under way.
 bool counts_arrivals(const Microbenchmark& shape) {
   return has_receivers(shape) && !shape.is_outbound && !shape.is_echo;
 }

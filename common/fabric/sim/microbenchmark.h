@@ -29,7 +29,7 @@ struct Microbenchmark {
 struct Measured {
   double mops = 0;       // million work requests (or echoes) per second
   double mean_us = 0;    // mean latency of a request (or an echo)
-  double gbits_s = 0;    // payload rate
+  double gbits_s = 0;    // payload of the requests in Gbit/s
   double link_busy = 0;  // share of time for which the measured node's link was busy, in its busier direction
   double work_request_misses = 0;  // misses of the work-request cache per work request
 };

@@ -51,7 +51,7 @@ NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nan
   c["pcie_write_busy"] = share(node.pcie_write.busy, span);
   c["link_tx_busy"] = share(node.egress.busy, span);
   c["link_rx_busy"] = share(node.ingress.busy, span);
-  // share of time for which the switch paused the link because its buffer was full
+  // share of time for which the switch paused the node's link because the port's buffer was full
   c["link_held"] = share(node.port.paused, span);
   // Counters of the background CPU workers, with the names that runs in real time use
   // (common/fabric/background/background.h).

@@ -17,7 +17,7 @@ class SimWorker;
 struct SimNode;
 struct QueuePair;
 
-constexpr std::uint32_t most_pieces = 8;  // most pieces into which a message is torn
+constexpr std::uint32_t most_pieces = 8;  // upper bound of the pieces into which a message is torn
 
 // A work request in transit; one event carries it through all stages. `wr` is valid until its completion has
 // been polled. Layout in three cache lines: the event, the members that every stage reads, the others.
@@ -57,7 +57,7 @@ struct alignas(64) SimRequest : Event {
   bool is_done = false;     // the request has ended; it is retired after all earlier ones of its queue pair
   bool is_delayed = false;  // a UD message that was delayed to reorder it, which happens at most once
   bool is_counted = false;  // the request is included in QueuePair::outstanding_reads
-  bool has_lock = false;    // a split atomic between its read and its write, which holds the NIC's lock
+  bool has_lock = false;    // a split atomic between its read and its write, which holds a lock of the NIC
 };
 static_assert(sizeof(SimRequest) == 192);
 

@@ -113,7 +113,7 @@ void Stages::at_requester(Event* event) {
   SimNode& node = *r->from;
   sim.note(kind_requester, node.id);
   if (r->is_cancelled || qp->is_fenced) return release(r);
-  if (!node.is_up) return;  // the posting worker has died, and its request with it
+  if (!node.is_up) return;  // the posting node has crashed, and its request with it
   if (sim.now() < node.stalled_until) {
     sim.queue.push(r, node.stalled_until + ++node.stall_order);
     return;
@@ -360,8 +360,8 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
     if (!r->is_done && !is_flushed) return;
     qp->oldest = r->next_in_qp;
     if (qp->oldest == nullptr) qp->newest = nullptr;
-    // the request has not ended; if it is in transit, its pending event releases it, and a new request is
-    // completed as flushed
+    // The request has not ended. If it is stalled in the send queue, it completes as flushed. Otherwise it is
+    // in transit: a new request completes as flushed in its place, and its own pending event releases it.
     if (is_flushed && !r->is_done) {
       const bool is_stalled = qp->stalled_first == r;
       if (is_stalled) {

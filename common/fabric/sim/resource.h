@@ -140,8 +140,8 @@ class KeyCache {
   std::uint64_t recent_[16] = {};
 };
 
-// A pool of objects, linked by `next_free` when unused. Memory is allocated in blocks and freed only at the
-// end.
+// A pool of objects, linked by `next_free` when unused. Memory is allocated in blocks of objects, and freed
+// with the pool.
 template <typename T>
 class Pool {
  public:
@@ -155,7 +155,8 @@ class Pool {
     object->next_free = free_;
     free_ = object;
   }
-  // Allocates objects in advance.
+  // Makes at least `objects` objects available before the run, so that take() does not allocate them during
+  // it.
   void reserve(std::size_t objects) {
     for (std::size_t made = 0; made < objects; made += block) grow();
   }

@@ -56,8 +56,8 @@ void Stages::plan_pieces(SimRequest* r, std::uint64_t offset, double probability
   r->piece_gap = std::max<Nanos>(1, sim.up_to(sim.config.faults.torn_span) / (r->pieces - 1));
 }
 
-// The part [begin, end) of the message that is read or written now, in memory that begins at `offset`: whole
-// aligned lines of 64 bytes, except at the message's ends.
+// Sets [begin, end) to the part of the message that is read or written now, in memory that begins at
+// `offset`: whole aligned lines of 64 bytes, except at the message's ends.
 void Stages::touch_piece(SimRequest* r, std::uint64_t offset, std::uint32_t* begin, std::uint32_t* end) {
   const std::uint32_t length = r->wr->length;
   if (r->pieces == 1) {
@@ -316,8 +316,8 @@ bool is_admitted(SimRequest* r) {
   return Stages::release(r), false;
 }
 
-// An atomic that is split by a fault holds the NIC's lock between its read and its write: other atomics wait
-// for the lock, CPU stores and WRITEs do not.
+// An atomic that is split by a fault holds one of the NIC's locks and the target region between its read and
+// its write: other atomics on the region wait, CPU stores and WRITEs do not.
 void begin_split_atomic(SimRequest* r) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
@@ -361,8 +361,8 @@ void Stages::execute(Event* event) {
   if (!node.is_up || (qp->transport != Transport::ud && node.incarnation != qp->target_incarnation)) {
     return unreachable(r, &Stages::depart);
   }
-  // The write of a split atomic is not delayed by a retry of an earlier request, because the atomic holds the
-  // region's lock only for a fixed time.
+  // The write of a split atomic is not delayed by the retry of an earlier request, because the atomic holds
+  // the target region only for a fixed time.
   if (is_rc && r->piece == 0 && !r->has_lock && held_back(r, &Stages::execute)) return;
   if (qp->blocker == r) qp->blocker = nullptr;
   // a request that was already executed or refused is only answered

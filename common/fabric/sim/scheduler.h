@@ -28,12 +28,12 @@ struct SchedEntity {
   Nanos ran_since_pick = 0;  // run time since the thread was last chosen
   // when the thread was last seen running; its cache is warm for a while after it
   Nanos last_ran = INT64_MIN / 2;
-  std::uint32_t weight = 1024;  // 1024: nice 0
+  std::uint32_t weight = 1024;  // load weight; 1024 is that of nice 0
   // the core on which the thread runs, waits, or ran last; for a new thread, the core on which it was created
   std::uint32_t core = 0;
   CoreSet allowed = all_cores;
-  bool is_queued = false;  // is runnable; a running thread counts as queued
-  bool is_new = true;      // has never been queued
+  bool is_queued = false;  // the thread is runnable; a running thread counts as queued
+  bool is_new = true;      // the thread has never been queued
 };
 
 class Scheduler {
@@ -107,16 +107,16 @@ class Scheduler {
   struct Core {
     SchedEntity* current = nullptr;
     std::vector<SchedEntity*> waiting;  // by vruntime; among equals, in the order of queueing
-    Nanos min_vruntime = 0;             // never decreases
-    Nanos updated = 0;                  // time up to which the running thread's vruntime was charged
-    std::uint32_t runnable = 0;         // number of waiting threads, plus one if a thread is running
-    std::uint64_t load = 0;             // sum of the weights of the runnable threads
-    Nanos load_changed = 0;             // when `load` last changed
-    Nanos idle_since = -1;              // -1: the core is not idle, or its idle time is not estimated
+    Nanos min_vruntime = 0;      // the lowest vruntime of the core's threads, except that it never decreases
+    Nanos updated = 0;           // time up to which the running thread's vruntime was charged
+    std::uint32_t runnable = 0;  // number of waiting threads, plus one if a thread is running
+    std::uint64_t load = 0;      // sum of the weights of the runnable threads
+    Nanos load_changed = 0;      // when `load` last changed
+    Nanos idle_since = -1;       // -1: the core is not idle, or its idle time is not estimated
     Nanos average_idle = 0;
     Balance balance[balance_levels];
   };
-  // A socket or a single core, whose load balancing compares with that of others.
+  // A socket or a single core. Load balancing compares the loads of two groups of the same kind.
   struct Group {
     CoreSet cores = 0;
     std::uint64_t load = 0;
@@ -133,7 +133,7 @@ class Scheduler {
   };
   enum class Pull : std::uint8_t { moved, failed, all_pinned };
 
-  // Run queues (scheduler.cc).
+  // Functions on the run queues, defined in scheduler.cc.
   void charge_current(Core& core, Nanos now);
   void update_min_vruntime(Core& core);
   void attach(Core& core, SchedEntity* entity, Nanos now);
@@ -142,7 +142,7 @@ class Scheduler {
   static void remove_waiting(Core& core, SchedEntity* entity);
   [[nodiscard]] Nanos slice(std::uint32_t runnable, std::uint64_t weight, std::uint64_t load) const;
   [[nodiscard]] std::uint32_t place_new(const SchedEntity& entity) const;
-  // Balancing (balance.cc).
+  // Functions that balance the load, defined in balance.cc.
   [[nodiscard]] Group group_of(CoreSet cores) const;
   [[nodiscard]] CoreSet socket_mask(std::uint32_t socket) const;
   [[nodiscard]] bool balances_for_group(std::uint32_t core, unsigned level) const;
@@ -155,7 +155,7 @@ class Scheduler {
   bool pull_running(std::uint32_t from, std::uint32_t to, Nanos now);
   void migrate(SchedEntity* entity, std::uint32_t to, Nanos now);
 
-  // Constants of the profile in nanoseconds.
+  // Constants that follow from SchedulerProfile, in nanoseconds.
   Nanos latency_, min_granularity_, wakeup_granularity_, sleeper_credit_, migration_cost_;
   Nanos balance_least_, balance_most_, settling_time_;
   double busy_factor_, imbalance_percent_;

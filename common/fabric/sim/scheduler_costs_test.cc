@@ -12,7 +12,8 @@ TEST(SchedulerCosts, VirtualTimeRunsSlowerForAHeavierThread) {
   EXPECT_EQ(virtual_runtime(3000, 512), 6000);
 }
 
-// Linux 3.13 on 8 and more cores: a period of 24 ms for up to 8 threads, then 3 ms for each thread.
+// On 8 and more cores Linux 3.13 has a scheduling period of 24 ms for up to 8 threads, and of 3 ms per thread
+// for more.
 TEST(SchedulerCosts, ASliceIsTheThreadsShareOfThePeriod) {
   constexpr Nanos ms = 1'000'000;
   EXPECT_EQ(time_slice(24 * ms, 3 * ms, 2, 1024, 2048), 12 * ms);

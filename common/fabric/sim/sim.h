@@ -13,7 +13,7 @@
 #include "common/fabric/sim/hardware.h"
 
 namespace loch::fabric {
-class TraceWriter;  // common/fabric/trace/trace_writer.h
+class TraceWriter;  // defined in common/fabric/trace/trace_writer.h
 }
 
 namespace loch::fabric::sim {
@@ -26,12 +26,12 @@ struct SimConfig {
   std::uint32_t nodes = 1;
   HardwareProfile hardware;
   std::uint64_t seed = 1;
-  SimFaults faults;                      // all off by default
+  SimFaults faults;                      // all faults are off by default
   std::uint32_t background_workers = 0;  // background CPU workers per node
   BackgroundPin background_pin = BackgroundPin::none;
   // nodes 0 … background_nodes-1 have background workers; 0: all nodes have
   std::uint32_t background_nodes = 0;
-  bool random_tie_order = false;  // pops simultaneous events in random order; for tests, not for figures
+  bool random_tie_order = false;  // pops simultaneous events in random order; for tests, not for measurements
   TraceWriter* trace = nullptr;  // writes every stage of every request to the trace, on the track of its node
   Nanos deadline = forever;      // virtual time at which the run ends with RunEnd::deadline
   // number of events after which the run ends with RunEnd::deadline; 0: no limit

@@ -115,7 +115,7 @@ TEST(SimLines, ALandingOfLessThanALineTearsWhereItLiesInTwo) {
   cluster.fabric->start(*cluster.clients[1], change(&cluster, &is_over));
   cluster.fabric->start(*cluster.clients[2], watch_landing(&cluster, &is_over, &landing));
   ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
-  EXPECT_EQ(seen.torn_messages, 0u);  // lines that one fetch returned together are placed together
+  EXPECT_EQ(seen.torn_messages, 0u);  // a completed READ has all lines from one fetch
   EXPECT_GT(landing.torn_messages, 20u);
 }
 

@@ -34,7 +34,7 @@ TEST(SimStages, AnUnloadedReadIsTheSumOfItsConstants) {
       static_cast<double>(wire.request + wire.response + 2 * p.link.framing_bytes) * 8 / p.link.gbits_s;
   const double bus_ns =
       ((64 + 22) + (8 + 22) + (8 + 26) + (64 + 26) + 4 * p.pcie.link_layer_bytes) / p.pcie.gbytes_s;
-  const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns    // posting
+  const double expected = p.cpu.post_ns + p.cpu.doorbell_ns + p.pcie.mmio_ns    // posting the request
                           + p.nic.pipeline_ns + p.pcie.read_ns                  // fetching the work request
                           + 2 * (p.link.switch_ns + p.link.cable_ns) + wire_ns  // request and response
                           + p.nic.pipeline_ns + p.pcie.read_ns                  // fetching the data

@@ -30,7 +30,7 @@ struct SwitchPort {
   };
   std::vector<Waiting> waiting;
   std::uint32_t paused_ns = 0;  // total time for which the node's link was paused, modulo 2^32 ns
-  Picos paused = 0;             // picoseconds paused since the last reset of the counters
+  Picos paused = 0;  // picoseconds for which the link was paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
   // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
   // the buffer, or has left completely.

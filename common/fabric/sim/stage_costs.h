@@ -13,7 +13,7 @@
 //   B, β      bandwidth of one direction of the link, of PCIe
 //   P_r, P_c  header bytes of a PCIe packet that writes, and of one that answers a read; C_rc data bytes of
 //             one packet; D bytes of acknowledgments and credits (pcie.link_layer)
-//   M, F      MTU; bytes of time that a packet takes beside its own (link.framing)
+//   M, F      MTU; bytes that a packet takes on the link beside its own (link.framing)
 //   t_x       the latency x of the profile: t_pipeline, t_read, t_write, t_mmio, …
 // and "guidelines" are the Design Guidelines for High Performance RDMA Systems (USENIX ATC 2016), "HERD" is
 // Using RDMA Efficiently for Key-Value Services (SIGCOMM 2014), "Pilaf 2013" Using One-Sided RDMA Reads to
@@ -36,12 +36,12 @@ struct Visit {
   Picos latency = 0;
 };
 
-// The way of a request through the servers of one stage, in picoseconds. While a request queues at one server
-// it moves up in the queue of the next, so the longest of its turns counts, and all latencies: now + max turn
-// + Σ latency. Source: decision 0072.
+// The delays of a request at the servers of one stage, in picoseconds. While a request queues at one server
+// it moves up in the queue of the next, so only its longest wait for a server counts, but the latencies of
+// all servers: the request leaves the stage at now + longest wait + Σ latency. Source: decision 0072.
 struct Passage {
   Picos now = 0;
-  Picos turn = 0;   // longest wait for a server's turn, from now
+  Picos turn = 0;   // longest wait for a server, from now
   Picos delay = 0;  // sum of the latencies of the servers
   void wait(Picos span) { turn = std::max(turn, span); }
   void visit(Server& server, const Visit& visit) {

@@ -25,21 +25,21 @@ enum GapKind : std::uint8_t { gap_read, gap_write, gap_send, gap_atomic };
 // experiments/hardware/*.yaml).
 struct Timing {
   explicit Timing(const HardwareProfile& profile);
-  Picos request[4];  // indexed by GapKind
+  Picos request[4];  // gaps at the requester's NIC, indexed by GapKind
   Picos respond[4];
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
   Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
   Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;  // time on the PCIe bus towards the NIC
   Picos completion_entry = 0;                                // time on the PCIe bus from the NIC to memory
-  Picos port_buffer = 0;  // buffer of a switch port, as time on the link; 0: unlimited
+  Picos port_buffer = 0;  // buffer of a switch port, as ps of time on the link; 0: unlimited
   std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
   // PCIe time of a packet's header, in answers to reads and in writes; a packet has `pcie_packet` bytes of
   // data
   Picos answer_packet = 0, write_packet = 0;
   Divisor pcie_packet;
   Divisor page, mtu;
-  std::uint64_t framing = 0;           // link time per packet beside its own bytes (preamble, gap), in bytes
+  std::uint64_t framing = 0;           // bytes that a packet takes on the link beside its own (preamble, gap)
   std::uint64_t completion_bytes = 0;  // size of a completion queue entry
   Nanos post = 0, post_recv = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
   Nanos retry = 0, rnr = 0;

@@ -11,7 +11,7 @@ enum class Track : std::uint32_t { requester = 100'000, egress, ingress, respond
 
 void write_stage(Simulation& sim, const SimRequest& request, Track track, NodeId node, Nanos start,
                  Nanos span);
-// Writes a span on the worker's own track.
+// Writes a span named `what` to the Chrome trace, on the worker's own track.
 void write_mark(Simulation& sim, const Worker& worker, std::string_view what, Nanos start, Nanos span);
 void name_tracks(Simulation& sim);
 

@@ -210,8 +210,8 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  // A watch set is checked when any word of a slot changes: the words before a slot's polled word may be
-  // written after it.
+  // A watch set is checked when any word of a slot changes, because the words before a slot's polled word may
+  // be written after the polled word.
   const std::uint64_t first = wait->set.offset + 8;
   const std::uint64_t begin =
       wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;
@@ -315,14 +315,15 @@ void SimWorker::memory_changed(SimRegion* region, std::uint64_t begin, std::uint
   const std::vector<SimRegion::Watched>& polled = region->watches();
   std::size_t left = polled.size();
   while (left > 0) {
-    // Compares up to 64 watches at a time without branches, which would be unpredictable.
+    // Compares [begin, end) with the ranges that up to 64 watches poll, without branches, which would be
+    // unpredictable.
     const std::size_t first = left > 64 ? left - 64 : 0;
     std::uint64_t changed = 0;
 // SSE2 has no shifts and compares of 64-bit words, so that vectorized code would be slower
 #pragma clang loop vectorize(disable)
     for (std::size_t i = first; i < left; ++i) {
-      // The intervals overlap if begin < polled.end and polled.begin < end, so that both differences are
-      // negative.
+      // [begin, end) overlaps the polled range if begin < polled.end and polled.begin < end: then both
+      // differences are negative.
       changed |= ((begin - polled[i].end) & (polled[i].begin - end)) >> 63 << (i - first);
     }
     for (; changed != 0; changed &= ~(std::uint64_t{1} << (std::bit_width(changed) - 1))) {

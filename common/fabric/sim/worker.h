@@ -50,7 +50,7 @@ struct PostedReceive {
 
 class SimWorker final : public Worker {
  public:
-  // most queue pairs of a worker to one peer; also the number of its datagram queues
+  // upper bound of a worker's queue pairs to one peer; also the number of its datagram queues
   static constexpr std::uint32_t most_lanes = 16;
 
   SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities);
@@ -81,12 +81,12 @@ class SimWorker final : public Worker {
   void start(coro::Task<void> main);
   void end_task();      // at the end of a run: destroys coroutines that have not finished
   void kill();          // the worker dies between two instructions
-  void tell_to_stop();  // ends watches and receives, so that servers leave their loops
+  void tell_to_stop();  // ends the worker's watches and receives, so that servers leave their loops
   void completed(
       SimRequest* request);         // a request has ended: queues its completion if a coroutine waits for it
   void candidate(SimWatch* watch);  // called when the memory that `watch` watches has changed
-  // Called when the bytes [begin, end) of a region have changed: notifies the workers that poll them, the
-  // latest one first.
+  // Called when the bytes [begin, end) of a region have changed: notifies the workers that poll them, first
+  // the one that began to poll last.
   static void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);
   void received(Transport transport, const Received& message);
   void connection_failed(NodeId peer);
@@ -94,7 +94,7 @@ class SimWorker final : public Worker {
   [[nodiscard]] bool is_dead() const { return is_dead_; }
   [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
   void fence();  // from now on none of the worker's posted requests takes effect
-  [[nodiscard]] std::string waits_for() const;  // describes the waits, for the report of a deadlock
+  [[nodiscard]] std::string waits_for() const;  // what the worker waits for, for reporting a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
   // Prefetches the worker's cache lines that are read when a completion arrives and is polled.
   void prefetch() const {
@@ -169,7 +169,7 @@ class SimWorker final : public Worker {
   bool has_paid_ = false;
   bool has_ended_ = false, is_dead_ = false;
   bool is_inside_ = false;   // run() is resuming the worker's coroutines
-  bool is_on_core_ = false;  // a copy of the thread's state, to save a cache miss
+  bool is_on_core_ = false;  // whether the thread is on a core; copied from the thread, to save a cache miss
   bool is_fenced_ = false;
   Simulation& sim_;
   SimNode& node_;

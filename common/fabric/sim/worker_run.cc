@@ -1,4 +1,4 @@
-// A worker's turns on its core: when it polls, what it handles, and when it yields the core.
+// Runs a simulated worker: decides when it polls, handles what a poll finds, and yields or blocks its core.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ void SimWorker::main_ended() {
 
 void SimWorker::end_task() {
   if (!main_) return;
-  coro::Abandon abandon;  // destroying `main` then also destroys the coroutines of its open scopes
+  coro::Abandon abandon;  // with it, destroying `main` also destroys the coroutines of its open scopes
   const std::coroutine_handle<> main = std::exchange(main_, {});
   main.destroy();
 }

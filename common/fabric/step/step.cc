@@ -62,7 +62,7 @@ void count(const StepWorker& worker, const WorkRequest& request) {
 // ---- torn requests
 
 constexpr std::uint32_t line_bytes = 64;
-constexpr std::uint32_t most_pieces = 8;  // most pieces into which a request can be torn, as in the simulator
+constexpr std::uint32_t most_pieces = 8;  // a torn request has at most so many pieces, as in the simulator
 
 struct Part {
   std::uint32_t begin = 0, end = 0;

@@ -113,7 +113,8 @@ class StepWorker final : public Worker {
   [[nodiscard]] bool can_take(const ReceiveWait& wait) const;
   void take(ReceiveWait* wait);
   void park(const WorkRequest& request, WorkRequest* original);
-  // Ends all watches that can end.
+  // Ends every watch that is ready: its condition on the watched memory holds, the peer is disconnected, or
+  // the run is stopping.
   void settle();
   void forget();
 
@@ -128,8 +129,8 @@ class StepWorker final : public Worker {
   std::map<NodeId, std::uint32_t> epochs_;
   std::map<NodeId, bool> broken_;
   std::coroutine_handle<> main_;
-  Nanos ahead_ = 0;                 // how far the worker's own clock is ahead (StepConfig::has_own_time)
-  std::map<NodeId, bool> refused_;  // whether the next reconnection to the node fails
+  Nanos ahead_ = 0;                 // ns by which the worker's own clock is ahead (StepConfig::has_own_time)
+  std::map<NodeId, bool> refused_;  // by peer: whether the next reconnect() to it fails
   bool is_killed_ = false;
 };
 

@@ -67,11 +67,11 @@ TEST_F(TraceWriterTest, WhatOverlapsGoesToFurtherLanes) {
   ASSERT_TRUE(writer.has_value());
   (*writer)->name_track(1, 7, "link");
   (*writer)->span(1, 7, "a", 0, 10);
-  (*writer)->span(1, 7, "b", 10, 10);  // begins where a ends
-  (*writer)->span(1, 7, "c", 15, 10);  // overlaps b
-  (*writer)->span(1, 7, "d", 22, 10);  // overlaps c alone
-  (*writer)->span(1, 7, "e", 26, 1);   // overlaps d alone
-  (*writer)->span(2, 7, "f", 15, 10);  // on another node's track
+  (*writer)->span(1, 7, "b", 10, 10);  // box b begins where box a ends
+  (*writer)->span(1, 7, "c", 15, 10);  // box c overlaps box b
+  (*writer)->span(1, 7, "d", 22, 10);  // box d overlaps box c alone
+  (*writer)->span(1, 7, "e", 26, 1);   // box e overlaps box d alone
+  (*writer)->span(2, 7, "f", 15, 10);  // box f is on another node's track
   ASSERT_TRUE((*writer)->close().has_value());
   std::vector<std::string> boxes, names;
   for (const YAML::Node& event : YAML::Load(content())["traceEvents"]) {

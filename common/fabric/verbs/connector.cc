@@ -333,7 +333,7 @@ void Connector::heed_event(const ibv_async_event& event) {
   const Device& device = *shared_->device;
   const std::string_view event_is = event_name(event.event_type);
   EventEffect effect = effect_of(event.event_type);
-  // Another port of the device may fail as it likes.
+  // The run uses one port of the device; the failure of another port does not matter.
   if (effect == EventEffect::port_down && event.element.port_num != device.port().number)
     effect = EventEffect::none;
   {
@@ -346,7 +346,8 @@ void Connector::heed_event(const ibv_async_event& event) {
     shared_->fail(fmt::format("verbs: {} has failed: it reports {} (dmesg)", device.name(), event_is));
 }
 
-// Ends the run if the port has been down for long. Requests survive a shorter time by being sent again.
+// Ends the run if the port has been down for more than 5 s (port_patience). Requests survive a shorter time,
+// because the NIC sends them again.
 void Connector::look_at_port() {
   if (!port_down_since_) return;
   const Device& device = *shared_->device;

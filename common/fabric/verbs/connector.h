@@ -68,7 +68,7 @@ class Connector {
   // Tells every worker of this process that a node was lost or is back. Any thread may call it after the
   // exchange.
   void notice_workers();
-  // Takes a message of another process. Called on the control plane's thread.
+  // Hands a message from another process to the connector's thread. Called on the control plane's thread.
   void deliver(std::uint32_t from, std::string_view message);
   // Cuts the receiving ends of a dead node's queue pairs, in this process and in every live one.
   [[nodiscard]] Result<> fence(NodeId dead, Nanos within);
@@ -80,7 +80,7 @@ class Connector {
   void await_others(std::uint64_t run, Nanos within);
 
   [[nodiscard]] std::map<std::string, double> counters() const;
-  // Adds the asynchronous events that are symptoms to what the port's counters said.
+  // Adds to `health` how often the device reported each asynchronous event that points to a failure.
   void add_symptoms(PortHealth& health) const;
 
  private:
@@ -123,14 +123,16 @@ class Connector {
   Shared* shared_;
   Peers* peers_;
   NodeRecord record_;
-  CompletionQueue passive_cq_;                      // for completions that nobody reads
+  CompletionQueue passive_cq_;  // for queue pairs whose send or receive side has no completions
   std::vector<std::vector<VerbsWorker*>> workers_;  // by node, then worker index; null: no such worker
-  // Receiving ends. Used by the set-up thread before start(), and by the connector's thread after it.
+  // The receiving ends of queue pairs. The set-up thread uses them before start(), the connector's thread
+  // after it.
   std::map<LinkKey, Receiver> receivers_;
-  // Posting ends. Used by the set-up thread before start(), and by the connector's thread after it.
+  // The posting ends of queue pairs. The set-up thread uses them before start(), the connector's thread after
+  // it.
   std::map<LinkKey, std::pair<VerbsWorker*, SendQueue*>> senders_;
-  // Connections that this process asked for and that are not answered yet. Used by the connector's thread
-  // only.
+  // Connections that this process asked for and that are not answered yet. Only the connector's thread uses
+  // them.
   std::map<LinkKey, Asking> asking_;
   std::vector<std::atomic<std::uint64_t>> runs_ended_;  // by rank: last run whose clients have ended
   std::atomic<std::uint64_t> run_ = 0;
@@ -145,7 +147,7 @@ class Connector {
   std::vector<std::uint32_t> fenced_by_;                               // guarded by mutex_
   std::uint64_t run_of_others_ = 0;                                    // guarded by mutex_
   std::map<std::string_view, std::uint64_t> symptoms_, named_events_;  // guarded by mutex_
-  std::optional<Nanos> port_down_since_;                               // connector's thread only
+  std::optional<Nanos> port_down_since_;                               // used by the connector's thread alone
   std::atomic<std::uint64_t> connects_ = 0, refusals_ = 0, reconnects_ = 0, events_ = 0, bad_messages_ = 0;
 };
 

@@ -43,7 +43,7 @@ class Device {
   [[nodiscard]] const Port& port() const { return port_; }
   // Makes senders wait up to 1 s for a receiver that has no buffer posted because its worker lost its core.
   // To be called before any queue pair is connected.
-  void wait_for_receivers() { port_.not_ready_timer = 28; }  // RNR timer code for 164 ms
+  void wait_for_receivers() { port_.not_ready_timer = 28; }  // 28: code of an RNR timer of 164 ms
   // To be called before any queue pair is connected to another process.
   void set_traffic_class(std::uint8_t traffic_class) { port_.traffic_class = traffic_class; }
   [[nodiscard]] const Address& address() const { return port_.address; }
@@ -51,7 +51,7 @@ class Device {
   // The device's name, as libibverbs and the kernel's files have it.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& firmware() const { return firmware_; }
-  // READs and atomics that one queue pair of this device can have in progress as the responder.
+  // The number of READs and atomics that a queue pair of this device can have in progress as the responder.
   [[nodiscard]] std::uint32_t rd_atomic_in() const { return rd_atomic_in_; }
   [[nodiscard]] int most_completions() const { return most_completions_; }
   // Whether the device is Soft-RoCE, where this machine's kernel does the NIC's work and needs cores for it.

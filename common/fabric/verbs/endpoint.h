@@ -34,7 +34,7 @@ struct RegionRecord {
   bool operator==(const RegionRecord&) const = default;
 };
 
-inline constexpr std::size_t ud_lanes_most = 64;  // UD queue pairs of one worker at most
+inline constexpr std::size_t ud_lanes_most = 64;  // upper bound of a worker's UD queue pairs
 
 struct WorkerRecord {
   std::uint16_t index = 0;
@@ -47,8 +47,8 @@ struct NodeRecord {
   NodeId node = 0;
   std::uint32_t incarnation = 0;  // how often the node's process was restarted (cluster::Control)
   Address address;
-  std::uint32_t rd_atomic_in = 0;     // most READs and atomics that a queue pair can answer at a time
-  std::uint32_t rd_atomic_out = 0;    // most READs and atomics that a queue pair can have outstanding
+  std::uint32_t rd_atomic_in = 0;     // READs and atomics that a queue pair can answer at a time
+  std::uint32_t rd_atomic_out = 0;    // READs and atomics that a queue pair can have outstanding
   std::uint32_t qkey = 0;             // UD QKey that this node proposes, or that its run uses already
   std::vector<RegionRecord> regions;  // by region id
   std::vector<WorkerRecord> workers;
@@ -78,7 +78,7 @@ struct LinkRecord {
 struct Notice {
   enum class Kind : std::uint8_t {
     connect,        // asks for a connection; `link` is the posting end
-    accept,         // answers connect; `link` is the receiving end, ready
+    accept,         // answers connect; `link` is the receiving end, which is ready
     refuse,         // answers connect: no connection is possible for `link.key`
     reconnect,      // the receiving end of `link.key` broke: connect again
     fence,          // asks to cut every connection from `node`, which is dead
@@ -91,7 +91,7 @@ struct Notice {
   LinkRecord link;
   NodeId node = 0;
   std::uint64_t number = 0;
-  NodeRecord record{};  // for the kinds back and here
+  NodeRecord record{};  // set in notices of the kinds back and here
 };
 
 struct Limits {

@@ -9,10 +9,10 @@
 namespace loch::fabric::verbs {
 
 enum class EventEffect : std::uint8_t {
-  none,       // counted only
-  receiver,   // a receiving end broke, because of what its peer sent
-  symptom,    // something failed that the run may survive: named in the verdict on the network
-  port_down,  // a symptom; the run ends if the port does not come back
+  none,       // the event is counted and has no other effect
+  receiver,   // the receiving end of a queue pair broke, because of what its peer sent
+  symptom,    // a failure that the run may survive; the run's report names it
+  port_down,  // as symptom, but the run ends if the port does not come back
   fatal,      // the run ends
 };
 

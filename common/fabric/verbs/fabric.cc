@@ -27,9 +27,10 @@ namespace loch::fabric::verbs {
 namespace {
 
 constexpr Nanos run_look = 100'000'000;
-// ns; how long workers may go on after the run was interrupted, has failed, or has ended
+// ns for which workers may go on before the process is ended by force: after an interrupt, and after the run
+// has failed
 constexpr Nanos interrupted_most = 3'000'000'000, failed_most = 2'000'000'000;
-constexpr std::size_t sources_most = 4096;  // most queue pairs that may end at one worker
+constexpr std::size_t sources_most = 4096;  // upper bound of the queue pairs that end at one worker
 
 int access_of(const RegionSpec& spec) {
   // Every region has local write access: the NIC writes the results of READs to it, and ibv_reg_mr requires
@@ -156,9 +157,9 @@ class VerbsFabric final : public Fabric {
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;
   std::vector<std::uint32_t> late_;        // nodes whose clients had not ended when the run was given up
-  std::vector<std::uint32_t> numa_nodes_;  // of the memory of regions, by node
+  std::vector<std::uint32_t> numa_nodes_;  // by node: the NUMA node of its regions' memory
   double huge_bytes_ = 0, plain_bytes_ = 0, bound_bytes_ = 0;
-  PortHealth health_;  // of the last run
+  PortHealth health_;  // changes of the port's counters in the last run
 };
 
 // Destroys each object before the objects that it refers to: receiving ends before the workers' receive
@@ -358,8 +359,8 @@ void VerbsFabric::listen() {
   connector_->start();
 }
 
-// The exchange of a restarted process. The other processes are in the middle of their run and take no part in
-// a collective call, so queue pairs are connected when they are first used.
+// The exchange of addresses and queue pairs by a restarted process. The other processes are in the middle of
+// their run and take no part in a collective call, so queue pairs are connected when they are first used.
 Result<> VerbsFabric::rejoin(Nanos within) {
   LOCH_TRY(peers_.put(record_of(static_cast<NodeId>(rank()))));
   listen();
@@ -405,11 +406,12 @@ void VerbsFabric::await_clients() {
     }
     if (have_ended) connector_->await_others(runs_, run_look);
   }
-  // The others' clients need not wait for those of a process that is about to end.
+  // A process that has failed tells the others that its clients have ended, so that they do not wait for it.
   if (shared_.has_failed.load() && !has_told) connector_->clients_ended(runs_);
 }
 
-// What to say when workers have not ended although they should have.
+// Returns the line to print and the exit status if the process has to be ended because its workers have not
+// ended.
 LastResort::End VerbsFabric::end_by_force() const {
   constexpr int status_interrupted = 130;
   if (shared_.interrupted.load())
@@ -451,7 +453,7 @@ Result<RunEnd> VerbsFabric::run() {
 FabricReport VerbsFabric::report() const {
   FabricReport report;
   report.nodes.resize(config_.nodes);
-  bool has_told = false;  // the process's port is reported with its first node
+  bool has_told = false;  // the health of the process's port is reported with its first node alone
   for (std::uint32_t node = 0; node < config_.nodes; ++node) {
     NodeReport& of = report.nodes[node];
     of.is_lost = shared_.is_lost(static_cast<NodeId>(node));

@@ -1,4 +1,4 @@
-// Waits for a deadline on a thread of its own, and ends the process when it passes.
+// Waits for a deadline on a thread of its own, and ends the process when the deadline passes.
 #include "common/fabric/verbs/last_resort.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Ends the process when something that must end does not.
+// Ends the process when its threads have not ended by a deadline.
 #pragma once
 
 #include <functional>
@@ -9,16 +9,17 @@
 
 namespace loch::fabric::verbs {
 
-// While the object lives, a deadline runs. When it passes, the process prints the line on standard error and
-// ends at once with the exit status: threads that wait for a NIC cannot be ended otherwise, and the memory
-// that the NIC may still write must not be freed.
+// While the object lives, a deadline runs. When it passes, the process prints a line on standard error and
+// ends at once: threads that wait for a NIC cannot be ended otherwise, and the memory that the NIC may still
+// write must not be freed.
 class LastResort {
  public:
   struct End {
     std::string line;
     int status = 1;
   };
-  // `end` is called on another thread when the deadline has passed.
+  // `end` is called on another thread when the deadline has passed, and returns the line to print and the
+  // exit status.
   LastResort(Nanos within, std::function<End()> end);
   // Cancels the deadline.
   ~LastResort();

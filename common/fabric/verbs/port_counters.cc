@@ -1,4 +1,4 @@
-// Reads the counters of an RDMA device's port and the place of the device from the kernel's files.
+// Reads from the kernel's files the counters of an RDMA device's port, the device's driver and its NUMA node.
 #include "common/fabric/verbs/port_counters.h"
 
 #include <charconv>
@@ -18,7 +18,7 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
-// The number that the first line is; nothing if it is none.
+// Returns the number in the first line of a file; nothing if the line is not a number.
 template <typename Number>
 std::optional<Number> number_of_file(const std::filesystem::path& path) {
   const std::string line = first_line(path);
@@ -32,7 +32,7 @@ std::optional<Number> number_of_file(const std::filesystem::path& path) {
              : std::nullopt;
 }
 
-// Adds the counters of one folder; a name that is there already keeps its value.
+// Adds the counters that are files of the folder to `to`; a counter that `to` has already keeps its value.
 void add_counters(const std::filesystem::path& folder, CounterValues& to) {
   std::error_code failure;
   for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end;

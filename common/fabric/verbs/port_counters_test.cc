@@ -1,4 +1,5 @@
-// Tests of reading a port's counters and a device's place from a folder that looks like the kernel's.
+// Tests of reading a port's counters, and a device's driver and NUMA node, from a folder that looks like the
+// kernel's.
 #include "common/fabric/verbs/port_counters.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Posting: translates the work requests of the fabric to those of libibverbs, and gives each queue pair the
-// requests of one turn of the worker's polling loop as one chain.
+// requests of one iteration of the worker's polling loop as one chain.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -195,14 +195,14 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
   out.wr.atomic.swap = request.operand;
 }
 
-// Keeps inline data for the request that is being staged. Returns where.
+// Copies inline data to where they stay until the request being staged is posted. Returns the copy's address.
 std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t bytes) {
   std::byte* kept = staged_inline_[staged_].data();
   copy_from_shared(kept, data, bytes);
   return reinterpret_cast<std::uintptr_t>(kept);
 }
 
-// Lists the request behind those that the next doorbell gives to the queue pair.
+// Appends the request to the chain that the queue pair's next doorbell gives to the device.
 void VerbsWorker::take_into(SendQueue& queue, ibv_send_wr& out) {
   out.next = nullptr;
   if (queue.is_staged) {
@@ -294,7 +294,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   if (queue.key.transport != Transport::ud) cut(queue);  // a UD queue pair has no connection
 }
 
-// The queue pair of a READ or WRITE that is valid and can be staged at once, as nearly every one is. Null:
+// The queue pair of a READ or WRITE that is valid and can be staged at once, which is the common case. Null:
 // the request has to go through all checks.
 [[gnu::always_inline]] inline SendQueue* VerbsWorker::plain_queue(const WorkRequest& request) const {
   if (request.verb > Verb::write || request.transport == Transport::ud || request.peer >= nodes_ ||
@@ -309,7 +309,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
     return nullptr;
   for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
     if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
-    // A queue pair that is ready has a peer that is known.
+    // In the state `ready` the peer is known, so it is not checked.
     const bool is_free = queue->state.load(std::memory_order_acquire) == SendQueue::State::ready &&
                          queue->first_parked == nullptr && queue->has_room();
     return is_free ? queue : nullptr;
@@ -317,7 +317,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   return nullptr;
 }
 
-// Fills a request of the device for one that plain_queue() found a queue pair for.
+// Stages a request for which plain_queue() found a queue pair: fills the device's work request.
 [[gnu::always_inline]] inline void VerbsWorker::stage_plain(SendQueue& queue, WorkRequest& request,
                                                             bool is_detached) {
   ibv_send_wr& out = staging_[staged_].request;
@@ -405,7 +405,8 @@ void VerbsWorker::drop_parked(SendQueue& queue) {
   }
 }
 
-// Posts the waiting requests of each queue pair in their order, as far as its send queue has room.
+// Posts the requests that wait for room or for a connection, in their order on each queue pair, as far as its
+// send queue has room.
 bool VerbsWorker::poll_waiting() {
   bool moved = false;
   std::size_t kept = 0;

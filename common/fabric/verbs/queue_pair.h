@@ -79,11 +79,11 @@ class QueuePair {
   // Moves the queue pair to INIT (through RESET if it is in another state), with a fresh random PSN.
   [[nodiscard]] Result<> restart(const Port& port);
   // Moves the queue pair from INIT to ready-to-receive, connected to the queue pair `peer` at `address`.
-  // `incoming`: most READs and atomics that it may have in progress as the responder.
+  // `incoming`: the number of READs and atomics that it may have in progress as the responder.
   [[nodiscard]] Result<> receive_from(const Port& port, const Address& address, const LinkRecord& peer,
                                       std::uint32_t incoming);
-  // Moves the queue pair from ready-to-receive to ready-to-send. `outgoing`: most READs and atomics that it
-  // may have outstanding.
+  // Moves the queue pair from ready-to-receive to ready-to-send. `outgoing`: the number of READs and atomics
+  // that it may have outstanding.
   [[nodiscard]] Result<> make_sender(const Port& port, std::uint32_t outgoing);
   // Moves a UD queue pair from INIT to ready-to-send, with the QKey that the run uses.
   [[nodiscard]] Result<> make_datagram(const Port& port, std::uint32_t qkey);

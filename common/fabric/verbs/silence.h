@@ -1,4 +1,4 @@
-// Notices that a NIC owes completions and gives none.
+// Measures for how long a NIC has given no completion although requests are outstanding.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +8,16 @@
 
 namespace loch::fabric::verbs {
 
-// How long a NIC may be silent, in ns, if a request ends within `request_lifetime`: long enough for a
-// connection that another process does not answer, too.
+// The longest time in ns for which a NIC may give no completion, if a request ends within `request_lifetime`.
+// At least 20 s, because requests also wait for a connection, which fails if the peer's process does not
+// answer for 10 s.
 constexpr Nanos silence_most(Nanos request_lifetime) {
   return std::max<Nanos>(2 * request_lifetime, 20'000'000'000);
 }
 
-// A NIC completes every request, well or with an error, within its time-outs and retries. The time between
-// two looks at the clock counts for at most a second, so that a process that was stopped, or that got no
-// core, takes no silence for the NIC's.
+// Tells when a NIC has given no completion for too long; a NIC completes every request, with success or an
+// error, within its time-outs and retries. Of the time between two readings of the clock at most one second
+// counts, so that the NIC is not blamed for a time in which the process was stopped or had no core.
 class Silence {
  public:
   explicit Silence(Nanos most) : most_(most) {}

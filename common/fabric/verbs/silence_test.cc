@@ -8,7 +8,8 @@ namespace {
 
 constexpr Nanos second = 1'000'000'000;
 
-// Polls in vain until the next look at the clock, which says `at`. Returns what that look found.
+// Polls without finding a completion until `silence` has read the clock once, which shows `at`. Returns
+// whether the silence has then lasted too long.
 bool look(Silence& silence, Nanos at) {
   bool is_over = false;
   for (std::uint32_t i = 0; i < Silence::polls_per_look; ++i) is_over = silence.is_over([at] { return at; });

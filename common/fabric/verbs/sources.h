@@ -17,13 +17,13 @@ struct Source {
   std::uint16_t worker = 0;
 };
 
-// A worker's open-addressed hash table of receiving queue pairs and their senders. An entry is a 64-bit word:
-// bit 56 set, queue pair number (24 bits), node (16), worker (16). Entries are added or rewritten, never
-// removed; reserve() makes the table large enough for all queue pairs that may end at the worker.
+// A worker's open-addressed hash table from receiving queue pairs to their senders. An entry is a 64-bit
+// word: bit 56 set, queue pair number (24 bits), node (16), worker (16). Entries are added or rewritten,
+// never removed; reserve() makes the table large enough for all queue pairs that may end at the worker.
 class Sources {
  public:
   Sources() : words_(2) {}
-  // Empties the table and gives it room for `ends` queue pairs. Not while the worker runs.
+  // Empties the table and gives it room for `ends` queue pairs. Must not be called while the worker runs.
   void reserve(std::size_t ends);
   // Adds or rewrites the entry of queue pair `qpn`. False if the table is full.
   [[nodiscard]] bool add(std::uint32_t qpn, Source source);
@@ -46,7 +46,7 @@ class DatagramSources {
     Gid gid{};
     Source source;
   };
-  // Replaces the whole table. Not while a worker reads it.
+  // Replaces the whole table. Must not be called while a worker reads it.
   void set(std::vector<Sender> senders);
   // The sender of a datagram. `grh`: the 40 bytes before the payload, or null if the device gave none.
   [[nodiscard]] std::optional<Source> find(std::uint32_t qpn, std::uint16_t lid, const std::byte* grh) const;

@@ -27,8 +27,8 @@ struct VerbsConfig {
   // The control plane of the run's processes: control->ranks() == nodes, and this process hosts node
   // control->rank(). Null: one process hosts every node. It must outlive the fabric.
   cluster::Control* control = nullptr;
-  // Which device, port, GID and partition to use (choice.h, Wish). All processes of a run agree on one
-  // network.
+  // The device, port, GID and partition that the user asks for; a field that is not set lets the fabric
+  // choose. All processes of a run agree on one network.
   std::string device;
   std::uint32_t port = 0;
   int gid_index = -1;
@@ -43,19 +43,19 @@ struct VerbsConfig {
   bool assumes_order = false;
   Nanos meet_within = 120'000'000'000;  // time limit in ns for agreeing on a network with the other processes
   bool pin_threads = false;
-  // Called once when the devices of all processes are known and before memory is registered. Returns the NUMA
-  // node of this machine on which each node's regions are placed, by node; an empty list: wherever the kernel
-  // puts them. Its error is make_verbs's.
+  // Called once when the devices of all processes are known and before memory is registered. Returns for each
+  // node the NUMA node of this machine on which its regions are placed; an empty list leaves the choice to
+  // the kernel. If this function fails, make_verbs() fails with the same error.
   std::function<Result<std::vector<std::uint32_t>>(const std::vector<NodeDevice>&)> place_memory;
-  // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond
-  // (realtime/tsc_clock.h).
+  // Whether workers read the time from CLOCK_MONOTONIC rather than from the processor's time-stamp counter,
+  // which may be off by a microsecond (realtime/tsc_clock.h).
   bool exact_clock = true;
   // Whether workers give up their cores after polling in vain for a while (realtime/worker.h). If not set:
   // yes with more workers than cores, and on Soft-RoCE, whose kernel threads need the same cores.
   std::optional<bool> shares_cores;
-  // How many ns clients may still run after the clients of some other process have ended; if those took
-  // longer than that, as long as they took. After it, run() fails with timed_out and names the nodes whose
-  // clients still run.
+  // How many ns the remaining clients may still run once the clients of this process, or of all other
+  // processes, have ended; at least as long as the run took until then. After that, run() fails with
+  // timed_out and names the nodes whose clients still run.
   Nanos laggards_most = 120'000'000'000;
   // The longest that a run may take in ns, after which run() fails with timed_out; 0: no limit.
   Nanos run_most = 0;

@@ -25,7 +25,8 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 TRACING = "/sys/kernel/tracing"
 LIMITS = {"latency": 1.10, "rate": 0.90}
 
-# Each pair: its name, the test of verbs_micro, perftest's command, and "latency" (less is better) or "rate" (more is).
+# Measurements made by both verbs_micro and perftest: name, TEST of verbs_micro, perftest's command, and "latency" (less
+# is better) or "rate" (more is).
 PAIRS = [
     ("READ latency, window 1", ["read"], ["ib_read_lat"], "latency"),
     ("CAS latency", ["cas"], ["ib_atomic_lat", "-A", "CMP_AND_SWAP"], "latency"),

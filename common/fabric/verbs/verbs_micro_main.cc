@@ -88,7 +88,7 @@ Result<> set_up(Bench& bench, const std::string& name) {
     LOCH_ASSIGN(bench.remote[node], bench.fabric->lookup(node, "memory"));
   }
   const std::uint32_t slot_bytes = bench.test.bytes + grh, stride = (slot_bytes + 63) / 64 * 64;
-  for (int node = 0; node < 2; ++node) {  // before any SEND: a datagram without a posted buffer is lost
+  for (int node = 0; node < 2; ++node) {  // receives come first: a datagram without one is lost
     for (std::uint32_t i = 0; i < 64; ++i)
       bench.workers[node]->post_recv(Transport::ud, bench.at(node, 65536 + i * stride), slot_bytes, 0);
   }

@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint32_t polls_per_error_look = 16;
 // length of the global routing header that starts a UD receive buffer
 constexpr std::uint32_t grh_bytes = 40;
-// The wr_id of a RECV: transport << 32 | slot.
+// The wr_id of a RECV: transport in the upper 32 bits, index of the receive buffer's slot in the lower.
 constexpr std::uint64_t receive_id(Transport transport, std::uint32_t slot) {
   return static_cast<std::uint64_t>(transport) << 32 | slot;
 }
@@ -312,7 +312,8 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
   }
 }
 
-// Retires the oldest request of its send queue if it succeeded and is no atomic; retire_any() does the rest.
+// Handles a completion in the common case: retires the oldest request of the send queue if it succeeded and
+// is no atomic. All other cases are left to retire_any().
 [[gnu::always_inline]] inline void VerbsWorker::retire(const ibv_wc& wc) {
   const SendSlot& slot = *reinterpret_cast<const SendSlot*>(wc.wr_id);
   SendQueue& queue = *slot.queue;
@@ -372,7 +373,8 @@ bool VerbsWorker::poll_sends() {
   return false;
 }
 
-// Ends the run: the requests that are outstanding can be neither completed nor taken back.
+// Ends the run with an error, because the device has completed none of the outstanding requests for too long,
+// and they cannot be taken back.
 void VerbsWorker::report_silence() {
   if (shared_->has_failed.load(std::memory_order_relaxed)) return;
   std::set<NodeId> peers;
@@ -413,7 +415,7 @@ void VerbsWorker::heed_incarnations() {
 
 // Asks the connector to connect a queue pair without outstanding requests again. This thread resets the queue
 // pair, because the provider then removes its completions from the completion queue that this thread polls.
-// An error of the reset is not handled here, because the connector runs into it and reports it.
+// An error of the reset is ignored here: the connector meets it again and reports it.
 void VerbsWorker::connect_again(SendQueue& queue) {
   if (queue.qp) (void)queue.qp.reset();
   queue.state = SendQueue::State::connecting;
@@ -425,7 +427,7 @@ void VerbsWorker::leave(SendQueue& queue) {
 }
 
 void VerbsWorker::cut(SendQueue& queue) {
-  // also cuts the queue pair if the device refuses a request
+  // if the device refuses a staged request, ring_doorbell() cuts the queue pair too
   if (queue.first_staged != nullptr) ring_doorbell(queue);
   if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);
@@ -437,7 +439,7 @@ void VerbsWorker::cut(SendQueue& queue) {
 // Posts a last, signaled request to a queue pair that was cut. The device flushes it; its completion retires
 // the unsignaled requests before it that were executed before the cut and have no completions of their own.
 void VerbsWorker::drain(SendQueue& queue) {
-  // if the send queue is full, retire() calls drain() again
+  // if the send queue is full, the next completion calls drain() again
   queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();
   if (queue.outstanding() == 0 || queue.needs_marker) return;
   SendSlot& slot = queue.slot_of(queue.posted);
@@ -476,8 +478,8 @@ bool VerbsWorker::poll_device() {
     silence_.end();
     moved = true;
   }
-  // If no request awaits a completion, the completion queue is polled less often; an outstanding unsignaled
-  // request may have failed.
+  // If no request awaits a completion, the completion queue is polled only now and then, to find unsignaled
+  // requests that failed.
   if (owed_ != 0 || (outstanding_ != 0 && polls_++ % polls_per_error_look == 0)) moved |= poll_sends();
   if (has_notice_.load(std::memory_order_relaxed)) [[unlikely]] {
     has_notice_.store(false, std::memory_order_relaxed);

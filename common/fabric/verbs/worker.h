@@ -60,7 +60,8 @@ struct Peer {
 };
 
 struct Shared : realtime::Shared {
-  // Ends the run early; the first reason counts. Any thread may call it.
+  // Ends the run early with an error; of several calls, the first one's reason is reported. Any thread may
+  // call it.
   void fail(std::string why) {
     {
       const std::scoped_lock lock(failure_mutex);
@@ -80,7 +81,7 @@ struct Shared : realtime::Shared {
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
   std::vector<std::atomic<const Peer*>> peers;  // by node; null before the exchange
-  // by node; stored after the node's new entry in `peers`
+  // by node: the incarnation that the entry in `peers` belongs to; stored after that entry
   std::vector<std::atomic<std::uint32_t>> incarnations;
   std::atomic<const DatagramSources*> datagram_sources = nullptr;
   std::atomic<std::uint32_t> qkey = 0;
@@ -247,9 +248,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   Shared* shared_;
   Silence silence_;
   std::uint32_t nodes_;
-  WorkerDomain domain_;  // declared before what belongs to it
+  WorkerDomain domain_;  // declared before its queues, so that it is destroyed after them
   CompletionQueue send_cq_, receive_cq_;
-  SharedReceiveQueue shared_receives_[2];            // index: rc, uc
+  SharedReceiveQueue shared_receives_[2];            // index 0: RC, 1: UC
   SendQueue datagram_;                               // UD queue pair of lane 0, where datagrams arrive
   std::vector<SendQueue*> datagram_lanes_;           // UD queue pairs by lane
   std::vector<std::unique_ptr<SendQueue>> queues_;   // owns all send queues but datagram_
@@ -278,7 +279,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   std::uint32_t staged_ = 0;
-  std::uint32_t ring_at_ = 1;          // 1 (no staging) before the worker's thread runs
+  std::uint32_t ring_at_ = 1;  // a doorbell rings at so many staged requests; 1 before the thread runs
   SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of the turn of the polling loop, before the staged

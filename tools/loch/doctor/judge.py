@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import asdict, dataclass
 
 OK, WARN, NO = "ok", "warn", "no"
@@ -10,13 +9,7 @@ MIB = 1 << 20
 MEMORY_LOCK_ENOUGH = 1 << 30  # bytes of locked memory; most experiments register less than this on a node
 READS_FEW = 4
 CLOCK_APART_S = 0.1  # tolerated difference between two hosts' clocks in s, beyond the uncertainty of the measurement
-# Node types of Linux's RDMA devices on which Loch cannot run, with the reason.
-REFUSED = {
-    "4": "iWARP ({name}): no UC, no UD and no atomics, which the protocols need",
-    "5": "usNIC: UD only",
-    "6": "usNIC over UDP: UD only",
-    "7": "no InfiniBand transport (such as Amazon EFA): no RC queue pairs",
-}
+SOFT_ROCE = "rdma link add rxe0 type rxe netdev DEVICE, or ./loch softroce"
 
 
 @dataclass(frozen=True)
@@ -33,11 +26,12 @@ class Choice:
 
     device: str
     port: int
-    gid_index: int
-    gid: str
+    gid_index: int | None
+    gid: str | None
     link_layer: str
     mtu: int | None
-    rate: float
+    rate: float  # Gbit/s
+    network: str
 
 
 @dataclass(frozen=True)
@@ -61,233 +55,170 @@ class Verdict:
         }
 
 
-# ---- Ports and GIDs of RDMA devices --------------------------------------------------------------
-def address(gid: str) -> str:
-    """A GID as text: dotted decimal if it holds an IPv4 address, else as an IPv6 address."""
-    parsed = ipaddress.IPv6Address(gid)
-    return str(parsed.ipv4_mapped or parsed)
+# ---- RDMA devices, as loch-bench reports them ----------------------------------------------------
+def _by_name(facts: dict) -> dict[str, dict]:
+    """The kernel's files on each device, by name; a device that the program lists may be missing here."""
+    return {device["name"]: device for device in facts["devices"]}
 
 
-def gid_score(gid: dict) -> int:
-    """Rank of an Ethernet port's GID: RoCE v2 first, because it is routable UDP; then an IPv4 address, which an
-    operator set."""
-    parsed = ipaddress.IPv6Address(gid["gid"])
-    if "v2" not in gid["type"]:
-        return 1 if parsed.ipv4_mapped else 0
-    if parsed.ipv4_mapped:
-        return 4
-    return 2 if parsed.is_link_local else 3
+def _netdev(kernel: dict, port: dict) -> str:
+    """The network interface of a port's GIDs, or the word DEVICE for the reader to replace."""
+    gids = [gid for each in kernel.get("ports", []) if each["number"] == port["port"] for gid in each["gids"]]
+    return next((gid["netdev"] for gid in gids if gid["netdev"]), kernel.get("parent") or "DEVICE")
 
 
-def best_gid(port: dict) -> dict | None:
-    """The GID that Loch would use: on RoCE the best score, then the lowest index; on InfiniBand, addressed by LID, the
-    first."""
-    if port["link_layer"] == "InfiniBand":
-        return port["gids"][0] if port["gids"] else None
-    gids: list[dict] = port["gids"]
-    return max(gids, key=lambda gid: (gid_score(gid), -gid["index"])) if gids else None
+def _place(port: dict) -> str:
+    rate = f"{port['gigabits_s']:g} Gbit/s" if port["gigabits_s"] else "unknown rate"
+    return f"port {port['port']}, {port['link_layer'] or 'unknown link'}, {rate}"
 
 
-def gigabits(rate: str) -> float:
-    try:
-        return float(rate.split()[0])
-    except (ValueError, IndexError):
-        return 0.0
-
-
-def active_mtu(verbs: dict, port: dict) -> int | None:
-    said = verbs.get("ports", {}).get(str(port["number"]), {}).get("active_mtu", "").split()
-    return int(said[0]) if said and said[0].isdigit() else None
-
-
-def refusal(device: dict, verbs: dict) -> str:
-    kind = device["node_type"].partition(":")[0]
-    if kind in REFUSED:
-        return REFUSED[kind].format(
-            name="siw" if device["name"].startswith("siw") else device["driver"] or device["name"]
-        )
-    if verbs.get("transport", "").startswith("iWARP"):
-        return REFUSED["4"].format(name=device["name"])
-    return ""
-
-
-def port_line(name: str, device: dict, port: dict, mtu: int | None) -> Line:
-    where = f"port {port['number']}, {port['link_layer'] or 'unknown link'}, {port['rate'] or 'unknown rate'}"
-    if port["state"] != "ACTIVE":
-        netdev = next((gid["netdev"] for gid in port["gids"] if gid["netdev"]), device["parent"] or "DEVICE")
-        cable = port["physical"] not in ("LinkUp", "")
-        mend = f"ip link set {netdev} up{', and look at the cable' if cable else ''}"
+def _mend_of_refusal(port: dict, kernel: dict) -> str:
+    if port["state"] not in (None, "ACTIVE"):
         if port["link_layer"] == "InfiniBand":
-            mend = "plug in the cable, or start the subnet manager (opensm) if the link is up"
-        return Line(name, NO, f"{where}: {port['state'] or 'no state'}, {port['physical'] or 'no link'}", mend)
-    if port["link_layer"] == "InfiniBand" and int(port["lid"] or "0", 0) == 0:
-        return Line(name, NO, f"{where}: no LID", "start a subnet manager: opensm on one host, or the switch's own")
-    if port["link_layer"] == "Ethernet" and mtu is not None and mtu < 4096:
-        netdev = next((gid["netdev"] for gid in port["gids"] if gid["netdev"]), "DEVICE")
-        return Line(
-            name,
-            OK,
-            f"{where}, active, MTU {mtu}",
-            f"for MTU 4096: ip link set {netdev} mtu 4200, on every host and the switch",
-        )
-    return Line(name, OK, f"{where}, active, MTU {mtu or 'unknown'}")
+            return "plug in the cable, or start the subnet manager (opensm) if the link is up"
+        return f"ip link set {_netdev(kernel, port)} up, and look at the cable"
+    if port["link_layer"] == "InfiniBand" and port["lid"] == 0:
+        return "start a subnet manager: opensm on one host, or the switch's own"
+    if "no GID" in port["refusal"]:
+        return f"ip addr add ADDRESS/24 dev {_netdev(kernel, port)}"
+    if "cannot be opened" in port["refusal"]:
+        return f"chmod a+rw {kernel.get('verbs_file') or '/dev/infiniband/uverbs*'} (rdma-core's udev rules do it)"
+    return f"an InfiniBand or RoCE NIC; with none, Soft-RoCE: {SOFT_ROCE}"
 
 
-def gid_line(name: str, port: dict, gid: dict | None) -> Line:
-    if gid is None:
+def port_line(name: str, port: dict, kernel: dict) -> Line:
+    where = _place(port)
+    if port["refusal"]:
+        state = f": {port['state']}" if port["state"] not in (None, "ACTIVE") else ""
+        return Line(name, NO, f"{where}{state}, refused: {port['refusal']}", _mend_of_refusal(port, kernel))
+    mtu = port["mtu_bytes"]
+    few = port["link_layer"] == "Ethernet" and mtu is not None and mtu < 4096
+    mend = f"for MTU 4096: ip link set {_netdev(kernel, port)} mtu 4200, on every host and the switch" if few else ""
+    return Line(name, OK, f"{where}, active, MTU {mtu or 'unknown'}", mend)
+
+
+def gid_line(name: str, port: dict, kernel: dict) -> Line:
+    """The report's line on the GID that the fabric takes on a usable port."""
+    taken = port["taken"]
+    if taken["link_layer"] == "InfiniBand":
+        index = "no GID" if taken["gid_index"] is None else f"GID index {taken['gid_index']}"
+        return Line(name, OK, f"LID {port['lid']}, {index}")
+    shown = f"index {taken['gid_index']}: {taken['gid']}, {taken['gid_type']}"
+    if taken["gid_type"] != "RoCE v2":
         return Line(
             name,
-            NO,
-            "the port has no GID",
-            "give its network device an IPv4 address: ip addr add ADDRESS/24 dev DEVICE",
+            WARN,
+            f"{shown}: no RoCE v2, so one Ethernet segment only",
+            f"RoCE v2 needs an address on {_netdev(kernel, port)} and, on some NICs, firmware that has it",
         )
-    if port["link_layer"] == "InfiniBand":
-        return Line(name, OK, f"LID {port['lid']}, GID index {gid['index']}")
-    shown = f"index {gid['index']}: {address(gid['gid'])}, {gid['type'] or 'unknown type'}"
-    score = gid_score(gid)
-    if score == 4:
-        others = len(port["gids"]) - 1
-        return Line(name, OK, shown + (f" ({others} other{'s' if others > 1 else ''})" if others else ""))
-    device = gid["netdev"] or "DEVICE"
-    if score >= 2:
+    if ":" in taken["gid"]:
         return Line(
             name,
             WARN,
             f"{shown}: no IPv4 address there",
-            f"ip addr add ADDRESS/24 dev {device}, if hosts do not reach each other",
+            f"ip addr add ADDRESS/24 dev {_netdev(kernel, port)}, if hosts do not reach each other",
         )
-    return Line(
-        name,
-        WARN,
-        f"{shown}: no RoCE v2, so one Ethernet segment only",
-        f"RoCE v2 needs an address on {device} and, on some NICs, firmware that has it",
-    )
+    others = len(port["gids"]) - 1
+    return Line(name, OK, shown + (f" ({others} other{'s' if others > 1 else ''})" if others else ""))
 
 
-# ---- Capabilities of RDMA devices ----------------------------------------------------------------
-def ability_lines(device: dict, verbs: dict) -> list[Line]:
-    name = device["name"]
-    atomic = verbs.get("atomic_cap", "").split(" ")[0]
+def ability_lines(name: str, can: dict) -> list[Line]:
+    """The report's lines on what a device can do. Protocols differ in their needs (needs.py), so a capability that some
+    protocols do without is a warning."""
     scope = {
-        "ATOMIC_HCA": Line(
-            f"{name} atomics", OK, "ATOMIC_HCA: against requests through this NIC only, not against the CPU"
-        ),
-        "ATOMIC_GLOB": Line(f"{name} atomics", OK, "ATOMIC_GLOB: against every access, the CPU's too"),
-        "ATOMIC_NONE": Line(
+        "nic": Line(f"{name} atomics", OK, "of the NIC: against requests through this NIC only, not against the CPU"),
+        "global": Line(f"{name} atomics", OK, "global: against every access, the CPU's too"),
+        "none": Line(
             f"{name} atomics",
-            NO,
-            "ATOMIC_NONE: no compare-and-swap",
+            WARN,
+            "none: no compare-and-swap, which some protocols need (--protocol)",
             "some NICs have it switched off in firmware or for virtual functions; else another NIC",
         ),
     }
-    lines = [scope.get(atomic, Line(f"{name} atomics", WARN, f"unknown scope '{atomic}'"))]
-    lines.append(Line(f"{name} transports", OK, "RC, UC and UD"))
-    depths = [verbs.get(key, "") for key in ("max_qp_rd_atom", "max_qp_init_rd_atom")]
-    reads = min((int(depth) for depth in depths if depth.isdigit()), default=None)
-    if reads == 0:
-        lines.append(Line(f"{name} reads", NO, "no outstanding READ or atomic on a queue pair", "another NIC"))
-    else:
-        few = reads is not None and reads < READS_FEW
-        lines.append(
-            Line(
-                f"{name} reads",
-                WARN if few else OK,
-                f"{reads or 'unknown'} outstanding READs and atomics on a queue pair",
-                "keep --window small" if few else "",
-            )
-        )
+    has = [transport.upper() for transport in ("rc", "uc", "ud") if can[transport]]
+    queues = "" if can["receives_connected"] else "; no shared receive queues"
+    less = len(has) < 3
+    transports = Line(
+        f"{name} transports",
+        WARN if less else OK,
+        f"{', '.join(has)}{' alone' if less else ''}{queues}; {can['max_inline_bytes']} bytes inline",
+        "protocols that need others are refused (--protocol); some run over RC by an option" if less else "",
+    )
+    lines = [scope[can["atomic_scope"]], transports]
+    if can["rc"]:
+        few = can["max_rd_atomic"] < READS_FEW
+        text = f"{can['max_rd_atomic']} outstanding READs and atomics on a queue pair"
+        lines.append(Line(f"{name} reads", WARN if few else OK, text, "keep --window small" if few else ""))
     return lines
 
 
-def device_lines(device: dict, facts: dict) -> tuple[list[Line], list[Choice]]:
-    """The report's lines on one RDMA device, and the ports of the device that Loch can use."""
-    name, verbs = device["name"], facts["verbs"].get(device["name"], {})
-    why = refusal(device, verbs)
-    if why:
-        return [
-            Line(
-                name,
-                NO,
-                f"refused: {why}",
-                "an InfiniBand or RoCE NIC; with none, Soft-RoCE: "
-                "rdma link add rxe0 type rxe netdev DEVICE, or ./loch softroce",
-            )
-        ], []
-    label = device["model"] or device["driver"] or ("Soft-RoCE" if name.startswith("rxe") else "an RDMA device")
-    firmware = f", firmware {device['firmware']}" if device["firmware"] not in ("", "0.0.0") else ""
-    lines = [Line(name, OK, label + firmware)]
+def device_lines(name: str, ports: list[dict], kernel: dict) -> list[Line]:
+    """The report's lines on one RDMA device and its ports."""
+    firmware = next((port["firmware"] for port in ports if port["firmware"]), "")
+    driver = next((port["driver"] for port in ports if port["driver"]), "")
+    label = kernel.get("model") or driver or ("Soft-RoCE" if name.startswith("rxe") else "an RDMA device")
+    lines = [Line(name, OK, label + (f", firmware {firmware}" if firmware not in ("", "0.0.0") else ""))]
+    for port in ports:
+        tag = f"{name}/{port['port']}" if len(ports) > 1 else name
+        lines.append(port_line(f"{tag} port", port, kernel))
+        if not port["refusal"]:
+            lines.append(gid_line(f"{tag} GID", port, kernel))
+    can = next((port["can"] for port in ports if port["can"]), None)
+    return lines + (ability_lines(name, can) if can else [])
+
+
+def unlisted_line(device: dict) -> Line:
+    """The line on a device that the kernel has and that libibverbs does not list."""
+    name = device["name"]
     if not device["verbs_file"]:
-        lines = [Line(name, NO, "no /dev/infiniband/uverbs file", "modprobe ib_uverbs")]
-    elif not device["verbs_file_usable"]:
-        lines = [
-            Line(
-                name,
-                NO,
-                f"{device['verbs_file']} is not yours to open",
-                f"chmod a+rw {device['verbs_file']} (rdma-core's udev rules do it)",
-            )
-        ]
-    elif not facts["ibv_devinfo"]:
-        lines = [
-            Line(
-                name,
-                NO,
-                "ibv_devinfo is missing, so nobody can ask the device",
-                "apt-get install ibverbs-utils ibverbs-providers",
-            )
-        ]
-    elif not verbs:
-        lines = [
-            Line(name, NO, "libibverbs does not know the device", "apt-get install ibverbs-providers (or the vendor's)")
-        ]
-    asked = lines[0].status == OK
-    choices = []
-    for port in device["ports"]:
-        tag = f"{name}/{port['number']}" if len(device["ports"]) > 1 else name
-        mtu = active_mtu(verbs, port)
-        gid = best_gid(port)
-        of_port = [port_line(f"{tag} port", device, port, mtu), gid_line(f"{tag} GID", port, gid)]
-        lines += of_port
-        if gid and asked and all(line.status != NO for line in of_port):
-            choices.append(
-                Choice(
-                    name,
-                    port["number"],
-                    gid["index"],
-                    address(gid["gid"]),
-                    port["link_layer"],
-                    mtu,
-                    gigabits(port["rate"]),
-                )
-            )
-    able = ability_lines(device, verbs) if asked else []
-    if any(line.status == NO for line in able):
-        choices = []
-    return lines + able, choices
+        return Line(name, NO, "no /dev/infiniband/uverbs file", "modprobe ib_uverbs")
+    return Line(name, NO, "libibverbs does not know the device", "apt-get install ibverbs-providers (or the vendor's)")
+
+
+def _choice(fabric: dict) -> Choice | None:
+    taken = fabric["choice"]
+    if taken is None:
+        return None
+    at = (taken["device"], taken["port"])
+    port = next(port for port in fabric["ports"] if (port["device"], port["port"]) == at)
+    gid_index, gid = taken["gid_index"], taken["gid"]
+    return Choice(*at, gid_index, gid, taken["link_layer"], port["mtu_bytes"], taken["gigabits_s"], taken["network"])
 
 
 def all_device_lines(facts: dict) -> tuple[list[Line], Choice | None]:
-    """The report's lines on all RDMA devices, and the best port. Faults are only warnings if another device is
+    """The report's lines on all RDMA devices, and the fabric's choice. Faults are only warnings if another device is
     usable."""
-    if not facts["devices"]:
+    fabric = facts["fabric"]
+    if "fault" in fabric:
+        return [
+            Line(
+                "devices",
+                NO,
+                f"the verbs fabric cannot be asked: {fabric['fault']}",
+                "./loch devices builds it and asks; every host needs it at the same path, such as in a shared folder",
+            )
+        ], None
+    if not facts["devices"] and not fabric["ports"]:
         return [
             Line(
                 "devices",
                 NO,
                 "no RDMA device",
-                "load the NIC's driver (such as mlx5_ib); with no such NIC, Soft-RoCE: "
-                "rdma link add rxe0 type rxe netdev DEVICE, or try it in a machine: ./loch softroce",
+                f"load the NIC's driver (such as mlx5_ib); with no such NIC, Soft-RoCE: {SOFT_ROCE}",
             )
         ], None
+    kernel = _by_name(facts)
+    names = list(dict.fromkeys(port["device"] for port in fabric["ports"]))
     lines: list[Line] = []
-    choices: list[Choice] = []
-    for device in facts["devices"]:
-        more, usable = device_lines(device, facts)
-        lines += more
-        choices += usable
-    if not choices:
+    for name in names:
+        ports = [port for port in fabric["ports"] if port["device"] == name]
+        lines += device_lines(name, ports, kernel.get(name, {}))
+    lines += [unlisted_line(device) for name, device in kernel.items() if name not in names]
+    best = _choice(fabric)
+    if best is None:
+        if all(line.status != NO for line in lines):
+            lines.append(Line("choice", NO, fabric["refusal"], "./loch devices lists what each port has"))
         return lines, None
-    best = max(choices, key=lambda choice: (choice.rate, [-ord(letter) for letter in choice.device], -choice.port))
     softened = [Line(line.name, WARN, line.text, line.mend) if line.status == NO else line for line in lines]
     way = f", GID index {best.gid_index} ({best.gid})" if best.link_layer == "Ethernet" else ""
     return [Line("choice", OK, f"{best.device} port {best.port}{way}"), *softened], best

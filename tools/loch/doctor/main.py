@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -11,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loch.doctor import judge, needs, probe
+from loch.doctor import judge, needs, pings, probe
 from loch.doctor.judge import NO, OK, WARN, Line, Verdict
 from loch.flags import Parser
-from loch.hosts import is_host
+from loch.hosts import is_host, is_this_machine
 from loch.places import BINARY
 
 SSH_LIMIT_S = 120
@@ -26,7 +27,10 @@ Is this machine, or each host of a hostfile, ready for the verbs fabric? Says wh
 something is missing, what to do. What each line means: docs/cluster.md.
 """
 EPILOG = """\
-Other hosts are asked over ssh, which must not ask for a password; they need python3 and nothing of Loch.
+The program tells what the verbs fabric sees (./loch devices); it is not built for that, but has to be
+there. Other hosts are asked over ssh, which must not ask for a password; they need python3, and the
+program at the same path as here. Then mpirun starts a process for each line of the hostfile, and all
+pairs ping each other over RC, UC and UD (./loch ping), half a second for each host.
 
 example:
   ./loch doctor --hostfile hosts --protocol nessie
@@ -46,21 +50,20 @@ class Asked:
     sure_s: float = 0.0
 
 
-def hosts_of(file: str) -> list[str]:
-    """The hosts of an mpirun hostfile, each once: `HOST [slots=N …]`, `#` begins a comment."""
+def hosts_of(file: str) -> dict[str, int]:
+    """The hosts of an mpirun hostfile with the number of their lines: `HOST [slots=N …]`, `#` begins a comment."""
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SystemExit(_bad(f"--hostfile {file}: {getattr(error, 'strerror', None) or 'not text'}")) from error
-    hosts: list[str] = []
+    hosts: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         if not is_host(words[0]) or any("=" not in word for word in words[1:]):
             raise SystemExit(_bad(f"{file}:{number}: expected 'HOST' or 'HOST slots=N', got '{line.strip()}'"))
-        if words[0] not in hosts:
-            hosts.append(words[0])
+        hosts[words[0]] = hosts.get(words[0], 0) + 1
     if not hosts:
         raise SystemExit(_bad(f"{file}: no host in it; expected a line such as 'node1 slots=1'"))
     return hosts
@@ -71,9 +74,12 @@ def _bad(message: str) -> int:
     return 2
 
 
-def ask(host: str) -> Asked:
-    """Runs probe.py on `host` over ssh, the script on ssh's standard input, and returns the host's facts."""
-    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, "PATH=/usr/bin:$PATH python3 -"]
+def ask(host: str, binary: str) -> Asked:
+    """Returns the facts of `host`: runs probe.py there over ssh, with the script on ssh's standard input."""
+    if is_this_machine(host):
+        return Asked(host, probe.facts(binary=binary))
+    remote = f"PATH=/usr/bin:$PATH python3 - / {shlex.quote(binary)}"
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, remote]
     before = time.time()
     try:
         done = subprocess.run(
@@ -116,10 +122,23 @@ def show(title: str, lines: list[Line], colour: bool) -> None:
             print(f"        {'':<{width}}  {'→' if line.status != OK else ' '} {line.mend}")
 
 
-def report(verdicts: list[Verdict], common: list[Line]) -> None:
+def ping(hosts: dict[str, int], verdicts: list[Verdict], binary: str, fabric: str) -> tuple[dict | None, list[Line]]:
+    """Has the hosts that can be used ping each other; returns the result of `loch-bench ping` and the report's lines."""
+    usable = [v.host for v in verdicts if v.choice or (fabric != "verbs" and v.facts.get("devices") is not None)]
+    left_out = [host for host in hosts if host not in usable]
+    ranks = [(host, hosts[host]) for host in usable]
+    if sum(count for _, count in ranks) < 2:
+        return None, []
+    result, why = pings.launch(ranks, binary, fabric)
+    return result, pings.lines(result, why, left_out)
+
+
+def report(verdicts: list[Verdict], common: list[Line], pinged: dict | None = None) -> None:
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for verdict in verdicts:
         show(verdict.host, verdict.lines, colour)
+    if pinged:
+        print(pinged["table"], end="")
     if common:
         show("among the hosts", common, colour)
     every = [line for verdict in verdicts for line in verdict.lines] + common
@@ -132,7 +151,7 @@ def report(verdicts: list[Verdict], common: list[Line]) -> None:
 def answer(argv: list[str]) -> int:
     top = Parser(
         prog="loch doctor",
-        usage="./loch doctor [--hostfile H] [--protocol NAME]… [--json]",
+        usage="./loch doctor [--hostfile H [--fabric F] [--no-ping]] [--protocol NAME]… [--json]",
         description=DESCRIPTION,
         epilog=EPILOG,
         allow_abbrev=False,
@@ -145,11 +164,16 @@ def answer(argv: list[str]) -> int:
         default=[],
         help="also compare what this protocol needs with what the chosen device has (may be repeated; builds the program)",
     )
-    top.add_argument("--json", action="store_true", help="print verdicts and facts as JSON")
+    top.add_argument(
+        "--fabric", choices=("verbs", "ofi", "shm"), default="verbs", help="what carries the pings (default: verbs)"
+    )
+    top.add_argument("--no-ping", action="store_true", help="hosts of a hostfile do not ping each other")
+    top.add_argument("--json", action="store_true", help="print verdicts, pings and facts as JSON")
     top.add_argument("--root", metavar="DIR", help="read /sys, /proc and /dev below DIR (for tests)")
     args = top.parse_args(argv)
+    binary = os.environ.get("LOCH_BIN") or BINARY
     try:
-        needs_of = needs.of_protocols(os.environ.get("LOCH_BIN", BINARY), args.protocol) if args.protocol else {}
+        needs_of = needs.of_protocols(binary, args.protocol) if args.protocol else {}
     except needs.Unknown as error:
         top.error(str(error))
     if args.hostfile and args.root:
@@ -157,14 +181,18 @@ def answer(argv: list[str]) -> int:
     if args.root and not Path(args.root).is_dir():
         top.error(f"--root {args.root}: no such folder")
     common: list[Line] = []
+    pinged: dict | None = None
     if args.hostfile:
         hosts = hosts_of(args.hostfile)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = list(pool.map(ask, hosts))
+            answers = list(pool.map(lambda host: ask(host, binary), hosts))
         verdicts = [verdict_of(each) for each in answers]
         common = judge.compare(verdicts, {each.host: (each.ahead_s, each.sure_s) for each in answers if each.facts})
+        if not args.no_ping:
+            pinged, more = ping(hosts, verdicts, binary, args.fabric)
+            common += more
     else:
-        verdicts = [judge.judge(probe.facts(Path(args.root or "/")))]
+        verdicts = [judge.judge(probe.facts(Path(args.root or "/"), binary))]
     for verdict in verdicts:
         verdict.lines.extend(needs.lines(needs_of, verdict) if verdict.facts.get("devices") is not None else [])
     ready = all(verdict.ready for verdict in verdicts) and all(line.status != NO for line in common)
@@ -174,13 +202,14 @@ def answer(argv: list[str]) -> int:
                 "ready": ready,
                 "hosts": [verdict.as_json() for verdict in verdicts],
                 "among_hosts": [asdict(line) for line in common],
+                "pings": pinged,
             },
             sys.stdout,
             indent=1,
         )
         print()
     else:
-        report(verdicts, common)
+        report(verdicts, common, pinged)
     return 0 if ready else 1
 
 

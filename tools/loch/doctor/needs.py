@@ -1,5 +1,5 @@
-"""Compares what protocols need of an RDMA device (`loch list protocols`) with the chosen device's known
-capabilities."""
+"""Compares what protocols need of an RDMA device (`loch list protocols`) with the capabilities of the
+chosen device."""
 
 from __future__ import annotations
 
@@ -54,23 +54,36 @@ def said(needs: dict[str, Any]) -> list[str]:
     return words
 
 
-def missing(needs: dict[str, Any], verbs: dict[str, Any]) -> list[str]:
-    """The protocol's needs that the device is known to lack. `verbs`: what ibv_devinfo printed of the device.
+SCOPES = ("none", "nic", "global")
 
-    RC and UD are supported by all InfiniBand and RoCE devices; inline bytes, UC and the order of placement are only
-    known when a queue pair is created, so they are not judged here.
-    """
-    lacks = []
-    scope = verbs.get("atomic_cap", "").split(" ")[0]
-    if needs["atomic_scope"] != "none" and scope == "ATOMIC_NONE":
-        lacks.append("compare-and-swap: the device says ATOMIC_NONE")
-    if needs["atomic_scope"] == "global" and scope == "ATOMIC_HCA":
-        lacks.append("atomics against the CPU's accesses: the device says ATOMIC_HCA")
-    depths = [verbs.get(key, "") for key in ("max_qp_rd_atom", "max_qp_init_rd_atom")]
-    depth = min((int(each) for each in depths if each.isdigit()), default=None)
-    if depth is not None and depth < needs["max_rd_atomic"]:
-        lacks.append(f"{needs['max_rd_atomic']} outstanding READs and atomics: the device has {depth}")
+
+def missing(needs: dict[str, Any], can: dict[str, Any]) -> list[str]:
+    """The protocol's needs that the device lacks. `can`: the capabilities that the fabric found when it opened the
+    device."""
+    lacks = [transport.upper() for transport in ("rc", "uc", "ud") if needs[transport] and not can[transport]]
+    if (needs.get("receives_rc") or needs.get("receives_uc")) and not can["receives_connected"]:
+        lacks.append("shared receive queues")
+    if SCOPES.index(needs["atomic_scope"]) > SCOPES.index(can["atomic_scope"]):
+        lacks.append("compare-and-swap" if can["atomic_scope"] == "none" else "atomics against the CPU's accesses")
+    if needs["untorn_bytes"] > can["untorn_bytes"]:
+        lacks.append(f"{needs['untorn_bytes']} bytes at once: the device has {can['untorn_bytes']}")
+    if needs["in_order_placement"] and not can["in_order_placement"]:
+        lacks.append("bytes placed in order, as far as the device says (--assume-order)")
+    for key, what in (("max_rd_atomic", "outstanding READs and atomics"), ("max_inline_bytes", "inline bytes")):
+        if needs[key] > can[key]:
+            lacks.append(f"{needs[key]} {what}: the device has {can[key]}")
     return lacks
+
+
+def _chosen(verdict: Verdict) -> dict[str, Any]:
+    """The capabilities of the port that the host would use."""
+    ports = verdict.facts["fabric"]["ports"]
+    choice = verdict.choice
+    assert choice is not None
+    found: dict[str, Any] = next(
+        port["can"] for port in ports if (port["device"], port["port"]) == (choice.device, choice.port)
+    )
+    return found
 
 
 def lines(needs_of: dict[str, dict[str, Any]], verdict: Verdict) -> list[Line]:
@@ -92,10 +105,10 @@ def lines(needs_of: dict[str, dict[str, Any]], verdict: Verdict) -> list[Line]:
             )
         else:
             device = verdict.choice.device
-            lacks = missing(needs, verdict.facts["verbs"].get(device, {}))
+            lacks = missing(needs, _chosen(verdict))
             text = f"needs {', '.join(words)}"
             if lacks:
                 found.append(Line(title, NO, f"{text}; {device} lacks {'; '.join(lacks)}", "another device: --device"))
             else:
-                found.append(Line(title, OK, f"{text}: {device} has them, as far as it says before it is opened"))
+                found.append(Line(title, OK, f"{text}: {device} has them"))
     return found

@@ -2,8 +2,9 @@
 """Prints what a machine has for RDMA, as JSON on standard output: facts only, no judgement.
 
 The probe is a single file that needs only Python's standard library, because it is also sent to other hosts over ssh
-(`python3 -`). probe.py [ROOT] reads /sys, /proc and /dev below ROOT, and takes a program's output from the file
-ROOT/said/PROGRAM instead of running the program.
+(`python3 -`). probe.py [ROOT [BINARY]] reads /sys, /proc and /dev below ROOT. BINARY is the path of loch-bench, which is
+asked for the fabric's view of the devices. With a ROOT other than / no program is run: the file ROOT/said/PROGRAM has its
+output, and ROOT/said/devices that of loch-bench.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ GIDS_MAX = 256  # entries of a port's GID table that are read; a table has up to
 CAP_IPC_LOCK = 14
 STA_UNSYNC = 0x40
 PROGRAM_LIMIT_S = 20
+DEVICES_LIMIT_S = 60  # a port that does not answer takes 5 s of the fabric's trial
 NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
@@ -123,23 +125,32 @@ def ports(device: Path) -> list[dict]:
     ]
 
 
-def devinfo(printed: str) -> dict[str, dict]:
-    """The output of `ibv_devinfo -v` as `key: value` by device name, and the same of each port in the device's list
-    "ports"."""
-    found: dict[str, dict] = {}
-    here: dict = {}
-    device: dict = {}
-    for line in printed.splitlines():
-        key, colon, value = (part.strip() for part in line.partition(":"))
-        if not colon:
-            continue
-        if key == "hca_id":
-            device = here = found.setdefault(value, {"ports": {}})
-        elif key == "port" and device:
-            here = device["ports"].setdefault(value, {})
-        elif key and value and not key.startswith("GID"):
-            here.setdefault(key, value)
-    return found
+def fabric(root: Path, binary: str) -> dict:
+    """The answer of `loch-bench devices --json`: the devices as the verbs fabric judges them, and its choice. The only
+    key is "fault", a text, if the program does not answer."""
+    if root != Path("/"):
+        said = whole(root / "said/devices")
+        return json.loads(said) if said else {"fault": "loch-bench is missing"}
+    if not os.access(binary, os.X_OK):
+        return {"fault": f"{binary or 'loch-bench'} is missing"}
+    try:
+        done = subprocess.run(
+            [binary, "devices", "--json"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=DEVICES_LIMIT_S,
+            check=False,
+        )
+        return json.loads(done.stdout)
+    except ValueError:
+        said = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        return {"fault": f"{binary} devices: {said}"}
+    except subprocess.TimeoutExpired:
+        return {"fault": f"{binary} devices: no answer within {DEVICES_LIMIT_S} s"}
+    except OSError as error:
+        return {"fault": f"{binary}: {error.strerror}"}
 
 
 def devices(root: Path) -> list[dict]:
@@ -249,16 +260,13 @@ def launchers(root: Path) -> dict[str, str]:
     return {name: each.strip().split("\n")[0] for name, each in said.items() if each}
 
 
-def facts(root: Path = Path("/")) -> dict:
-    # None if the machine has no RDMA device, because ibv_devinfo then fails
-    printed = program(root, "ibv_devinfo", "-v")
+def facts(root: Path = Path("/"), binary: str = "") -> dict:
     return {
         "host": socket.gethostname(),
         "kernel": platform.release(),
         "cpus": os.cpu_count(),
         "devices": devices(root),
-        "verbs": devinfo(printed or ""),
-        "ibv_devinfo": printed is not None or bool(shutil.which("ibv_devinfo", path=SEARCHED)),
+        "fabric": fabric(root, binary),
         "memory_lock": memory_lock(root),
         "huge_pages": huge_pages(root),
         "governors": governors(root),
@@ -270,5 +278,5 @@ def facts(root: Path = Path("/")) -> dict:
 
 
 if __name__ == "__main__":
-    json.dump(facts(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("/")), sys.stdout)
+    json.dump(facts(Path((sys.argv[1:2] or ["/"])[0]), (sys.argv[2:3] or [""])[0]), sys.stdout)
     print()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loch.hosts import is_host
+from loch.mpirun import mpirun
 
 from .errors import BadInput
 from .grid import Point
@@ -17,16 +17,6 @@ from .model import Experiment
 LAUNCHERS = ("mpirun", "srun")
 _SLOTS = re.compile(r"(slots|max[_-]slots)\s*=\s*(\d{1,4})")
 HOSTFILE_MAX = 1 << 20  # size limit of a hostfile in bytes
-# Settings of mpirun: each host's daemon connects to mpirun directly, so that losing a host does not disconnect others.
-_MCA = {
-    "routed": "direct",
-    "plm_rsh_no_tree_spawn": "1",
-    "oob_tcp_keepalive_time": "10",
-    "oob_tcp_keepalive_intvl": "2",
-    "oob_tcp_keepalive_probes": "3",
-}
-# ssh fails, and with it the point, instead of asking for a password or waiting for a host that does not answer.
-_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 
 
 @dataclass(frozen=True)
@@ -103,34 +93,7 @@ class Launch:
     def _mpirun(self, point: Point, ranks: int, environment: Mapping[str, str]) -> list[str]:
         hosts = self.hosts[:1] if point.params["fabric"] == "shm" else self.hosts
         used = _spread(hosts, ranks)
-        argv = [
-            "mpirun",
-            "--enable-recovery",
-            "--host",
-            ",".join(f"{host.name}:{host.slots}" for host in used),
-            "-n",
-            str(ranks),
-            "--map-by",
-            "slot",
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-            "--wdir",
-            os.getcwd(),
-        ]
-        for name in sorted(environment):
-            if name.startswith("LOCH_") and name not in ("LOCH_BIN", "LOCH_BUILD"):
-                argv += ["-x", name]
-        parameters = dict(_MCA)
-        are_all_here = all(_is_here(host.name) for host in used)
-        interface = self.interface or ("lo" if are_all_here else None)
-        if interface:
-            parameters["oob_tcp_if_include"] = interface
-        if not are_all_here and "OMPI_MCA_plm_rsh_agent" not in environment:
-            parameters["plm_rsh_agent"] = _SSH
-        for name, value in parameters.items():
-            argv += ["--mca", name, value]
-        return argv + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
+        return mpirun([(host.name, host.slots) for host in used], environment, self.interface)
 
     def _srun(self, point: Point, ranks: int) -> list[str]:
         machines = 1 if point.params["fabric"] == "shm" else ranks
@@ -228,10 +191,6 @@ def _spread(hosts: tuple[Host, ...], ranks: int) -> list[Host]:
                 taken[i] += 1
                 left -= 1
     return [Host(host.name, count) for host, count in zip(hosts, taken) if count]
-
-
-def _is_here(name: str) -> bool:
-    return name in ("localhost", socket.gethostname())
 
 
 def _count(number: int, what: str) -> str:

@@ -1,4 +1,5 @@
-// Keeps the error counters of an emulated device, and writes them to files with the names of its driver.
+// Keeps the error counters of an emulated device, and writes them to files named as by the Linux driver of
+// the real device.
 #include "common/fabric/verbs/zoo/counters.h"
 
 #include <fcntl.h>
@@ -13,12 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The names that a driver of Linux gives to counters of the transport.
+// The names that a Linux driver gives to the counters of transport errors.
 struct Driver {
   std::string_view device;  // what the emulated device's name begins with
   std::string_view name;
-  std::string_view names[Counters::kinds];  // by Counters::Kind
-  std::string_view quiet[3];                // counters that stay at their first value; "": none
+  std::string_view names[Counters::kinds];  // error counters, by Counters::Kind
+  std::string_view quiet[3];                // counters that never change; "": none
 };
 
 constexpr Driver drivers[] = {

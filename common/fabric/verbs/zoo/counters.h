@@ -26,7 +26,7 @@ class Counters {
   // the transport begin at `first` and wrap at 2^32, as those of mlx5. The error is one line.
   [[nodiscard]] std::expected<void, std::string> open(const std::string& folder, const DeviceModel& model,
                                                       std::uint32_t first);
-  // Counts, and writes the new value to the counter's file. Any thread may call it.
+  // Adds one to the counter of this kind, and writes the new value to its file. Any thread may call it.
   void add(Kind kind);
 
  private:

@@ -99,7 +99,8 @@ void Hub::configure() {
   if (const auto ok = open_counters(); !ok) refuse(ok.error());
 }
 
-// Each process of a network has a folder of its own. The program reads the files where LOCH_RDMA_SYSFS says.
+// Makes the files of error counters, if any were asked for. Processes that are connected with each other have
+// a folder each. LOCH_RDMA_SYSFS is set to the folder, so that the program reads its counters there.
 std::expected<void, std::string> Hub::open_counters() {
   if (settings.counters.empty()) return {};
   const std::string folder =

@@ -39,9 +39,9 @@ class Hub {
   // Counts one event of the kind `call`: a call of that function, a posted request or a completion. Returns
   // 0, or the injected error if this event is to fail: an errno, for Call::completion an ibv_wc_status.
   [[nodiscard]] int fault(Call call);
-  // Counts a request that went well, and raises the events that are due after it.
+  // Counts a successful request, and raises the asynchronous events that are set for this number of requests.
   void went_well(const QueuePair& qp);
-  // Counts a completion that is to be delivered. Returns whether it is swallowed.
+  // Counts a completion. Returns whether it is to be dropped instead of delivered (Settings::swallow).
   [[nodiscard]] bool swallows();
   [[nodiscard]] std::uint64_t random();
   [[nodiscard]] bool happens(double probability);
@@ -57,10 +57,10 @@ class Hub {
   // Makes the NIC thread, at time `when`, check the reply deadline of the queue pair and execute its due
   // requests.
   void look_later(std::uint32_t qpn, Nanos when);
-  // Notes that the queue pair's send queue has to be flushed by the next settle().
+  // Has the queue pair's send queue flushed by the next settle().
   void flush_later(std::uint32_t qpn);
-  // Flushes the send queues that flush_later() noted. Called with no lock held, since it takes the send_mutex
-  // of each.
+  // Flushes the send queues that flush_later() named. Takes the send_mutex of each, so the caller must hold
+  // no lock.
   void settle();
 
  private:

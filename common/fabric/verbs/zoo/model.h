@@ -10,10 +10,10 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// What ibv_query_qp_data_in_order returns: whether WRITEs are placed in address order.
+// What ibv_query_qp_data_in_order answers for a queue pair: 1 if WRITEs are placed in address order, else 0.
 enum class InOrder : std::uint8_t {
-  never,   // always 0, as libibverbs returns if the provider does not implement the function
-  in_rts,  // 1 in state ready to send, 0 in every other state, as libmlx5 does
+  never,   // the answer is always 0, as from libibverbs if the provider lacks the function
+  in_rts,  // the answer is 1 in state ready to send (RTS), else 0, as from libmlx5
   always,
 };
 
@@ -28,7 +28,7 @@ struct DeviceModel {
   std::uint32_t vendor = 0x02c9, part = 0;
   std::uint8_t link = IBV_LINK_LAYER_ETHERNET;
   ibv_port_state state = IBV_PORT_ACTIVE;
-  bool requires_grh = false;  // an InfiniBand port that routes by GID alone (IBV_QPF_GRH_REQUIRED)
+  bool requires_grh = false;  // true: an InfiniBand port that routes by GID alone (IBV_QPF_GRH_REQUIRED)
   std::uint32_t mtu_bytes = 4096;
   // ibv_port_attr's codes: speed 32 is EDR per lane, width 2 is four lanes
   std::uint8_t speed = 32, width = 2;
@@ -42,8 +42,8 @@ struct DeviceModel {
   int max_srq = 65536, max_srq_wr = 32767;
   int max_qp_wr = 32768, max_sge = 30, max_cqe = 4194303, max_rd_atomic = 16;
   std::uint32_t max_inline = 828;
-  bool has_domains = true;   // has ibv_alloc_td and ibv_alloc_parent_domain
-  bool has_extended = true;  // has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*
+  bool has_domains = true;   // whether it has ibv_alloc_td and ibv_alloc_parent_domain
+  bool has_extended = true;  // whether it has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*
 };
 
 // An emulated machine: the devices that ibv_get_device_list returns, in their order.

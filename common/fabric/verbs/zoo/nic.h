@@ -40,12 +40,12 @@ struct Device : ibv_device {
 struct Nic {
   verbs_context verbs{};
   Device* device = nullptr;
-  std::atomic<int> objects = 0;  // live protection domains and completion queues
+  std::atomic<int> objects = 0;  // number of live domains (of any kind) and completion queues
   std::mutex events_mutex;
   std::vector<ibv_async_event> events;  // asynchronous events that the program has not fetched yet
   std::vector<ibv_gid_entry> gids;      // by GID index
   std::uint16_t lid = 0;
-  std::atomic<bool> is_down = false;  // the port is not active, as an event said
+  std::atomic<bool> is_down = false;  // whether an event has reported that the port is not active
   [[nodiscard]] const DeviceModel& model() const { return device->model; }
 };
 [[nodiscard]] Nic& nic_of(ibv_context* context);
@@ -66,7 +66,8 @@ struct QueuePair;
 struct Completion {
   ibv_wc wc{};
   QueuePair* sender = nullptr;  // the queue pair whose request completed; null: a receive completed
-  std::uint32_t retires = 0;    // polling this completion frees the send queue of requests with lower numbers
+  // polling this completion frees the send queue slots of the requests that are numbered below this
+  std::uint32_t retires = 0;
 };
 
 struct CompletionQueue : ibv_cq_ex {
@@ -130,7 +131,7 @@ struct SendRequest {
   Domain* path_domain = nullptr;
   std::uint32_t to_qpn = 0, to_qkey = 0;
   Nanos due = 0;
-  bool is_resent = false;  // a first transmission was taken to be lost
+  bool is_resent = false;  // whether its first transmission counted as lost
 };
 
 struct QueuePair : ibv_qp_ex {

@@ -14,7 +14,7 @@ constexpr std::uint32_t not_ready_us[32] = {655360, 10,    20,    30,     40,   
                                             160,    240,   320,   480,    640,    960,    1280,   1920,
                                             2560,   3840,  5120,  7680,   10240,  15360,  20480,  30720,
                                             40960,  61440, 81920, 122880, 163840, 245760, 327680, 491520};
-constexpr Nanos resend_delay = 100'000;  // from a lost transmission to the next, in ns
+constexpr Nanos resend_delay = 100'000;  // ns from a lost transmission to the next one
 constexpr int for_ever = 7;              // the rnr_retry value that means no limit on retries
 
 ibv_wc_opcode completed(ibv_wr_opcode opcode) {
@@ -95,7 +95,7 @@ void count(const QueuePair& qp, Counters::Kind kind) { qp.nic->device->counters.
 
 void try_again(QueuePair& qp) {
   count(qp, Counters::Kind::timed_out);
-  // Timeout 0: no limit, tried again every second.
+  // An ACK timeout of 0 means no limit of retries: requests without a reply are sent again every second.
   if (qp.attributes.timeout == 0) return go_back(qp, Nanos{1'000'000'000});
   if (qp.tries_left-- <= 0) return complete_with_error(qp, IBV_WC_RETRY_EXC_ERR);
   go_back(qp, timeout_of(qp));
@@ -161,8 +161,8 @@ std::uint32_t reads_under_way(QueuePair& qp) {
   return count;
 }
 
-// Whether a request must wait for replies to earlier requests: it has the flag IBV_SEND_FENCE, or
-// max_rd_atomic READs and atomics are outstanding.
+// Whether a request must wait for replies to earlier READs and atomics: it has the flag IBV_SEND_FENCE and at
+// least one is outstanding, or it is itself a READ or atomic and max_rd_atomic are outstanding.
 bool has_to_wait(QueuePair& qp, const SendRequest& request) {
   const std::uint32_t reads = reads_under_way(qp);
   if ((request.flags & IBV_SEND_FENCE) != 0 && reads != 0) return true;
@@ -177,7 +177,7 @@ void send_here(QueuePair& qp, const Request& request, std::span<const std::byte>
   complete_well(qp);
 }
 
-// Sends a request to another process, or nowhere if no port has its address.
+// Sends a request to another process, or drops it if no port has its destination address.
 void send_away(QueuePair& qp, const Request& request, std::span<const std::byte> data) {
   if (request.to.exists) hub().wire.send(request.to.process, request, data);
   ++qp.sent;

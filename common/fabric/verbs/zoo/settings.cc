@@ -76,7 +76,7 @@ std::expected<Raise, std::string> parse_raise(std::string_view text) {
   return raise;
 }
 
-// Parses a failure to inject: FUNCTION:N, FUNCTION:N:ERRNO (also of a request) or completion:N:STATUS.
+// Parses a failure to inject: FUNCTION:N[:ERRNO], request:N[:ERRNO] or completion:N[:STATUS].
 std::expected<Failure, std::string> parse_failure(std::string_view text) {
   const auto wrong = [&] {
     return Wrong("fail=" + std::string(text) +

@@ -53,20 +53,20 @@ inline constexpr std::size_t calls_count = static_cast<std::size_t>(Call::comple
 
 struct Failure {
   Call call = Call::completion;
-  std::uint64_t n = 1;  // which call fails, counted from 1 since LOCH_ZOO was read
+  std::uint64_t n = 1;  // number of the failing call, counted from 1 since LOCH_ZOO was read
   int reason = 0;       // an errno; for a completion, an ibv_wc_status
 };
 
 // An asynchronous event to raise.
 struct Raise {
   ibv_event_type type = IBV_EVENT_PORT_ERR;
-  std::uint64_t n = 1;  // after how many requests that went well
+  std::uint64_t n = 1;  // the event is raised after this many successful requests
 };
 
 struct Settings {
   std::string machine;               // the machine's name
   std::vector<DeviceModel> devices;  // the machine's devices, as changed by the keys
-  std::uint64_t delay_ns = 0;        // longest delay from post to execution, in ns; drawn for each request
+  std::uint64_t delay_ns = 0;        // upper bound in ns of each request's random delay before execution
   // probability that a reliable request is executed late, as if its first transmission had been lost
   double retransmit = 0;
   double drop = 0;  // probability that a UC or UD message is lost
@@ -75,11 +75,11 @@ struct Settings {
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
   std::vector<Raise> raises;
-  std::uint64_t swallow = 0;        // from that completion on, none is delivered; 0: all are
-  std::string net;                  // file that the processes of one network share; "": no other processes
-  std::string counters;             // folder for files of error counters, as the kernel's; "": none
-  std::uint32_t counter_start = 0;  // the value with which the transport's counters begin
-  std::string calls;                // file for the numbers of calls, written at exit; "": none
+  std::uint64_t swallow = 0;  // number of the first completion to be dropped, with all later ones; 0: none
+  std::string net;            // file that the processes of one network share; "": no other processes
+  std::string counters;       // folder for files of error counters, named as in sysfs; "": none
+  std::uint32_t counter_start = 0;  // first value of the counters of transport errors
+  std::string calls;  // file for the number of calls of each function, written at exit; "": none
 };
 
 // Parses the value of LOCH_ZOO. The error says in one line what is wrong and what was expected.
