@@ -45,7 +45,10 @@ def test_a_sick_device_is_named(machine: str, folder: Path) -> None:
     assert (symptom["kind"], symptom["meaning"], symptom["is_least"]) == ("fault", "retransmissions", False)
     files = list((folder / "sys").glob(f"*/ports/1/hw_counters/{symptom['counter']}"))
     assert 0 < symptom["count"] <= int(files[0].read_text())
-    assert result["nodes"][0]["counters"][f"port.{symptom['counter']}"] == symptom["count"]
+    counters = result["nodes"][0]["counters"]
+    assert counters[f"port.{symptom['counter']}"] == symptom["count"]
+    before, after = (counters[f"port_{when}.{symptom['counter']}"] for when in ("before", "after"))
+    assert after - before == symptom["count"] and after <= int(files[0].read_text())
 
 
 def test_a_healthy_device_is_clean(folder: Path) -> None:

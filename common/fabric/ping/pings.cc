@@ -24,8 +24,8 @@ constexpr const char* region_name = "pings";
 enum Kind : std::uint32_t { message = 0, ping = 1, reply = 2 };
 constexpr std::uint32_t kinds = 3;
 
-// The payload of a message. The upper half is the complement of the lower one, so that a WRITE that was lost
-// and placed in part does not look as if it had arrived.
+// The payload of a message. The upper half is the complement of the lower one, so that neither zeroed memory
+// nor any other payload counts as a message.
 constexpr std::uint64_t word_of(Kind kind, std::uint32_t number) {
   const std::uint32_t low = (std::uint32_t{kind} << 16) | number;
   return (std::uint64_t{~low} << 32) | low;
@@ -401,7 +401,7 @@ NodeSeen PlayerOfNode::seen() const {
     for (std::uint32_t number = 1; number < numbers; ++number) {
       const std::uint64_t word =
           load(*region_, Layout::messages_of(peer) + std::uint64_t{number} * word_bytes);
-      if (is_whole(word) && word != 0) ++uc.arrived;
+      if (is_whole(word)) ++uc.arrived;
     }
     for (std::uint32_t slot = 0; slot < ring_slots; ++slot) {  // pings that came after their round
       const std::uint64_t word = load(*region_, Layout::slot(Layout::pings_of(peer), slot));

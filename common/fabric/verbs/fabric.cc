@@ -160,6 +160,8 @@ class VerbsFabric final : public Fabric {
   std::vector<std::uint32_t> numa_nodes_;  // by node: the NUMA node of its regions' memory
   double huge_bytes_ = 0, plain_bytes_ = 0, bound_bytes_ = 0;
   PortHealth health_;  // changes of the port's counters in the last run
+  // the port's counters before and after the last run, as the kernel's files had them
+  CounterValues counters_before_, counters_after_;
 };
 
 // Destroys each object before the objects that it refers to: receiving ends before the workers' receive
@@ -431,7 +433,7 @@ Result<RunEnd> VerbsFabric::run() {
   connector_->begin_run(++runs_);
   const bool shares_cores =
       config_.shares_cores.value_or(device_->is_software() || pool_.started() > realtime::usable_cores());
-  const CounterValues before = read_counters();
+  counters_before_ = read_counters();
   std::optional<LastResort> last_resort;
   const RunEnd end = pool_.run(shares_cores, [&] {
     await_clients();
@@ -442,7 +444,8 @@ Result<RunEnd> VerbsFabric::run() {
   });
   last_resort.reset();
   if (shared_.has_failed.load()) return fail(ErrorCode::unavailable, shared_.failure_text());
-  health_ = compare(before, read_counters());
+  counters_after_ = read_counters();
+  health_ = compare(counters_before_, counters_after_);
   if (late_.empty()) return end;
   return fail(
       ErrorCode::timed_out,
@@ -463,6 +466,10 @@ FabricReport VerbsFabric::report() const {
       PortHealth health = health_;
       connector_->add_symptoms(health);
       of.counters.merge(to_counters(health));
+      for (const auto& [name, value] : counters_before_)
+        of.counters["port_before." + name] = static_cast<double>(value);
+      for (const auto& [name, value] : counters_after_)
+        of.counters["port_after." + name] = static_cast<double>(value);
     }
     for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) {
       const WorkerCounters& counts = worker_at(worker).counters();
