@@ -95,6 +95,7 @@ Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements&
   needs_ = needs;
   std::uint32_t added = 0;  // number of this process's workers that are added already
   LOCH_TRY(make_rows());
+  LOCH_TRY(make_clocks());
   const auto spec = [&](std::uint32_t node, fabric::Role role, std::uint32_t index, std::string name) {
     fabric::WorkerSpec out = worker_spec(static_cast<fabric::NodeId>(node), role, index);
     out.core = pinning.core_of(added++, index);
@@ -130,6 +131,36 @@ Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements&
     if (clients + servers == 0) LOCH_TRY(fabric_.add_worker(spec(node, fabric::Role::server, 0, "idle")));
   }
   return {};
+}
+
+// Several processes that record histories compare their clocks, unless only one of them has clients.
+Result<> Driver::make_clocks() {
+  if (!logs_ || fabric_.ranks() == 1 || fabric_.capabilities().simulated) return {};
+  std::vector<fabric::NodeId> driving;
+  std::optional<fabric::NodeId> own;
+  for (std::uint32_t node = 0; node < deploy_.nodes; ++node) {
+    const auto id = static_cast<fabric::NodeId>(node);
+    if (!deploy_.drives(id)) continue;
+    driving.push_back(id);
+    if (fabric_.is_local(id)) own = id;
+  }
+  if (!own || driving.size() < 2) return {};
+  LOCH_ASSIGN(clocks_, ClockExchange::make(fabric_, std::move(driving), *own, deploy_.client_workers));
+  return {};
+}
+
+// Ends when the processes' clocks are aligned and all of them may begin.
+coro::Task<void> Driver::align_first(ClientWorker* own) {
+  constexpr Nanos look = 200'000;
+  fabric::Worker& worker = *own->worker;
+  if (own->index == 0) {
+    co_await clocks_->align_first(&worker);
+    co_return;
+  }
+  while (!clocks_->has_begun() && !worker.stopping()) {
+    const Nanos soon = worker.now() + look;
+    co_await worker.sleep_until(soon);
+  }
 }
 
 fabric::WorkerSpec Driver::worker_spec(fabric::NodeId node, fabric::Role role, std::uint32_t index) const {
@@ -202,6 +233,7 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);
+  if (clocks_ != nullptr) co_await align_first(own);
   begin(*own->worker);
   own->measured_from = begin_ns_ + load_.warmup;
   own->middle = load_.duration > 0 ? own->measured_from + load_.duration / 2 : 0;
@@ -219,9 +251,11 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   }
   if (is_keeper(*own)) scope.spawn(keep(own));
   if (load_.repair_after && !load_.failures && own->index == 0) alongside.spawn(tend(own));
+  if (clocks_ != nullptr && own->index == 0) alongside.spawn(clocks_->keep_aligned(own->worker));
   if (store_.has_background()) alongside.spawn(store_.background(*own->worker, &own->done));
   co_await scope.join();
   own->has_ended = true;
+  if (clocks_ != nullptr) clocks_->client_ended();
   if (load_.final_sweep) co_await finish(own);
   own->done = true;
   co_await alongside.join();

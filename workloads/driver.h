@@ -25,6 +25,7 @@
 #include "common/kv/protocol.h"
 #include "common/measure/tally.h"
 #include "common/measure/timeline.h"
+#include "workloads/clock_exchange.h"
 #include "workloads/distribution.h"
 #include "workloads/key_table.h"
 #include "workloads/pinning.h"
@@ -198,6 +199,10 @@ class Driver {
   // Number of operations that were issued and have not returned; 0 after a run that finished.
   [[nodiscard]] std::uint64_t outstanding() const;
 
+  // How this process's clock was compared with those of the others; null unless several processes record
+  // histories.
+  [[nodiscard]] const ClockExchange* clocks() const { return clocks_.get(); }
+
   // ---- Any thread, any time ---------------------------------------------------------------------
   [[nodiscard]] std::uint64_t operations_so_far() const;
   // Share of the run that is over, from 0 to 1.
@@ -258,6 +263,8 @@ class Driver {
   enum Probe : std::uint8_t { probe_written = 1, probe_waiting = 2 };
   [[nodiscard]] bool is_prober(const ClientWorker& own) const;
   [[nodiscard]] Result<> make_rows();
+  [[nodiscard]] Result<> make_clocks();
+  coro::Task<void> align_first(ClientWorker* own);
   [[nodiscard]] std::span<std::uint32_t> rows_of(fabric::NodeId node);
   coro::Task<void> probe_main(ClientWorker* own, Slot* slot, std::uint32_t index);
   void note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written);
@@ -280,7 +287,6 @@ class Driver {
                const kv::OpResult& result);
   void begin(fabric::Worker& worker);
   [[nodiscard]] Nanos pause_after(Slot& slot, const kv::OpResult& result) const;
-  [[nodiscard]] Nanos earliest(Nanos invoked) const;
   void log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
            std::optional<std::string_view> read);
 
@@ -312,6 +318,7 @@ class Driver {
   std::vector<std::uint32_t> rows_;  // time-series counters of all nodes, if the run has one process
   // time-series counters by node, if the run has several processes: readable by the other processes
   std::map<fabric::NodeId, fabric::Region*> row_regions_;
+  std::unique_ptr<ClockExchange> clocks_;
   std::vector<std::uint8_t> probes_;  // Probe marks, one byte for each bin and probed key
   std::mutex events_mutex_;
   // Failures and repairs for the time series, with Worker::now() times until timeline() makes them relative

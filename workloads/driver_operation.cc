@@ -138,10 +138,6 @@ void Driver::account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Bega
   if (has_value || is_put) own.tally.sizes.value_bytes.record(is_put ? slot.stamp.length : result.value.size);
 }
 
-// The earliest time that another process's clock may have shown at `invoked`. Histories use it so that clock
-// error widens an operation's interval and never narrows it.
-Nanos Driver::earliest(Nanos invoked) const { return std::max<Nanos>(0, invoked - fabric_.clock_error()); }
-
 void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
                  std::optional<std::string_view> read) {
   check::OperationView view;
@@ -153,8 +149,8 @@ void Driver::log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const k
     view.value = slot.value_text;
   else
     view.value = read;
-  view.invoke_ns = earliest(invoked);
-  view.return_ns = returned + fabric_.clock_error();
+  view.invoke_ns = invoked;
+  view.return_ns = returned;
   slot.log->record(view);
 }
 
@@ -176,7 +172,7 @@ void Driver::begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::ui
   if (slot.log != nullptr && kind != OpKind::get) {
     slot.log->invoked(kind, slot.key_text,
                       brings_value(kind) ? std::optional<std::string_view>(slot.value_text) : std::nullopt,
-                      earliest(invoked));
+                      invoked);
   }
   slot.is_busy = true;
 }

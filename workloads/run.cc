@@ -25,7 +25,65 @@ struct Share {
   std::vector<std::string> notes;  // from the store, and about incomplete repairs
   std::vector<std::uint32_t> declared_lost;
   std::optional<measure::Timeline> timeline;
+  std::optional<ClockReport> clocks;
 };
+
+json to_json(const check::ClockSample& sample) { return {sample.at, sample.offset, sample.error}; }
+
+check::ClockSample sample_from(const json& in) {
+  // Limited to 2^60 ns, so that sums and differences do not overflow.
+  constexpr Nanos most = Nanos{1} << 60;
+  const auto number = [&](std::size_t i) {
+    const Nanos value = in.at(i).get<Nanos>();
+    return std::clamp(value, -most, most);
+  };
+  return {number(0), number(1), std::max<Nanos>(0, number(2))};
+}
+
+json to_json(const ClockReport& clocks) {
+  json out = {{"reference", clocks.reference},
+              {"control_error", clocks.control_error},
+              {"samples", json::array()},
+              {"told", json::array()}};
+  for (const auto& [rank, samples] : clocks.samples) {
+    json list = json::array();
+    for (const check::ClockSample& sample : samples) list.push_back(to_json(sample));
+    out["samples"].push_back({rank, std::move(list)});
+  }
+  for (const auto& [rank, sample] : clocks.told) out["told"].push_back({rank, to_json(sample)});
+  return out;
+}
+
+ClockReport clocks_from(const json& in) {
+  ClockReport out;
+  out.reference = measure::whole<std::uint16_t>(in.at("reference"));
+  out.control_error = in.at("control_error");
+  for (const json& each : in.at("samples")) {
+    std::vector<check::ClockSample>& list = out.samples[measure::whole<std::uint16_t>(each.at(0))];
+    for (const json& sample : each.at(1)) list.push_back(sample_from(sample));
+  }
+  for (const json& each : in.at("told"))
+    out.told[measure::whole<std::uint16_t>(each.at(0))] = sample_from(each.at(1));
+  return out;
+}
+
+std::optional<ClockReport> clocks_of(const fabric::Fabric& fabric, const Driver& driver) {
+  const ClockExchange* const clocks = driver.clocks();
+  if (clocks == nullptr) return std::nullopt;
+  ClockReport out{
+      .reference = clocks->reference(), .samples = {}, .told = {}, .control_error = fabric.clock_error()};
+  if (!clocks->is_reference()) out.samples[fabric.rank()] = clocks->samples();
+  for (const auto& [node, sample] : clocks->told()) out.told[node] = sample;
+  return out;
+}
+
+void merge_clocks(const std::optional<ClockReport>& from, std::optional<ClockReport>& into) {
+  if (!from) return;
+  if (!into) into.emplace().reference = from->reference;
+  into->samples.insert(from->samples.begin(), from->samples.end());
+  into->told.insert(from->told.begin(), from->told.end());
+  into->control_error = std::max(into->control_error, from->control_error);
+}
 
 json to_json(const Share& share) {
   json out = {{"window_s", share.window_s},
@@ -38,7 +96,9 @@ json to_json(const Share& share) {
               {"scrubbed", nullptr},
               {"notes", share.notes},
               {"declared_lost", share.declared_lost},
-              {"timeline", nullptr}};
+              {"timeline", nullptr},
+              {"clocks", nullptr}};
+  if (share.clocks) out["clocks"] = to_json(*share.clocks);
   if (share.timeline) out["timeline"] = measure::to_json(*share.timeline);
   for (const measure::NodePart& part : share.nodes) out["nodes"].push_back(measure::to_json(part));
   if (share.scrubbed) out["scrubbed"] = *share.scrubbed;
@@ -61,6 +121,7 @@ Result<Share> share_from(const std::string& text) {
     if (!in.at("timeline").is_null()) {
       LOCH_ASSIGN(share.timeline, measure::timeline_from_json(in.at("timeline")));
     }
+    if (!in.at("clocks").is_null()) share.clocks = clocks_from(in.at("clocks"));
     if (!in.at("scrubbed").is_null())
       share.scrubbed = in.at("scrubbed").get<std::map<std::string, std::uint64_t>>();
     for (const json& each : in.at("nodes")) {
@@ -87,6 +148,7 @@ Share share_of(fabric::Fabric& fabric, Driver& driver, const kv::Store& store, f
   share.declared_lost.assign(driver.declared_lost().begin(), driver.declared_lost().end());
   share.notes.insert(share.notes.end(), driver.stuck().begin(), driver.stuck().end());
   share.timeline = driver.timeline();
+  share.clocks = clocks_of(fabric, driver);
   report.nodes.resize(fabric.nodes());
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {
     measure::NodePart part;
@@ -110,6 +172,7 @@ void merge(const Share& share, RunOutcome& into, std::uint64_t& inserts_refused)
   add(share.protocol_counters, into.protocol_counters);
   add(share.fabric_counters, into.fabric_counters);
   if (share.scrubbed) into.scrubbed = share.scrubbed;
+  merge_clocks(share.clocks, into.clocks);
   into.declared_lost.insert(into.declared_lost.end(), share.declared_lost.begin(), share.declared_lost.end());
   if (share.timeline && into.timeline && share.timeline->shape() == into.timeline->shape())
     into.timeline->merge(*share.timeline);

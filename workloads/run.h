@@ -33,6 +33,15 @@ struct RunPlan {
   std::function<void(const Driver&)> on_end;
 };
 
+// How the clocks of the processes were compared; by rank, which is also the node.
+struct ClockReport {
+  std::uint32_t reference = 0;
+  std::map<std::uint32_t, std::vector<check::ClockSample>> samples;
+  // The last alignment that the process told the reference process, for processes that died.
+  std::map<std::uint32_t, check::ClockSample> told;
+  Nanos control_error = 0;  // error of the alignment over the control plane, the largest of all processes
+};
+
 struct RunOutcome {
   fabric::RunEnd end = fabric::RunEnd::finished;
   double window_s = 0;
@@ -51,6 +60,7 @@ struct RunOutcome {
   std::map<std::string, std::uint64_t> repaired;  // counts of Driver::repaired()
   std::vector<std::uint32_t> declared_lost;
   std::optional<measure::Timeline> timeline;  // set if LoadConfig::timeline asks for it
+  std::optional<ClockReport> clocks;          // set if several processes recorded histories
 };
 
 [[nodiscard]] std::string_view name(fabric::RunEnd end);

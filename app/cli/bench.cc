@@ -21,6 +21,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "app/cli/history_clocks.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/progress.h"
 #include "app/cli/registry.h"
@@ -94,13 +95,15 @@ std::uint32_t ring_chunks(const BenchOptions& o, const Place& place) {
   return static_cast<std::uint32_t>(std::clamp(chunks_of_all / logs, least, most));
 }
 
-void say_history(const BenchOptions& o, const check::HistoryStatistics& recorded,
+void say_history(const BenchOptions& o, const check::HistoryStatistics& recorded, const HistoryClocks& clocks,
                  measure::PointResult& point) {
   point.history = {{"format", check::name(history_format(o))},
                    {"operations", recorded.operations},
                    {"bytes", recorded.bytes},
                    {"waits", recorded.waits},
-                   {"waited_s", recorded.waited_s}};
+                   {"waited_s", recorded.waited_s},
+                   {"clocks", clocks.report}};
+  if (!clocks.fault.empty()) point.caveats.insert(point.caveats.begin(), clocks.fault);
   if (recorded.waits > 0) {
     point.notes.push_back(
         fmt::format("recording the history made workers wait {} times, {:.3f} s in all: the disk was slower",
@@ -331,6 +334,10 @@ int judge(const measure::PointResult& point) {
   const auto own = point.protocol_counters.find(std::string(kv::violations_counter));
   if (own != point.protocol_counters.end() && own->second > 0) {
     fmt::print(stderr, "loch bench: {}'s own check failed {} times\n", point.protocol, own->second);
+    return exit_failed;
+  }
+  if (const std::string fault = clock_fault(point.history); !fault.empty()) {
+    fmt::print(stderr, "loch bench: {}\n", fault);
     return exit_failed;
   }
   if (point.run_end != "finished") {
@@ -608,6 +615,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
     return stopped;
   }
   check::HistoryStatistics recorded;
+  const HistoryClocks clocks = history_clocks(outcome->clocks, place.ranks);
   if (history != nullptr) {
     LOCH_TRY(history->close());
     recorded = history->statistics();
@@ -615,7 +623,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
       LOCH_TRY(open.fabric->barrier("history written", plan.control_timeout));
       if (outcome->is_joint) {
         LOCH_ASSIGN(recorded, check::join_histories(o.history, history_parts(o.history, place.ranks),
-                                                    history_format(o)));
+                                                    history_format(o), clocks.maps));
       }
     }
   }
@@ -628,7 +636,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
   for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
-  if (history != nullptr) say_history(o, recorded, result.point);
+  if (history != nullptr) say_history(o, recorded, clocks, result.point);
   if (open.alongside != nullptr) result.point.window_began_unix_ns = open.alongside->window_began();
   return result;
 }

@@ -218,6 +218,40 @@ TEST_F(BinaryHistory, AKilledProcessLeavesWhatItRecorded) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
 }
 
+// Both formats: the second part's clock is 1,000 ns ahead, with an error of 30 ns.
+TEST_F(BinaryHistory, PartsAreTranslatedToOneClock) {
+  const std::vector<ClockMap> clocks{ClockMap(), ClockMap({{0, -1'000, 30}}, {.drift_ppm = 0})};
+  for (const HistoryFormat format : {HistoryFormat::binary, HistoryFormat::text}) {
+    const std::vector<std::string> parts{path_ + ".rank0", path_ + ".rank1"};
+    for (const std::string& part : parts) {
+      auto writer = HistoryWriter::create(part, {.format = format});
+      ASSERT_TRUE(writer);
+      (*writer)
+          ->log(preload_client)
+          .record({.kind = OpKind::put, .key = "user1", .value = "init", .return_ns = 0});
+      ClientLog& log = (*writer)->log(3);
+      log.record(
+          {.kind = OpKind::get, .key = "user1", .value = "init", .invoke_ns = 5'000, .return_ns = 6'000});
+      log.record({.kind = OpKind::put,
+                  .outcome = Outcome::unknown,
+                  .key = "user1",
+                  .value = "w1.2",
+                  .invoke_ns = 7'000});
+      ASSERT_TRUE((*writer)->close());
+    }
+    const auto joined = join_histories(path_, parts, format, clocks);
+    ASSERT_TRUE(joined) << joined.error().message;
+    const auto found = read(path_);
+    ASSERT_TRUE(found) << found.error().message;
+    std::vector<std::pair<Nanos, std::optional<Nanos>>> times;
+    for (const Operation& operation : *found) times.emplace_back(operation.invoke_ns, operation.return_ns);
+    std::ranges::sort(times);
+    const std::vector<std::pair<Nanos, std::optional<Nanos>>> wanted{
+        {0, 0}, {0, 0}, {3'970, 5'030}, {5'000, 6'000}, {5'970, std::nullopt}, {7'000, std::nullopt}};
+    EXPECT_EQ(times, wanted) << name(format);
+  }
+}
+
 TEST_F(BinaryHistory, ASyncedOperationIsInTheFileBeforeRecordReturns) {
   HistoryWriter::Options options = binary();
   options.durable = options.is_synced = true;

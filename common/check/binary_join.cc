@@ -1,8 +1,9 @@
-// Joins binary histories into one: copies the blocks of finished and unfinished files, and the operations
-// that killed processes left in the rings of unfinished files.
+// Joins histories into one. Of binary ones: the blocks of finished and unfinished files, and the operations
+// that killed processes left in the rings of unfinished files. Times are translated to one clock.
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -36,7 +37,16 @@ std::uint64_t identity(const BlockHeader& header) {
   return static_cast<std::uint64_t>(header.log) << 32 | header.number;
 }
 
-Result<> append_block(int descriptor, BlockHeader header, const std::byte* payload, Totals* totals) {
+// The operation with its times on the clock of the whole history.
+OperationView translated(OperationView operation, const ClockMap& clock) {
+  if (operation.client == preload_client && operation.kind != OpKind::lost) return operation;
+  operation.invoke_ns = clock.earliest(operation.invoke_ns);
+  if (operation.return_ns)
+    operation.return_ns = std::max(operation.invoke_ns, clock.latest(*operation.return_ns));
+  return operation;
+}
+
+Result<> write_block(int descriptor, BlockHeader header, const std::byte* payload, Totals* totals) {
   header.checksum = checksum_of(header, payload);
   LOCH_TRY(write_all(descriptor, &header, sizeof header));
   LOCH_TRY(write_all(descriptor, payload, header.payload_bytes));
@@ -45,10 +55,71 @@ Result<> append_block(int descriptor, BlockHeader header, const std::byte* paylo
   return {};
 }
 
+// Decodes a block and encodes its operations with translated times. A payload that grows beyond the bound of
+// a block becomes two blocks.
+Result<> translate_block(int descriptor, const BlockHeader& header, const std::byte* payload,
+                         const ClockMap& clock, Totals* totals) {
+  BlockDecoder decoder(header, {reinterpret_cast<const char*>(payload), header.payload_bytes});
+  std::vector<std::byte> out;
+  BlockHeader made = header;
+  Nanos before = 0;
+  const auto flush = [&]() -> Result<> {
+    made.payload_bytes = static_cast<std::uint32_t>(out.size());
+    LOCH_TRY(write_block(descriptor, made, out.data(), totals));
+    out.clear();
+    made.operations = 0;
+    before = 0;
+    return {};
+  };
+  made.operations = 0;
+  while (!decoder.is_done()) {
+    const std::string_view wanted = decoder.next([](std::uint64_t) { return true; });
+    if (!wanted.empty())
+      return fail(ErrorCode::corrupt,
+                  fmt::format("the history: a block of client {}: expected {}", header.client, wanted));
+    const OperationView operation = translated(decoder.operation(), clock);
+    const std::size_t most = binary_bytes_most(operation), at = out.size();
+    if (made.operations > 0 && at + most > payload_bytes_max) {
+      LOCH_TRY(flush());
+      out.resize(most);
+    } else {
+      out.resize(at + most);
+    }
+    std::byte* const begin = out.data() + (made.operations > 0 ? at : 0);
+    const std::byte* const end = append_binary(operation, before, begin);
+    out.resize(static_cast<std::size_t>(end - out.data()));
+    before = time_after(operation);
+    ++made.operations;
+  }
+  return made.operations > 0 ? flush() : Result<>{};
+}
+
+Result<> append_block(int descriptor, const BlockHeader& header, const std::byte* payload,
+                      const ClockMap* clock, Totals* totals) {
+  return clock == nullptr ? write_block(descriptor, header, payload, totals)
+                          : translate_block(descriptor, header, payload, *clock, totals);
+}
+
+// Appends a part in JSON Lines with translated times. A process that was killed while it wrote may have left
+// half of its last line, which is dropped.
+Result<> append_lines(const std::string& part, const ClockMap& clock, int descriptor) {
+  constexpr std::size_t piece = 256 * 1024;
+  std::ifstream in(part, std::ios::binary);
+  std::string line, out;
+  for (std::size_t number = 1; std::getline(in, line) && !in.eof(); ++number) {
+    LOCH_ASSIGN(const Operation operation, parse_line(line, part, number));
+    append_line(translated(view(operation), clock), out);
+    if (out.size() < piece) continue;
+    LOCH_TRY(write_all(descriptor, out.data(), out.size()));
+    out.clear();
+  }
+  return write_all(descriptor, out.data(), out.size());
+}
+
 // Appends the chunks that a killed process had filled, wholly or in part, in its rings and had not written to
 // its history.
-Result<> append_ring(std::istream& in, const std::unordered_set<std::uint64_t>& written, int descriptor,
-                     Totals* totals) {
+Result<> append_ring(std::istream& in, const std::unordered_set<std::uint64_t>& written,
+                     const ClockMap* clock, int descriptor, Totals* totals) {
   using Chunk = BinaryRing::Chunk;
   std::vector<std::byte> chunk(sizeof(Chunk));
   while (in.read(reinterpret_cast<char*>(chunk.data()), sizeof(Chunk))) {
@@ -63,7 +134,7 @@ Result<> append_ring(std::istream& in, const std::unordered_set<std::uint64_t>& 
     const bool is_filled = (state == Chunk::filling || state == Chunk::sealed) && header.operations > 0 &&
                            header.payload_bytes <= sizeof(Chunk::payload);
     if (!is_filled || written.contains(identity(header))) continue;
-    LOCH_TRY(append_block(descriptor, header, chunk.data() + offsetof(Chunk, payload), totals));
+    LOCH_TRY(append_block(descriptor, header, chunk.data() + offsetof(Chunk, payload), clock, totals));
   }
   return {};
 }
@@ -81,8 +152,8 @@ Result<> append_end(int descriptor, const Totals& totals) {
   return write_all(descriptor, &end, sizeof end);
 }
 
-Result<> append_binary_part(const std::string& path, const std::string& ring_path, int descriptor,
-                            Totals* totals) {
+Result<> append_binary_part(const std::string& path, const std::string& ring_path, const ClockMap* clock,
+                            int descriptor, Totals* totals) {
   std::ifstream in(path, std::ios::binary);
   FileHeader file;
   if (!in.read(reinterpret_cast<char*>(&file), sizeof file) || file.magic != binary_magic)
@@ -111,24 +182,31 @@ Result<> append_binary_part(const std::string& path, const std::string& ring_pat
       break;
     if (header.checksum != checksum_of(header, payload.data())) return damaged();
     written.insert(identity(header));
-    LOCH_TRY(append_block(descriptor, header, payload.data(), totals));
+    LOCH_TRY(append_block(descriptor, header, payload.data(), clock, totals));
   }
   std::ifstream ring(ring_path, std::ios::binary);
-  return ring ? append_ring(ring, written, descriptor, totals) : Result<>{};
+  return ring ? append_ring(ring, written, clock, descriptor, totals) : Result<>{};
 }
 
 namespace {
 
 Result<HistoryStatistics> write_whole(std::FILE* out, const std::vector<std::string>& parts,
-                                      HistoryFormat format) {
+                                      HistoryFormat format, const std::vector<ClockMap>& clocks) {
   const int descriptor = ::fileno(out);
   Totals totals;
   if (format == HistoryFormat::binary) LOCH_TRY(begin_binary(descriptor));
-  for (const std::string& part : parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string& part = parts[i];
+    // A process whose clock is the reference needs no translation.
+    const ClockMap* const clock = i < clocks.size() && !clocks[i].samples().empty() ? &clocks[i] : nullptr;
     const std::string found = std::filesystem::exists(part) ? part : part + ".partial";
     if (!std::filesystem::exists(found)) continue;
     if (format == HistoryFormat::binary) {
-      LOCH_TRY(append_binary_part(found, ring_path_of(part), descriptor, &totals));
+      LOCH_TRY(append_binary_part(found, ring_path_of(part), clock, descriptor, &totals));
+      continue;
+    }
+    if (clock != nullptr) {
+      LOCH_TRY(append_lines(found, *clock, descriptor));
       continue;
     }
     std::ifstream in(found, std::ios::binary);
@@ -144,14 +222,14 @@ Result<HistoryStatistics> write_whole(std::FILE* out, const std::vector<std::str
 }  // namespace
 
 Result<HistoryStatistics> join_histories(const std::string& path, const std::vector<std::string>& parts,
-                                         HistoryFormat format) {
+                                         HistoryFormat format, const std::vector<ClockMap>& clocks) {
   LOCH_ASSIGN(const OutputPlace place, output_place(path));
   const std::string partial = place.path + ".partial";
   std::FILE* const out = std::fopen(partial.c_str(), "wbe");
   if (out == nullptr)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--history {}: cannot create {}: {}", path, partial, std::strerror(errno)));
-  auto whole = write_whole(out, parts, format);
+  auto whole = write_whole(out, parts, format, clocks);
   std::error_code failure;
   if (std::fclose(out) != 0 && whole) whole = fail(ErrorCode::unavailable, "the history: cannot write");
   if (whole) std::filesystem::rename(partial, place.path, failure);

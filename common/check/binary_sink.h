@@ -121,10 +121,11 @@ class BinarySink {
 
 // Appends a finished binary history, or the unfinished one of a killed process, to the open file
 // `descriptor`: all complete blocks, then the operations in the file `ring_path`, if it exists. End blocks
-// are not copied; append_end() writes one for the whole file. Adds the statistics in blocks and end blocks to
-// `totals`. Fails with one line if a file cannot be read.
+// are not copied; append_end() writes one for the whole file. If `clock` is not null, times are translated by
+// it. Adds the statistics in blocks and end blocks to `totals`. Fails with one line if a file cannot be read.
 [[nodiscard]] Result<> append_binary_part(const std::string& path, const std::string& ring_path,
-                                          int descriptor, BinarySink::Statistics* totals);
+                                          const ClockMap* clock, int descriptor,
+                                          BinarySink::Statistics* totals);
 [[nodiscard]] Result<> begin_binary(int descriptor);
 [[nodiscard]] Result<> append_end(int descriptor, const BinarySink::Statistics& totals);
 

@@ -30,6 +30,7 @@
 #include "common/base/operation.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/check/clock_map.h"
 
 namespace loch::check {
 
@@ -171,10 +172,13 @@ class HistoryWriter {
 
 // Joins the histories that the processes of a run wrote to PART (or, if they were killed, to PART.partial)
 // into the file `path`, and removes the parts. All parts have the same format; a missing part is skipped.
+// `clocks`: for each part, how its times are translated to the clock of the whole history, or empty. An
+// operation's interval is widened by the error of the clock; the preload stays at time 0.
 // Returns the sums of the binary parts' statistics.
 [[nodiscard]] Result<HistoryStatistics> join_histories(const std::string& path,
                                                        const std::vector<std::string>& parts,
-                                                       HistoryFormat format);
+                                                       HistoryFormat format,
+                                                       const std::vector<ClockMap>& clocks = {});
 
 // Removes the files PATH.partial and PATH.ring that a killed durable writer of the history `path` left.
 void remove_unfinished(const std::string& path);

@@ -1,7 +1,8 @@
-// One clock for all processes of a run, so that their histories can be merged and checked together. The
-// reference is the clock of the live process with the lowest rank. Processes on the same machine as that
-// process read the same CLOCK_MONOTONIC. A process on another machine compares its clock with the reference
-// by asking for readings over the control plane. Control path.
+// One clock for all processes of a run, for the times that nodes tell each other; the times of histories are
+// aligned more closely by workloads/clock_exchange.h. The reference is the clock of the live process with the
+// lowest rank. Processes on the same machine as that process read the same CLOCK_MONOTONIC. A process on
+// another machine compares its clock with the reference by asking for readings over the control plane.
+// Control path.
 #pragma once
 
 #include <string>

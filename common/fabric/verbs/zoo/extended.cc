@@ -59,7 +59,10 @@ int next_poll(ibv_cq_ex* queue) {
 }
 
 int start_poll(ibv_cq_ex* queue, ibv_poll_cq_attr*) {
-  return hub().fault(Call::poll_cq) != 0 ? EIO : next_poll(queue);
+  if (hub().fault(Call::poll_cq) != 0) return EIO;
+  if (next_poll(queue) == 0) return 0;
+  hub().assist();
+  return next_poll(queue);
 }
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) {

@@ -15,7 +15,7 @@
 namespace loch::fabric::verbs::zoo {
 namespace {
 
-constexpr Nanos sleep_most = 100'000'000, full_stream_wait = 50'000;
+constexpr Nanos sleep_most = 100'000'000, look_most = 1'000'000, full_stream_wait = 50'000;
 
 // A hash function that turns the values of a counter into random numbers: Steele, Lea, Flood, "Fast
 // Splittable Pseudorandom Number Generators".
@@ -253,18 +253,30 @@ void Hub::heed(const Wire::Message& message) {
   advance(*qp);
 }
 
+void Hub::assist() {
+  if (!wire.is_open()) return;
+  wire.note_poll(now());
+  const std::unique_lock lock(receive_mutex_, std::try_to_lock);
+  if (!lock) return;
+  while (wire.receive(message_)) heed(message_);
+}
+
 void Hub::body() {
-  Wire::Message message;
   while (!is_stopping_) {
     const std::uint32_t seen = wire.bell();
-    while (wire.receive(message)) heed(message);
+    {
+      const std::scoped_lock lock(receive_mutex_);
+      while (wire.receive(message_)) heed(message_);
+    }
     Nanos until = look();
     if (!wire.flush()) until = std::min(until, now() + full_stream_wait);
     settle();
     const Nanos time = now();
     storm(time);
     if (settings.events_per_second != 0) until = std::min(until, next_event_);
-    if (until > time) wire.sleep(seen, std::min(until - time, sleep_most));
+    // A sender does not wake this thread while the program polls, so it looks by itself when polls end.
+    const Nanos most = wire.is_open() ? look_most : sleep_most;
+    if (until > time) wire.sleep(seen, std::min(until - time, most));
   }
 }
 

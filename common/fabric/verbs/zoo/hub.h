@@ -51,6 +51,9 @@ class Hub {
   void add(Nic* nic);
   void remove(Nic* nic);
 
+  // Handles messages of other processes on the calling thread, which polls and holds no lock, so that they do
+  // not wait for the NIC thread to get a core.
+  void assist();
   // Makes the NIC thread, at time `when`, check the reply deadline of the queue pair and execute its due
   // requests.
   void look_later(std::uint32_t qpn, Nanos when);
@@ -84,6 +87,8 @@ class Hub {
   std::atomic<bool> is_stopping_ = false, has_thread_ = false;
   std::thread thread_;
 
+  std::mutex receive_mutex_;
+  Wire::Message message_;  // the message that is handled, under receive_mutex_
   std::mutex nics_mutex_;
   std::vector<Nic*> nics_;
   std::mutex looks_mutex_;

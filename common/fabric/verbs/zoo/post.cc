@@ -141,7 +141,10 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* requests, ibv_recv_wr** bad) {
 
 int poll_cq(ibv_cq* cq, int most, ibv_wc* to) {
   if (hub().fault(Call::poll_cq) != 0) return -1;
-  return poll(*reinterpret_cast<CompletionQueue*>(cq), most, to);
+  auto& queue = *reinterpret_cast<CompletionQueue*>(cq);
+  if (const int count = poll(queue, most, to); count != 0) return count;
+  hub().assist();
+  return poll(queue, most, to);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class Wire {
   void send(std::uint16_t to, const Request& request, std::span<const std::byte> data);
   void send(std::uint16_t to, const Reply& reply, std::span<const std::byte> data);
 
-  // Gets the next message; false if there is none. Called by the NIC thread.
+  // Gets the next message; false if there is none. Called by one thread at a time.
   [[nodiscard]] bool receive(Message& to);
   // Moves bytes that wait in the outboxes into the streams. Returns false if a stream had no room for all of
   // its bytes.
@@ -54,6 +54,8 @@ class Wire {
   // Sleeps, for at most `most` ns, until this process's bell has been rung since bell() returned `seen`.
   void sleep(std::uint32_t seen, Nanos most);
   void wake() { ring(self_); }  // any thread may call it
+  // Notes that a thread of the program polls at the time `at`, in ns: it receives messages itself.
+  void note_poll(Nanos at) { bell_of(self_).polled.store(at, std::memory_order_relaxed); }
 
  private:
   struct Stream {
@@ -65,6 +67,7 @@ class Wire {
   struct Bell {
     alignas(64) std::atomic<std::uint32_t> rung = 0;
     std::atomic<std::uint32_t> is_asleep = 0;
+    std::atomic<Nanos> polled = 0;  // when a thread of the program polled last; read by senders
   };
   struct Shared {
     std::atomic<std::uint32_t> joined;

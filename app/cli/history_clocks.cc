@@ -1,0 +1,75 @@
+// Makes the maps from the processes' clocks to the reference clock, and the result's words about them.
+#include "app/cli/history_clocks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loch::cli {
+namespace {
+
+// The alignments of one process, and how they were made.
+struct Aligned {
+  std::vector<check::ClockSample> samples;
+  std::string_view method;
+};
+
+Aligned aligned(const workloads::ClockReport& compared, std::uint32_t rank) {
+  if (const auto found = compared.samples.find(rank);
+      found != compared.samples.end() && !found->second.empty())
+    return {found->second, "fabric"};
+  // A process that died has told the reference process its last alignment.
+  if (const auto told = compared.told.find(rank); told != compared.told.end())
+    return {{told->second}, "fabric"};
+  return {{{.at = 0, .offset = 0, .error = compared.control_error}}, "control"};
+}
+
+}  // namespace
+
+HistoryClocks history_clocks(const std::optional<workloads::ClockReport>& compared, std::uint32_t ranks,
+                             const check::ClockBounds& bounds) {
+  HistoryClocks out;
+  if (!compared) return out;
+  Nanos error = 0;
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if (rank == compared->reference) {
+      out.maps.emplace_back();
+      continue;
+    }
+    Aligned own = aligned(*compared, rank);
+    const check::ClockMap& map = out.maps.emplace_back(std::move(own.samples), bounds);
+    const auto best = std::ranges::min_element(map.samples(), {}, &check::ClockSample::error);
+    error = std::max(error, map.error());
+    nodes.push_back({{"node", rank},
+                     {"method", own.method},
+                     {"alignments", map.samples().size()},
+                     {"round_trip_ns", own.method == "fabric" ? nlohmann::ordered_json(2 * best->error)
+                                                              : nlohmann::ordered_json(nullptr)},
+                     {"error_ns", map.error()},
+                     {"drift_ppm", map.drift_ppm()},
+                     {"is_trusted", !map.is_untrusted()}});
+    if (!map.is_untrusted() || !out.fault.empty()) continue;
+    out.fault = fmt::format(
+        "the clock of node {} drifted by at least {:.0f} ppm against that of node {}, more than {:.0f} ppm: "
+        "times "
+        "of the history cannot be compared between processes",
+        rank, map.sure_drift_ppm(), compared->reference, bounds.drift_ppm);
+  }
+  out.report = {
+      {"reference", compared->reference},
+      {"error_ns", error},
+      {"drift_bound_ppm", bounds.drift_ppm},
+      {"wander_bound_ppm", bounds.wander_ppm},
+      {"nodes", std::move(nodes)},
+      {"fault", out.fault.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(out.fault)}};
+  return out;
+}
+
+std::string clock_fault(const nlohmann::ordered_json& history) {
+  if (!history.is_object() || !history.contains("clocks") || !history["clocks"].is_object()) return {};
+  return history["clocks"]["fault"].is_string() ? history["clocks"]["fault"].get<std::string>()
+                                                : std::string();
+}
+
+}  // namespace loch::cli

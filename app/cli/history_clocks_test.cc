@@ -1,0 +1,58 @@
+// Tests which alignments the clocks of a history are judged by, and what the result says about them.
+#include "app/cli/history_clocks.h"
+
+#include <gtest/gtest.h>
+
+namespace loch::cli {
+namespace {
+
+constexpr Nanos one_second = 1'000'000'000;
+
+workloads::ClockReport two_processes(Nanos drifted) {
+  workloads::ClockReport report;
+  report.samples[1] = {{0, 0, 700}, {one_second, -drifted, 800}};
+  report.control_error = 900'000;
+  return report;
+}
+
+TEST(HistoryClocks, ARunOfOneProcessHasNone) {
+  const HistoryClocks clocks = history_clocks(std::nullopt, 1);
+  EXPECT_TRUE(clocks.maps.empty());
+  EXPECT_TRUE(clocks.report.is_null());
+  EXPECT_EQ(clock_fault({{"clocks", clocks.report}}), "");
+}
+
+TEST(HistoryClocks, TheAlignmentsOverTheFabricCount) {
+  const HistoryClocks clocks = history_clocks(two_processes(20'000), 2);
+  ASSERT_EQ(clocks.maps.size(), 2u);
+  EXPECT_TRUE(clocks.maps[0].samples().empty());
+  EXPECT_EQ(clocks.maps[1].latest(one_second) - clocks.maps[1].earliest(one_second), 2 * 800);
+  EXPECT_EQ(clocks.report["nodes"][0]["method"], "fabric");
+  EXPECT_EQ(clocks.report["nodes"][0]["round_trip_ns"], 1'400);
+  EXPECT_EQ(clocks.report["error_ns"], 1'800);  // 800, and 2 ppm of half a second
+  EXPECT_EQ(clock_fault({{"clocks", clocks.report}}), "");
+}
+
+// Without the bound the same clock is not found.
+TEST(HistoryClocks, AClockThatDriftsBeyondTheBoundIsAFault) {
+  const HistoryClocks clocks = history_clocks(two_processes(400'000), 2);
+  EXPECT_EQ(clocks.report["nodes"][0]["is_trusted"], false);
+  EXPECT_NE(clock_fault({{"clocks", clocks.report}}).find("the clock of node 1 drifted by at least 398 ppm"),
+            std::string::npos)
+      << clocks.fault;
+  EXPECT_EQ(history_clocks(two_processes(400'000), 2, {.drift_ppm = 1e9}).fault, "");
+}
+
+TEST(HistoryClocks, AProcessThatDiedHasWhatItTold) {
+  workloads::ClockReport report;
+  report.told[1] = {5'000, -30, 400};
+  report.control_error = 900'000;
+  const HistoryClocks clocks = history_clocks(report, 3);
+  EXPECT_EQ(clocks.maps[1].earliest(5'000), 4'570);
+  EXPECT_EQ(clocks.report["nodes"][0]["method"], "fabric");
+  EXPECT_EQ(clocks.report["nodes"][1]["method"], "control");
+  EXPECT_EQ(clocks.report["nodes"][1]["error_ns"], 900'000);
+}
+
+}  // namespace
+}  // namespace loch::cli

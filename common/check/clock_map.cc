@@ -1,0 +1,116 @@
+// Fits a piecewise linear map from a process's clock to the reference clock through the run's alignments, and
+// bounds its error.
+#include "common/check/clock_map.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace loch::check {
+namespace {
+
+constexpr double million = 1e6;
+
+// Change of the offset from one alignment to another, in parts per million of the time between them.
+double slope_ppm(const ClockSample& from, const ClockSample& to) {
+  return static_cast<double>(to.offset - from.offset) * million / static_cast<double>(to.at - from.at);
+}
+
+// Bound on the error of slope_ppm(), in parts per million.
+double slope_error_ppm(const ClockSample& from, const ClockSample& to) {
+  return static_cast<double>(from.error + to.error) * million / static_cast<double>(to.at - from.at);
+}
+
+double sure_ppm(const ClockSample& from, const ClockSample& to) {
+  return std::abs(slope_ppm(from, to)) - slope_error_ppm(from, to);
+}
+
+}  // namespace
+
+ClockMap::ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds)
+    : samples_(std::move(samples)), bounds_(bounds) {
+  const auto [after, end] = std::ranges::unique(samples_, {}, &ClockSample::at);
+  samples_.erase(after, end);
+  const Nanos last = samples_.empty() ? 0 : samples_.back().at;
+  learn_drift();
+  leave_out_poor();
+  learn_wander();
+  if (!samples_.empty()) error_ = static_cast<Nanos>(std::ceil(at(last).error));
+  for (const ClockSample& sample : samples_) error_ = std::max(error_, sample.error);
+  for (std::size_t i = 1; i < samples_.size(); ++i) {
+    const Nanos middle = samples_[i - 1].at + (samples_[i].at - samples_[i - 1].at) / 2;
+    error_ = std::max(error_, static_cast<Nanos>(std::ceil(at(middle).error)));
+  }
+}
+
+// An alignment under load may have a long round trip. It would only add to the error of the map, unless the
+// alignments beside it are far away.
+void ClockMap::leave_out_poor() {
+  const auto reach = [&](const ClockSample& good, Nanos away) {
+    return static_cast<double>(good.error) + static_cast<double>(away) * bounds_.drift_ppm / million;
+  };
+  // The last one is left out if the bound of the drift says more from the one before it on.
+  while (samples_.size() > 1) {
+    const ClockSample &last = samples_.back(), &before = samples_[samples_.size() - 2];
+    if (static_cast<double>(last.error) <= reach(before, last.at - before.at)) break;
+    samples_.pop_back();
+  }
+  if (samples_.size() < 3) return;
+  constexpr Nanos least = 1'000;  // ns; a better one than that is of no use between alignments far away
+  const Nanos good = std::max(least, 2 * std::max(samples_.front().error, samples_.back().error));
+  const Nanos last = samples_.back().at;
+  std::erase_if(samples_, [&, first = samples_.front().at](const ClockSample& each) {
+    return each.at != first && each.at != last && each.error > good;
+  });
+}
+
+void ClockMap::learn_drift() {
+  if (samples_.size() < 2) return;
+  drift_ppm_ = slope_ppm(samples_.front(), samples_.back());
+  sure_drift_ppm_ = std::max(0.0, sure_ppm(samples_.front(), samples_.back()));
+  for (std::size_t i = 1; i < samples_.size(); ++i)
+    sure_drift_ppm_ = std::max(sure_drift_ppm_, sure_ppm(samples_[i - 1], samples_[i]));
+}
+
+// The rate may have changed by more than the bound between two alignments; then by as much as the slopes
+// before and after an alignment surely differ.
+void ClockMap::learn_wander() {
+  wander_ppm_ = bounds_.wander_ppm;
+  for (std::size_t i = 2; i < samples_.size(); ++i) {
+    const ClockSample &first = samples_[i - 2], &second = samples_[i - 1], &third = samples_[i];
+    const double change = std::abs(slope_ppm(second, third) - slope_ppm(first, second));
+    wander_ppm_ =
+        std::max(wander_ppm_, change - slope_error_ppm(first, second) - slope_error_ppm(second, third));
+  }
+}
+
+ClockMap::At ClockMap::at(Nanos own) const {
+  if (samples_.empty()) return {};
+  const auto after = std::ranges::lower_bound(samples_, own, {}, &ClockSample::at);
+  // Before the first alignment and after the last one, the clock may drift as fast as the bound allows.
+  if (after == samples_.begin() || after == samples_.end()) {
+    const ClockSample& nearest = after == samples_.end() ? samples_.back() : *after;
+    const auto away = static_cast<double>(std::abs(own - nearest.at));
+    return {static_cast<double>(nearest.offset),
+            static_cast<double>(nearest.error) + away * bounds_.drift_ppm / million};
+  }
+  const ClockSample &from = *(after - 1), &to = *after;
+  const auto passed = static_cast<double>(own - from.at), left = static_cast<double>(to.at - own);
+  return {
+      static_cast<double>(from.offset) + passed * slope_ppm(from, to) / million,
+      static_cast<double>(std::max(from.error, to.error)) + std::min(passed, left) * wander_ppm_ / million};
+}
+
+Nanos ClockMap::earliest(Nanos own) const {
+  if (samples_.empty()) return own;
+  const At there = at(own);
+  return std::max<Nanos>(0, own + static_cast<Nanos>(std::floor(there.offset - there.error)));
+}
+
+Nanos ClockMap::latest(Nanos own) const {
+  if (samples_.empty()) return own;
+  const At there = at(own);
+  return std::max<Nanos>(0, own + static_cast<Nanos>(std::ceil(there.offset + there.error)));
+}
+
+}  // namespace loch::check

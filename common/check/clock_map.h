@@ -1,0 +1,73 @@
+// Translates the times that one process of a run recorded to the clock of the run's reference process, with a
+// bound on the error, so that the histories of several processes can be judged as one.
+//
+// A process compares its clock with the reference clock several times in a run; each comparison, an
+// alignment, gives an offset and a bound on its error. Between two alignments the offset is interpolated
+// linearly. The clock's rate is assumed to change by at most ClockBounds::wander_ppm between two alignments,
+// or by as much as it was seen to change. A clock whose offset changes faster than ClockBounds::drift_ppm is
+// not trusted: see ClockMap::is_untrusted().
+#pragma once
+
+#include <vector>
+
+#include "common/base/units.h"
+
+namespace loch::check {
+
+// One comparison of a process's clock with the reference clock.
+struct ClockSample {
+  Nanos at = 0;      // time of the process's own clock, in ns
+  Nanos offset = 0;  // reference clock minus own clock at that time, in ns
+  Nanos error = 0;   // bound on the error of `offset`, in ns: half of the round trip
+  bool operator==(const ClockSample&) const = default;
+};
+
+struct ClockBounds {
+  // Two sound clocks differ in rate by at most this much, in parts per million: twice the tolerance of 100
+  // ppm that Ethernet requires of its oscillators.
+  double drift_ppm = 200;
+  // A clock's rate changes by at most this much between two alignments, in parts per million.
+  double wander_ppm = 2;
+};
+
+class ClockMap {
+ public:
+  // The map of the reference process, or of a run of one process: times stay as they are, without error.
+  ClockMap() = default;
+  // `samples` are ordered by time. Samples inside the run whose error is much larger than those of the first
+  // and the last sample are left out.
+  ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds);
+
+  // The earliest and the latest time on the reference clock, in ns, at which the own clock may have shown
+  // `own`; never less than 0.
+  [[nodiscard]] Nanos earliest(Nanos own) const;
+  [[nodiscard]] Nanos latest(Nanos own) const;
+
+  // The largest error of a time between the first and the last alignment, in ns.
+  [[nodiscard]] Nanos error() const { return error_; }
+  // How fast the clock surely drifted against the reference clock at most, in parts per million, whatever the
+  // errors of the alignments were.
+  [[nodiscard]] double sure_drift_ppm() const { return sure_drift_ppm_; }
+  // Drift over the whole run, in parts per million; negative if the own clock gains.
+  [[nodiscard]] double drift_ppm() const { return drift_ppm_; }
+  // Whether the clock surely drifted by more than ClockBounds::drift_ppm, so that nothing can be said about
+  // its times between the alignments.
+  [[nodiscard]] bool is_untrusted() const { return sure_drift_ppm_ > bounds_.drift_ppm; }
+  [[nodiscard]] const std::vector<ClockSample>& samples() const { return samples_; }
+
+ private:
+  struct At {
+    double offset = 0, error = 0;
+  };
+  [[nodiscard]] At at(Nanos own) const;
+  void leave_out_poor();
+  void learn_drift();
+  void learn_wander();
+
+  std::vector<ClockSample> samples_;
+  ClockBounds bounds_;
+  double drift_ppm_ = 0, sure_drift_ppm_ = 0, wander_ppm_ = 0;
+  Nanos error_ = 0;
+};
+
+}  // namespace loch::check
