@@ -43,8 +43,7 @@ ClockMap::ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds)
   }
 }
 
-// An alignment under load may have a long round trip. It would only add to the error of the map, unless the
-// alignments beside it are far away.
+// An alignment under load may have a long round trip and would then only add to the error of the map.
 void ClockMap::leave_out_poor() {
   const auto reach = [&](const ClockSample& good, Nanos away) {
     return static_cast<double>(good.error) + static_cast<double>(away) * bounds_.drift_ppm / million;
@@ -55,13 +54,21 @@ void ClockMap::leave_out_poor() {
     if (static_cast<double>(last.error) <= reach(before, last.at - before.at)) break;
     samples_.pop_back();
   }
-  if (samples_.size() < 3) return;
-  constexpr Nanos least = 1'000;  // ns; a better one than that is of no use between alignments far away
-  const Nanos good = std::max(least, 2 * std::max(samples_.front().error, samples_.back().error));
-  const Nanos last = samples_.back().at;
-  std::erase_if(samples_, [&, first = samples_.front().at](const ClockSample& each) {
-    return each.at != first && each.at != last && each.error > good;
-  });
+  // One between two others is left out if interpolation over it has the smaller error.
+  for (std::size_t i = 1; i + 1 < samples_.size();) {
+    const ClockSample &before = samples_[i - 1], &own = samples_[i], &after = samples_[i + 1];
+    const Nanos beside = std::max(before.error, after.error);
+    const auto bound = [&](Nanos error, Nanos away) {
+      return static_cast<double>(error) + static_cast<double>(away) / 2 * bounds_.wander_ppm / million;
+    };
+    const double with = bound(std::max(beside, own.error), std::max(own.at - before.at, after.at - own.at));
+    if (bound(beside, after.at - before.at) >= with) {
+      ++i;
+    } else {
+      samples_.erase(samples_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (i > 1) --i;
+    }
+  }
 }
 
 void ClockMap::learn_drift() {

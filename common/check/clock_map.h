@@ -34,8 +34,7 @@ class ClockMap {
  public:
   // The map of the reference process, or of a run of one process: times stay as they are, without error.
   ClockMap() = default;
-  // `samples` are ordered by time. Samples inside the run whose error is much larger than those of the first
-  // and the last sample are left out.
+  // `samples` are ordered by time. Those without which the error is smaller are left out.
   ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds);
 
   // The earliest and the latest time on the reference clock, in ns, at which the own clock may have shown
