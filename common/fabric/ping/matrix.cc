@@ -82,7 +82,8 @@ class Judge {
     std::vector<Pair> bad;
     std::vector<std::size_t> bad_of(matrix_.nodes()), all_of(matrix_.nodes());
     each_pair(t, [&](Pair pair, const Cell& cell) {
-      const bool is_bad = !cell.median_us && cell.arrived == 0;
+      // A pair that had no turn, because a host was late, was not tried.
+      const bool is_bad = cell.sent > 0 && !cell.median_us && cell.arrived == 0;
       for (const std::size_t node : {pair.first, pair.second}) {
         ++all_of[node];
         if (is_bad) ++bad_of[node];

@@ -104,6 +104,13 @@ TEST(PingMatrix, AnUnreachablePairIsNamedByItsDirection) {
   EXPECT_EQ(found[0].text, "n0 does not reach n1 over UC");
 }
 
+TEST(PingMatrix, APairThatHadNoTurnIsNotCalledUnreachable) {
+  Cluster cluster;
+  cluster.at(0, 1, uc) = {};
+  cluster.at(1, 0, uc).arrived = 0;
+  EXPECT_TRUE(cluster.judged().empty());
+}
+
 TEST(PingMatrix, AHostWithoutAReportIsSilentAndItsPairsAreNotNamed) {
   Cluster cluster;
   cluster.reports[2].reset();
