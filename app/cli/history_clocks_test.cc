@@ -43,6 +43,19 @@ TEST(HistoryClocks, AClockThatDriftsBeyondTheBoundIsAFault) {
   EXPECT_EQ(history_clocks(two_processes(400'000), 2, {.drift_ppm = 1e9}).fault, "");
 }
 
+TEST(HistoryClocks, ProcessesOfOneKernelShareItsClock) {
+  workloads::ClockReport report = two_processes(20'000);
+  report.control_error = 0;
+  const HistoryClocks clocks = history_clocks(report, 2);
+  EXPECT_EQ(clocks.maps[1].latest(one_second), one_second);
+  EXPECT_EQ(clocks.maps[1].earliest(one_second), one_second);
+  EXPECT_EQ(clocks.report["nodes"][0]["method"], "kernel");
+  EXPECT_EQ(clocks.report["error_ns"], 0);
+  report = two_processes(400'000);
+  report.control_error = 0;
+  EXPECT_NE(history_clocks(report, 2).fault, "");
+}
+
 TEST(HistoryClocks, AProcessThatDiedHasWhatItTold) {
   workloads::ClockReport report;
   report.told[1] = {5'000, -30, 400};

@@ -57,9 +57,12 @@ def test_clocks_are_aligned_over_the_fabric(fabric: str, history: str, folder: P
     assert status == 0, said
     clocks = result["history"]["clocks"]
     (node,) = clocks["nodes"]
-    assert (clocks["reference"], node["node"], node["method"], clocks["fault"]) == (0, 1, "fabric", None)
+    assert (clocks["reference"], node["node"], clocks["fault"]) == (0, 1, None)
     assert node["alignments"] >= 2
-    assert 0 < node["round_trip_ns"] <= 2 * node["error_ns"]
+    if fabric == "shm":
+        assert (node["method"], node["error_ns"]) == ("kernel", 0)
+    else:
+        assert node["method"] == "fabric" and 0 < node["round_trip_ns"] <= 2 * node["error_ns"]
     # Other programs may have the cores; docs/cluster.md has the error on a quiet machine.
     assert node["round_trip_ns"] < 1_000_000 and clocks["error_ns"] < 5_000_000, clocks
     judged = check(folder / history)
