@@ -40,7 +40,7 @@ struct TraceOperation {
   TraceAction action = TraceAction::skip;
   // The replay ignores the operation's condition or lease.
   bool is_simplified = false;
-  // The operation reads, changes or removes a value, so its key is taken to be present before it.
+  // The operation reads, changes or removes a value, so its key is taken to be present before the operation.
   bool finds_key = false;
   // The operation writes only a part of the value.
   bool is_partial = false;

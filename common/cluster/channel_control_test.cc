@@ -96,7 +96,8 @@ TEST(ChannelControl, AfterALateComerTheNextMeetingIsHeld) {
     if (control.rank() == 2) wait_until([&] { return gave_up == 2; });
     const auto first = control.barrier("first", little);
     ++gave_up;
-    // rank 2 came last and found the parts of the others, which had timed out
+    // only rank 2's call succeeds: it came last and found the parts of the other ranks, whose calls had timed
+    // out
     EXPECT_EQ(first.has_value(), control.rank() == 2);
     const auto second = control.all_gather("second", fmt::format("{}", control.rank()), plenty);
     ASSERT_TRUE(second.has_value()) << second.error().message;

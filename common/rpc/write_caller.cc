@@ -39,7 +39,8 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
-        // slots at servers on this worker's own node were zeroed when the node restarted
+        // a slot at a server of another node may hold a request of the former incarnation; the slots at
+        // servers of this node were zeroed when it restarted
         i / config_.parties.servers != worker_.node();
 }
 
@@ -182,7 +183,8 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   row->was_sent = true;
   row->incarnation = incarnations_[server.node];
   if (!is_again) {
-    // The reply says that the server has read the whole request; until then this buffer is not changed.
+    // The completion is not awaited: the reply says that the server has read the whole request, and this
+    // buffer is not changed before the reply.
     worker_.post_detached(write);
     co_return true;
   }

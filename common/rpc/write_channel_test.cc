@@ -240,8 +240,9 @@ TEST_P(OnFabric, EveryCallIsAnsweredByTwoWrites) {
   }
 }
 
-// A restarted client numbers its requests from its clock. In one of 65,536 cases the low 16 bits are those of
-// an earlier number, to which the reply may still come (found by the fuzzer: nessie-sd, seed 10023564).
+// A restarted client takes its first request number from its clock. In one of 65,536 cases the number's low
+// 16 bits equal those of an earlier request, whose reply may still come (found by the fuzzer: nessie-sd, seed
+// 10023564).
 TEST_P(OnFabric, AReplyToAnEarlierIncarnationAnswersNothing) {
   for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
     const Seen all = run({.fabric = GetParam(),
@@ -253,9 +254,9 @@ TEST_P(OnFabric, AReplyToAnEarlierIncarnationAnswersNothing) {
   }
 }
 
-// Two incarnations that began within 65 us had the same first number, so that a server took the second one's
-// requests for repetitions of the first one's (found by the fuzzer: nessie-sd, seed 2749). Now first
-// numbers grow by at least 1 per ns, faster than a client numbers its requests.
+// A corrected error: two incarnations that began within 65 us had the same first number, so that a server
+// took the second one's requests for repetitions of the first one's (found by the fuzzer: nessie-sd, seed
+// 2749). Now first numbers grow by at least 1 per ns, faster than a client numbers its requests.
 TEST(WriteChannel, AnIncarnationBeginsBeyondTheNumbersOfTheIncarnationBeforeIt) {
   for (const std::uint64_t within_turn : {0u, 1u, 7u, 65'515u, 65'535u}) {
     for (const Nanos began :
@@ -270,8 +271,8 @@ TEST(WriteChannel, AnIncarnationBeginsBeyondTheNumbersOfTheIncarnationBeforeIt) 
   }
 }
 
-// A server was copying a value out of a slot while the client's next incarnation wrote another value there,
-// so that a mixture of both was stored (found by the fuzzer: nessie-hy, seed 30021335).
+// A corrected error: a server was copying a value out of a slot while the client's next incarnation wrote
+// another value there, so that a mixture of both was stored (found by the fuzzer: nessie-hy, seed 30021335).
 TEST_P(OnFabric, AnIncarnationWaitsForWhatTheOneBeforeItHasAsked) {
   for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
     Options options{.fabric = GetParam(), .transport = transport, .has_two_incarnations = true};

@@ -39,8 +39,8 @@ struct ScheduledFault {
 };
 [[nodiscard]] std::string_view name(ScheduledFault::Kind kind);
 
-// A probability applies to each message, unless its comment says otherwise. A duration named `..._span` is
-// the longest that is drawn, in ns of virtual time.
+// A probability applies to each message, unless its own comment says otherwise. A member named `..._span` is
+// the longest duration that is drawn, in ns of virtual time.
 struct SimFaults {
   // Rule 1 of fabric.h: the cache lines of a transfer are fetched or placed at different instants, in random
   // order.
@@ -79,11 +79,11 @@ struct SimFaults {
   Nanos interrupted_span = 5'000;
   double slow_dma = 0;  // probability that a DMA takes longer, by up to slow_dma_span
   Nanos slow_dma_span = 10'000;
-  // Failures at scheduled times, and mean rates of randomly drawn failures per node and second of virtual
-  // time.
+  // Failures at scheduled times. The rates below them are mean numbers of randomly drawn failures per node
+  // and second of virtual time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
-  Nanos outage_span = 100'000;  // ns; longest pause, stall, cut or time until a restart that is drawn
+  Nanos outage_span = 100'000;  // ns; longest drawn pause, NIC stall, cut, or time from crash to restart
   std::uint32_t kills = 0;      // upper bound of the number of drawn kills and crashes
   Nanos heal_at = 0;            // ns; no fault is drawn after this time; 0: faults are drawn until the end
 

@@ -16,7 +16,7 @@ struct Microbenchmark {
   std::uint32_t reply_bytes = 0;
   // a worker posts its window and waits for all of it; otherwise it refills the window continuously
   bool in_rounds = false;
-  std::uint32_t peers = 12;     // number of nodes beside the measured one
+  std::uint32_t peers = 12;     // number of nodes other than the measured one
   std::uint32_t workers = 4;    // posting workers per node
   std::uint32_t receivers = 4;  // SENDs: receiving workers per node
   std::uint32_t window = 16;    // outstanding requests (or echoes) of a worker

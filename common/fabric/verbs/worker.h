@@ -39,7 +39,7 @@ class VerbsRegion final : public Region {
         memory_(std::move(memory)),
         address_(reinterpret_cast<std::uintptr_t>(pages_.data())),
         lkey_(memory_->lkey) {}
-  [[nodiscard]] std::uintptr_t address() const { return address_; }  // of the first byte, in this process
+  [[nodiscard]] std::uintptr_t address() const { return address_; }  // of the region's first byte
   [[nodiscard]] std::uint32_t lkey() const { return lkey_; }
   [[nodiscard]] std::uint32_t rkey() const { return memory_->rkey; }
 
@@ -76,12 +76,12 @@ struct Shared : realtime::Shared {
   }
   std::atomic<bool> has_failed = false;
   mutable std::mutex failure_mutex;
-  std::string failure;  // guarded by failure_mutex
+  std::string failure;  // why the run has failed, else empty; guarded by failure_mutex
   Device* device = nullptr;
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
-  std::vector<std::atomic<const Peer*>> peers;  // by node; null before the exchange
-  // by node: the incarnation that the entry in `peers` belongs to; stored after that entry
+  std::vector<std::atomic<const Peer*>> peers;  // indexed by node; null until the peer's record has arrived
+  // indexed by node: the incarnation that the entry in `peers` belongs to, stored after that entry
   std::vector<std::atomic<std::uint32_t>> incarnations;
   std::atomic<const DatagramSources*> datagram_sources = nullptr;
   std::atomic<std::uint32_t> qkey = 0;
@@ -279,7 +279,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   std::uint32_t staged_ = 0;
-  std::uint32_t ring_at_ = 1;  // a doorbell rings at so many staged requests; 1 before the thread runs
+  std::uint32_t ring_at_ = 1;  // number of staged requests that ring the doorbell; 1 before the thread runs
   SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of the turn of the polling loop, before the staged
