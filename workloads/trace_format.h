@@ -52,7 +52,7 @@ struct TraceLine {
   const TraceOperation* operation = nullptr;
   std::string_view key;  // the key's text in the trace
   std::uint64_t key_bytes = 0;
-  // Bytes of the value that was written or found; nullopt if the line does not tell.
+  // Size in bytes of the value that was written or found; nullopt if the line does not tell.
   std::optional<std::uint64_t> value_bytes;
   // Arrival time in seconds, with an arbitrary origin; nullopt: the trace has no times.
   std::optional<std::uint64_t> second;

@@ -36,8 +36,8 @@ class Start final : public kv::Dataset {
   const Plan& plan_;
 };
 
-// Time by which the clock is advanced when all workers only poll: 1 us, then twice as long each time, 17 s in
-// all.
+// First time in ns by which the clock is advanced when all workers only poll. Each further time is twice as
+// long; all together are at most 17 s.
 constexpr Nanos first_wait = 1'000;
 
 // The value's name for the history. It begins with "corrupt:" if any byte of the value is wrong, since a torn

@@ -116,7 +116,7 @@ TEST(ChannelControl, ALostRankIsNotWaitedFor) {
     });
     ASSERT_TRUE(control.barrier("begin", plenty).has_value());
     if (control.rank() == 1) {
-      std::this_thread::sleep_for(50ms);  // give the other ranks time to wait in the meeting
+      std::this_thread::sleep_for(50ms);  // gives the other ranks time to begin to wait for this rank
       network.end({1, Fate::killed, 9});
       return;
     }

@@ -113,8 +113,8 @@ coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fab
   co_return reply;
 }
 
-// Sends the request that `row` holds for the server, again if there is no reply in time, until the reply
-// arrives or the time is up.
+// Sends the request that `row` holds for the server, and sends it again whenever no reply has come in time,
+// until the reply arrives or the time to give up has come.
 coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
   const Nanos give_up = worker_.now() + config_.give_up_after;
   const std::uint32_t attempt_before = row->attempt;
@@ -138,7 +138,7 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
       if (seen == fabric::WatchOutcome::stopping) outcome = WriteReply::Outcome::stopping;
     }
     const bool is_over = worker_.now() >= give_up || outcome == WriteReply::Outcome::stopping;
-    // If the request could not be sent, one attempt to reconnect has failed or the server's node has
+    // If the request could not be sent, an attempt to reconnect has failed, or the server's node has
     // restarted.
     if (is_over || !sent) break;
   }

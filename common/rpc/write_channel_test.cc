@@ -150,7 +150,8 @@ coro::Task<void> ask_in_two_incarnations(const WriteChannel* channel, fabric::Wo
     const WriteReply reply = co_await after.call(server, add_code, nullptr);
     if (operand == 0 && reply.outcome == WriteReply::Outcome::answered) {
       ++out->answered;
-      // The addition of 1 is missing if it had not begun when the slot was taken over.
+      // The sum lacks the first incarnation's 1 if the server had not begun to add it when the slot was taken
+      // over.
       const std::uint64_t sum = fabric::load_word(reply.frame);
       if (sum != 11 && sum != 10) ++out->wrong;
       co_return;

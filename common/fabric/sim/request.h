@@ -61,7 +61,7 @@ struct alignas(64) SimRequest : Event {
 };
 static_assert(sizeof(SimRequest) == 192);
 
-// Payload bytes from the requester to the responder; response_payload is the other direction.
+// Payload bytes from the requester to the responder; response_payload() returns those in the other direction.
 [[nodiscard]] inline std::uint32_t request_payload(const SimRequest& r) {
   return r.verb == Verb::write || r.verb == Verb::send ? r.wr->length : 0;
 }
@@ -85,7 +85,7 @@ struct alignas(64) QueuePair {
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
   bool is_error = false;   // requests are flushed until the queue pair is reconnected
-  bool is_broken = false;  // the responder refused a request, and executes no further one
+  bool is_broken = false;  // a request was refused or given up: the responder executes no further one
   bool is_fenced = false;  // the owner was fenced: none of its requests takes effect any more
 
   SimRequest* blocker = nullptr;  // the request that is being retried; later ones wait behind it
