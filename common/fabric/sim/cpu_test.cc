@@ -163,7 +163,8 @@ TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
     least = std::min(least, node.time(*poller));
     most = std::max(most, node.time(*poller));
   }
-  // In 10 s every thread gets 4.5 s of a core or more, about half of it; the shares become equal only slowly.
+  // In 10 s every thread gets at least 4.5 s of core time, about half a core; the shares become equal only
+  // slowly.
   EXPECT_GE(least, 45 * s / 10);
   EXPECT_LE(most, 10 * s);
   EXPECT_GT(most - least, s / 10);
