@@ -64,7 +64,7 @@ struct ServerState {
   fabric::Region* extents = nullptr;
   // Null for the emulation, and on a restarted node that was not declared lost yet.
   std::unique_ptr<Shard> shard;
-  bool is_lost = false;      // the node restarted and was not declared lost yet
+  bool is_lost = false;      // whether the node restarted and was not declared lost yet
   bool is_changing = false;  // whether a change is partly applied; stays true if the server dies meanwhile
   std::unique_ptr<Log> log;  // null: no log
   rpc::MessageCounters messages;

@@ -38,11 +38,12 @@ enum class TraceAction : std::uint8_t {
 struct TraceOperation {
   std::string_view name;
   TraceAction action = TraceAction::skip;
-  // The replay ignores the operation's condition or lease.
+  // Whether the replay ignores a condition or lease of the operation.
   bool is_simplified = false;
-  // The operation reads, changes or removes a value, so its key is taken to be present before the operation.
+  // Whether the operation reads, changes or removes a value, so that its key is taken to be present before
+  // it.
   bool finds_key = false;
-  // The operation writes only a part of the value.
+  // Whether the operation writes only a part of the value.
   bool is_partial = false;
 };
 [[nodiscard]] std::span<const TraceOperation> trace_operations(TraceFormat format);

@@ -60,8 +60,8 @@ struct Options {
   Nanos retry_after = 200'000, give_up_after = 10'000'000'000, service = 0;
   ChannelFlaws flaws;
   std::uint32_t calls = 300;
-  bool has_old_replies = false;       // every reply slot holds a late reply to an earlier incarnation
-  bool has_two_incarnations = false;  // each client ends in the middle of a request and restarts
+  bool has_old_replies = false;       // whether each reply slot holds a late reply to an earlier incarnation
+  bool has_two_incarnations = false;  // whether each client ends in the middle of a request and restarts
 };
 
 // Puts an old reply into each reply slot: its number has the same low 16 bits as the first number that the

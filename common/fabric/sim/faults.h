@@ -49,8 +49,8 @@ struct SimFaults {
   double torn_landing = 0;        // probability that the placement of READ data is torn
   Nanos torn_span = 2'000;        // ns; longest time from the first to the last piece of a torn transfer
   std::uint32_t torn_chunks = 8;  // upper bound of the pieces into which a transfer is torn
-  // Rule 2 of fabric.h: a CAS or FAA reads memory at one instant and writes it at a later one; CPU stores and
-  // WRITEs may take effect between them.
+  // Rule 2 of fabric.h, if true: a CAS or FAA reads memory at one instant and writes it at a later one; CPU
+  // stores and WRITEs may take effect between them.
   bool split_atomics = false;
   Nanos split_span = 300;
   // Rule 3 of fabric.h: probability that a WRITE completes before the remote CPU can see it.
@@ -59,7 +59,7 @@ struct SimFaults {
   // Rule 4 of fabric.h: probability that a WRITE posted after a READ or atomic overtakes it, unless fenced.
   double overtaking_write = 0;
   Nanos overtaking_span = 3'000;
-  // Rule 6 of fabric.h: probability that a message on UC or UD is lost.
+  // Rule 6 of fabric.h: probabilities that a message is lost, on UC and on UD.
   double uc_loss = 0, ud_loss = 0;  // half of the lost UC WRITEs of more than 64 bytes are placed in part
   double ud_reorder = 0;
   Nanos ud_reorder_span = 20'000;

@@ -201,7 +201,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] Result<> open_landing();
   [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth);
 
-  // Defined in post.cc.
+  // The functions from here to finish() are defined in post.cc, except give_receives().
   void submit(WorkRequest& request, bool is_detached);
   void submit_any(WorkRequest& request, bool is_detached);
   [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
@@ -227,7 +227,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void drop_parked(SendQueue& queue);
   void finish(WorkRequest& request, WcStatus status);  // completes a request without the device
   void mark_failed(SendQueue& queue);
-  // Defined in worker.cc.
+  // The functions from here on are defined in worker.cc, as are give_receives() and mark_failed().
   bool poll_sends();
   [[gnu::noinline]] void report_silence();
   void retire(const ibv_wc& wc);
