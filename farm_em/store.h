@@ -27,8 +27,8 @@ struct WorkerState {
 struct NodeState {
   fabric::Region* index = nullptr;    // null on a node that only drives load
   fabric::Region* values = nullptr;   // region of values; exists only in farm-em-var
-  fabric::Region* landing = nullptr;  // buffers for six buckets, one for each window slot
-  // Buffers for values, one for each window slot; only in farm-em-var.
+  fabric::Region* landing = nullptr;  // for each window slot, a buffer that holds six buckets
+  // For each window slot, a buffer that holds a value; only in farm-em-var.
   fabric::Region* landing_values = nullptr;
   std::vector<std::unique_ptr<WorkerState>> workers;
 };

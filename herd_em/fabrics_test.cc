@@ -212,9 +212,9 @@ TEST_P(Herd, OneNodeServesTheOthers) {
   expect_no_stale_value(total(outcome));
 }
 
-// Payload bytes of operations with values of V bytes (docs/protocols/herd.md). A GET has a request of 16, in
-// the 2016 layout 17, and a reply of V. A PUT has a request of V + 18 and a reply of 1, in the 2016 layout of
-// 0. A request of the fixed variant has 8 more. Each operation is one WRITE and one SEND.
+// Payload bytes of operations with values of V bytes (docs/protocols/herd.md). A GET has a request of 16
+// bytes (2016 layout: 17) and a reply of V bytes. A PUT has a request of V + 18 bytes and a reply of 1 byte
+// (2016 layout: none). With the fixes, a request has 8 bytes more. Each operation is one WRITE and one SEND.
 TEST_P(Herd, CountsAreThoseDerived) {
   plan_.deploy.server_nodes = 1;
   plan_.load.mix = {.get = 0.5, .put = 0.5, .remove = 0, .insert = 0, .read_modify_write = 0};
@@ -270,7 +270,7 @@ TEST(HerdRequirements, PublishedLayoutsAreRefusedWhereTheirBytesMayComeInAnyOrde
   EXPECT_EQ(refusal({}), "accepted");
 }
 
-// One in a hundred requests and replies is lost; of requests of several cache lines sometimes only a part is
+// One in a hundred requests and replies is lost; sometimes only a part of a request of several cache lines is
 // lost.
 TEST_P(Herd, LosesNothingAndHangsNothingUnderLoss) {
   for (const std::uint32_t bytes : {32U, 300U}) {

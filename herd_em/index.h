@@ -19,7 +19,7 @@ namespace loch::herd {
 
 enum class Eviction : std::uint8_t {
   oldest,  // 2014: evicts the slot with the smallest log offset
-  by_tag,  // 2016: evicts slot number tag modulo 8
+  by_tag,  // 2016: evicts the slot whose number is the new key's tag modulo 8
   none,    // store mode: a full bucket is chained to an additional one
 };
 
@@ -34,13 +34,13 @@ class Index {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  // `buckets` is a power of two. With tags of up to 23 bits a slot has 40 bits for the log offset, with tags
-  // of up to 16 bits it has 48.
+  // `buckets` is a power of two. A slot has 48 bits for the log offset if tags have up to 16 bits, and 40 if
+  // tags have 17 to 23 bits.
   Index(std::uint64_t buckets, std::uint32_t tag_bits, Eviction eviction);
 
   void prefetch(KeyHash key) const { __builtin_prefetch(&buckets_[key.bucket(home_buckets_)]); }
 
-  // Finds a slot in the key's bucket (and those chained to it) that has its tag, and for which
+  // Finds a slot that has the key's tag, in the key's bucket or one chained to it, and for whose log offset
   // `matches(offset)` is true; nullopt if there is none.
   template <typename Matches>
   [[nodiscard]] std::optional<Place> find(KeyHash key, Matches&& matches) const {

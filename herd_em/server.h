@@ -61,7 +61,8 @@ class Server {
 
   [[nodiscard]] coro::Task<void> serve_batch(fabric::Worker& worker);
   [[nodiscard]] Nanos batch_cost(const fabric::Worker& worker) const;
-  // Moves the pipeline by one stage; with `has_new`, the first request of the batch enters it.
+  // Moves each request in the pipeline on by one stage. If `has_new`, the first request of the batch enters
+  // the first stage.
   [[nodiscard]] coro::Task<void> move_pipeline(fabric::Worker& worker, bool has_new);
   [[nodiscard]] coro::Task<void> finish(Request* request);
 

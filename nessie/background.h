@@ -7,8 +7,8 @@
 
 namespace loch::nessie {
 
-// Runs alongside the worker's clients until `*done`, then until all its work is done, at most for
-// nessie.settle-timeout.
+// Runs alongside the worker's clients until `*done`, and after that until all background work is done, but at
+// most nessie.settle-timeout longer.
 [[nodiscard]] coro::Task<void> run_background(Lane* lane, const bool* done);
 
 }  // namespace loch::nessie

@@ -47,7 +47,8 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
   if (found.extent == Extent::header) {
     const Fetched whole = co_await fetch_for(access, word, Extent::full, key);
     if (!whole.ok) co_return Looked{whole.why == Attempt::expired ? Look::expired : Look::failed, {}};
-    // The entry was reused between the READ that compared its key and the READ of its value.
+    // If the key differs now, the entry was reused between the READ that compared its key and the READ of its
+    // value.
     if (!whole.is_key) co_return Looked{Look::conflict, {}};
     found = whole;
   }

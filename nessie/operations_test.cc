@@ -32,7 +32,7 @@ class Operations : public ::testing::TestWithParam<const char*> {
     shape.options["nessie.stamping"] = "eager";
     return shape;
   }
-  // A slot on a node other than worker 0's.
+  // A slot on node 1; worker 0, whose operations are counted, is on node 0.
   static cuckoo::Place remote_place(TestCluster& cluster, std::uint32_t slot = 3) {
     static_cast<void>(cluster);
     return {1, slot};
@@ -74,7 +74,7 @@ TEST_P(Operations, UpdateReadsTheHeaderOnlyIfRemote) {
   const Outcome remote = cluster.put(0, key, 12);
   expect_costs(remote, {5, 1});
   EXPECT_EQ(remote.stats.read, 6u);
-  EXPECT_EQ(remote.stats.payload_bytes, 48u + 152 + 8);  // includes the stamp of the replaced entry
+  EXPECT_EQ(remote.stats.payload_bytes, 48u + 152 + 8);  // index words, header, stamp of the replaced entry
   const Outcome local = cluster.put(0, key, 13);         // the replaced entry is local
   expect_costs(local, {5, 1});
   EXPECT_EQ(local.stats.read, 5u);
@@ -205,7 +205,7 @@ TEST_P(Operations, MigrateIsOneEntryOneWordAndTwoSwaps) {
   cluster.put(2, key, 11);
   const Outcome moved = cluster.migrate(0, cluster.candidate(key, 0));
   EXPECT_EQ(moved.moved, Attempt::ok);
-  // One of the READs is of the source word, which a PUT that makes room has read before its MIGRATE.
+  // A MIGRATE that is part of a PUT READs one index word fewer, because the PUT has read the source word.
   expect_costs(moved, {2, 2});
   EXPECT_EQ(moved.stats.payload_bytes, 8 + 24 + entry_bytes + 8);
   EXPECT_TRUE(cluster.settings().format.is_empty(cluster.word(cluster.candidate(key, 0))));

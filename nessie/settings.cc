@@ -104,9 +104,9 @@ struct TableSizes {
   std::uint64_t entries_per_node = 0;
 };
 
-// Number of DTEs that fit into nessie.spare-memory, as spares for entries that were replaced and are not yet
-// expired. On a real machine memory bandwidth limits the rate of PUTs, so that the need for spares is a
-// number of bytes rather than a share of the keys.
+// Number of DTEs that fit into nessie.spare-memory, limited to an eighth of the node's memory: spares for
+// entries that were replaced and are not yet expired. On a real machine memory bandwidth limits the rate of
+// PUTs, so that the need for spares is a number of bytes rather than a share of the keys.
 double spare_by_memory(const kv::DeployConfig& config, const kv::Options& options) {
   auto bytes = static_cast<double>(options.integer("nessie.spare-memory"));
   if (config.memory_bytes != 0) bytes = std::min(bytes, static_cast<double>(config.memory_bytes) / 8);

@@ -36,9 +36,9 @@ struct Settings {
   std::uint64_t slots_per_node = 0;
   std::uint32_t entries_per_node = 0;  // number of DTEs on each node
   std::uint64_t cache_entries = 0;     // cached entries per node; 0: no cache
-  bool reads_header_first = false;     // reads an entry's header before its value (Nessie, 2017, 4.3.2)
+  bool reads_header_first = false;     // whether a header is read before its value (Nessie, 2017, 4.3.2)
   CompletionBy completion = CompletionBy::watermark;
-  bool stamps_lazily = true;  // stamps are written in the background, off the operation's critical path
+  bool stamps_lazily = true;  // true: stamps are written in the background; false: within the operation
 
   Nanos expiry = 0;        // ns for which an entry that left the index is not reused (Nessie, 2017, 4.3.1)
   Nanos clock_margin = 0;  // largest allowed skew between the clocks of two nodes

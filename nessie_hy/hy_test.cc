@@ -199,8 +199,8 @@ TEST(OnSim, ReplacedEntriesRestForTheExpiryPeriod) {
   EXPECT_GT(run.counter("back_pressure"), 0);
 }
 
-// Entries that a node gets in addition for a long load lie behind the entries that it has without them: they
-// change the address of none of these and overlap none.
+// For a long load a node gets additional entries. They lie behind the entries that the node has anyway: they
+// overlap none of those and change none of their addresses.
 TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   kv::DeployConfig config = small_deploy(2, 1, 3, 2);
   StoreCluster short_run(make_fabric("sim", {.nodes = 2}), module(), {.config = config});

@@ -69,7 +69,7 @@ std::vector<std::byte> play(const std::uint8_t* data, std::size_t size) {
       case 2:  // flips a bit
         *here ^= std::byte{1} << data[at] / 8 % 8;
         break;
-      case 3:  // cuts off the end
+      case 3:  // cuts off the file's end
         file.resize(place);
         break;
       case 4:  // zeroes a range

@@ -104,7 +104,7 @@ class PilafModule final : public kv::Module {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
       // Hole P2 (docs/protocols/pilaf.md) shows only if a GET that finds nothing does not READ all buckets
-      // again. The fix of hole P1 makes it do that, so this fix is off here; and no entries are moved, so
+      // again. With the fix of hole P1 it would, so the fix of P1 is off here; and no entries are moved, so
       // that P1 cannot occur.
       if (open.hole == "P2") {
         hole.options.erase("pilaf.mend-p1");

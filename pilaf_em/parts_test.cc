@@ -125,7 +125,7 @@ TEST(Buddy, SplitsAndMerges) {
   EXPECT_EQ(arena.free_bytes(), 1024u - 128 - 64 - 512);
   arena.free(a, 65);
   arena.free(c, 512);
-  EXPECT_FALSE(arena.allocate(1024).has_value());  // block b prevents the merge
+  EXPECT_FALSE(arena.allocate(1024).has_value());  // block b is not free yet, so the free blocks cannot merge
   arena.free(b, 64);
   EXPECT_EQ(arena.allocate(1024), std::optional<std::uint64_t>(0));
 }

@@ -19,8 +19,8 @@ namespace loch::pilaf {
 [[nodiscard]] std::string table_region(std::uint32_t server);
 [[nodiscard]] std::string extents_region(std::uint32_t server);
 constexpr std::string_view landing_region = "pilaf.landing";
-// Region of the words by which servers are declared lost: one for each server, and one for each client
-// worker, from which it WRITEs.
+// Region of the words that tell which servers were declared lost: a word for each server, and a word for each
+// client worker, which is the source of that worker's WRITEs.
 constexpr std::string_view membership_region = "pilaf.membership";
 
 // The state of a server in its membership word.
@@ -64,7 +64,7 @@ struct ServerState {
   fabric::Region* extents = nullptr;
   // Null for the emulation, and on a restarted node that was not declared lost yet.
   std::unique_ptr<Shard> shard;
-  bool is_lost = false;      // the node restarted and was not declared lost yet
+  bool is_lost = false;      // whether the node restarted and was not declared lost yet
   bool is_changing = false;  // whether a change is partly applied; stays true if the server dies meanwhile
   std::unique_ptr<Log> log;  // null: no log
   rpc::MessageCounters messages;

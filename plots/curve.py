@@ -86,7 +86,7 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel]) -> None:
     widest = max((max(_xs(each), default=0.0) for each in alike), default=0.0)
     across = words.of(figure.x, widest)
     if widest <= 2.5 * max(xs, default=0.0):
-        # panels share the range of x, unless the widest panel's range is over 2.5 times this panel's
+        # the x axis extends to the largest x of all panels if that is at most 2.5 times this panel's largest x
         xs = [*xs, widest]
     is_cut = figure.y_max is not None or bool(figure.log)
     for line in panel.lines:

@@ -37,7 +37,7 @@ class Panel:
     y: str
     lines: list[Line]
     has_ratio: bool
-    at: Place = ()  # (axis, value) pairs that this panel of the small multiples shows; empty if the figure has none
+    at: Place = ()  # the panel's (axis, value) pairs if the figure consists of small multiples; else empty
     axes: Any = None
     ratio: Any = None
     width_in: float = style.COLUMN_IN - BESIDE_IN  # approximate width of the axes, in inches

@@ -27,7 +27,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
-GREY = "#4d4d4d"  # a dark grey: with red-green blindness a middle grey looks like this green and purple
+GREY = "#4d4d4d"  # a dark grey: to red-green blind readers a middle grey looks like GREEN and PURPLE
 
 RC: dict[str, Any] = {
     "text.parse_math": False,  # draw a dollar sign in a title as it is, instead of as TeX
@@ -66,7 +66,7 @@ class Look:
     color: str
     marker: str
     line: str | tuple[Any, ...]
-    # whether this is the hardened variant of a published design: same colour, dashed lines, hatched bars
+    # True: the hardened variant of a published design, in the design's colour with dashed lines and hatched bars
     hardened: bool = False
 
 
@@ -91,7 +91,7 @@ LOOKS = {
     "micro-atomic": Look(BLACK, "p", ":"),
     "micro-cuckoo": Look(GREEN, "^", "-"),
 }
-# Looks for the second and further systems of one design in a figure (ablations).
+# The looks of the second and further systems of one design in a figure (ablations).
 SPARE = [
     Look(ORANGE, "D", "--"),
     Look(GREEN, "^", ":"),
@@ -114,7 +114,7 @@ def looks(series: list[Series]) -> dict[str, Look]:
     out: dict[str, Look] = {}
     used: dict[bool, set[str]] = {True: set(), False: set()}
     own = {LOOKS[each.protocol].color for each in series if each.is_drawn and each.protocol in LOOKS}
-    # spare looks come first if no design of this figure has their colour
+    # the entries of SPARE whose colour no design of this figure has come first
     spare = iter((sorted(SPARE, key=lambda look: look.color in own)) * 4)
     for system in sorted(series, key=lambda each: not each.is_drawn):
         if system.hardened_of:

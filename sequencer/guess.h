@@ -18,8 +18,9 @@ namespace loch::sequencer {
 
 class Guess {
  public:
-  // `bits`: bits of a number in a short reply. `lifetime`: longest time in ns that a reply may take.
-  // `is_fixed` false: as published, low bits are always combined with the newest guess.
+  // `bits`: number of low bits in a short reply. `lifetime`: longest time in ns until a request is answered
+  // or lost. `is_fixed`: whether the fix of hole R1 is on; if not, low bits are always combined with the
+  // newest guess, as published.
   Guess(std::uint32_t bits, Nanos lifetime, bool is_fixed)
       : bits_(bits), lifetime_(lifetime), is_fixed_(is_fixed) {}
 
@@ -36,7 +37,8 @@ class Guess {
     if (unanswered > 0) --unanswered;
     return (is_of_previous ? high_ - 1 : high_) << bits_ | low;
   }
-  // Handles a reply with a whole number: the guess sent with its request was wrong or has changed since.
+  // Handles a reply with a whole number: the guess sent with the request was wrong. This client may have
+  // corrected its guess since.
   void whole_reply(std::uint64_t number, Nanos now) {
     const std::uint64_t high = number >> bits_;
     if (high <= high_) {

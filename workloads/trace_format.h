@@ -38,11 +38,12 @@ enum class TraceAction : std::uint8_t {
 struct TraceOperation {
   std::string_view name;
   TraceAction action = TraceAction::skip;
-  // The replay ignores the operation's condition or lease.
+  // Whether the replay ignores a condition or lease of the operation.
   bool is_simplified = false;
-  // The operation reads, changes or removes a value, so its key is taken to be present before it.
+  // Whether the operation reads, changes or removes a value, so that its key is taken to be present before
+  // it.
   bool finds_key = false;
-  // The operation writes only a part of the value.
+  // Whether the operation writes only a part of the value.
   bool is_partial = false;
 };
 [[nodiscard]] std::span<const TraceOperation> trace_operations(TraceFormat format);
@@ -52,7 +53,7 @@ struct TraceLine {
   const TraceOperation* operation = nullptr;
   std::string_view key;  // the key's text in the trace
   std::uint64_t key_bytes = 0;
-  // Bytes of the value that was written or found; nullopt if the line does not tell.
+  // Size in bytes of the value that was written or found; nullopt if the line does not tell.
   std::optional<std::uint64_t> value_bytes;
   // Arrival time in seconds, with an arbitrary origin; nullopt: the trace has no times.
   std::optional<std::uint64_t> second;

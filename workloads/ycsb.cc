@@ -72,7 +72,7 @@ class Reader {
   [[nodiscard]] std::unexpected<Error> refuse(std::string_view key, std::string_view expected) const {
     return bad(*properties_.find(key), expected);
   }
-  // Notes about ignored properties: one for each that was never read.
+  // One note for each property that was given but never read, and so is ignored.
   [[nodiscard]] std::vector<std::string> notes() const {
     std::vector<std::string> out;
     for (const auto& [key, property] : properties_) {

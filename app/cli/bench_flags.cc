@@ -161,7 +161,7 @@ std::vector<BenchFlag> size_flags(const std::string& what, const std::string& of
   return flags;
 }
 
-// Flags of when operations are issued, and for how long.
+// Flags that say when operations are issued, and for how long.
 std::vector<BenchFlag> load_flags() {
   return {
       {.setting = shown(of(Type::real, "rate", "0",

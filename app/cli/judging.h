@@ -1,4 +1,5 @@
-// Options for checking a protocol's histories: the consistency model is the one that its module claims.
+// Options for checking the histories of a protocol, by the consistency model that the protocol's module
+// claims.
 #pragma once
 
 #include "common/check/linearizable.h"

@@ -1,5 +1,5 @@
-// loch-bench's bench with the toy store of the tests, for tests of multi-process runs that need no protocol
-// of the build.
+// The command bench of loch-bench with the tests' toy store as its only protocol, for tests of multi-process
+// runs that must not depend on which protocols were built.
 #include "app/cli/bench.h"
 #include "tests/support/slot_store.h"
 

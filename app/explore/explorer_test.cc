@@ -92,7 +92,7 @@ TEST(Families, HaveTheSizesThatTheyShould) {
   EXPECT_EQ(size("pairs-2", true), 1'596U);
   // unordered pairs of 6 programs of one operation and 36 of two: 42 * 43 / 2
   EXPECT_EQ(size("writers", true), 903U);
-  EXPECT_EQ(size("two-one-one", true), 160U);  // 16 programs of two operations, 10 unordered pairs of others
+  EXPECT_EQ(size("two-one-one", true), 160U);  // (16 programs of 2 operations) * (10 pairs of programs of 1)
   // unordered pairs of 4 programs of one operation and 16 of two: 20 * 21 / 2
   EXPECT_EQ(size("two-two", true), 210U);
   EXPECT_EQ(size("scrubbed", true), 343U);  // 7 choices for each of three clients
@@ -218,8 +218,8 @@ TEST(Torn, AReaderThatChecksIsNotFound) {
   const Exploration torn = explored(in_place("checked", {.torn = 1}));
   EXPECT_EQ(torn.ending, Ending::complete);
   EXPECT_GT(torn.states, whole.states);
-  // A GET that detects a torn value READs again and in the end answers with a conflict, so new outcomes
-  // appear and none of the old ones is missing.
+  // A GET that detects a torn value READs again and in the end answers with a conflict. Torn WRITEs thus add
+  // outcomes and remove none.
   EXPECT_TRUE(std::ranges::includes(torn.outcomes, whole.outcomes));
   EXPECT_GT(torn.outcomes.size(), whole.outcomes.size());
 }
@@ -238,7 +238,7 @@ TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   };
   make(Kind::begin, 0, 0);
   make(Kind::begin, 1, 0);
-  make(Kind::tear, 1, 4);  // half = 4: the READ is torn before its second cache line, lower half first
+  make(Kind::tear, 1, 4);  // half = 4 * 1: torn before cache line 1, and the lower half is executed first
   make(Kind::request, 0, 0);
   EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
   make(Kind::request, 1, 0);

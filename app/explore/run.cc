@@ -36,8 +36,8 @@ class Start final : public kv::Dataset {
   const Plan& plan_;
 };
 
-// Time by which the clock is advanced when all workers only poll: 1 us, then twice as long each time, 17 s in
-// all.
+// First time in ns by which the clock is advanced when all workers only poll. Each further time is twice as
+// long; all together are at most 17 s.
 constexpr Nanos first_wait = 1'000;
 
 // The value's name for the history. It begins with "corrupt:" if any byte of the value is wrong, since a torn
@@ -124,8 +124,8 @@ void Run::start_workers() {
   }
 }
 
-// Makes the operations before the exploration, each until its end, without other clients' operations and in
-// one fixed order.
+// Executes the operations that prepare the state before the exploration, one after the other and in one fixed
+// order of moves.
 void Run::prepare() {
   constexpr int most_moves = 10'000;
   Client& first = *clients_.front();
@@ -164,8 +164,8 @@ std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible
   return best;
 }
 
-// Lets the stores' background coroutines finish what the preparing operations left to them. Otherwise every
-// moment for that work would be a separate state.
+// Lets the stores' background coroutines finish the work that the preparing operations left to them. If this
+// work were done during the exploration, each moment at which it may be done would be another state.
 void Run::come_to_rest() {
   constexpr int most_moves = 10'000;
   std::uint64_t idle = 0;  // bit mask of workers whose next timer changes nothing
@@ -506,13 +506,14 @@ Footprint Run::apply(const Move& move, std::string* text) {
   finish_move(move, done, print);
   print.ends = returned_ != returned_before;
   if (hashes_) note_polls(move.worker, print);
-  print.is_global = print.is_global || is_over();  // a move that ends the run has to be the last
+  print.is_global = print.is_global || is_over();  // a move that ends the run is swapped with no other move
   if (text != nullptr) *text = describe(move, before, done, executed.is_rest);
   return print;
 }
 
-// Updates which background workers have polled, and clears the hash of the polled memory for all others. Both
-// are stored in chains_, so that a run that repeats moves without hashing can restore them from there.
+// Records which background workers have polled, and clears the hashes of the memory that the other workers
+// polled. Both are stored in chains_, so that a run that repeats moves without hashing can restore them from
+// there.
 void Run::note_polls(std::uint8_t w, const Footprint& print) {
   std::uint64_t& polled = chains_.back().low;
   const std::uint64_t own = std::uint64_t{1} << w;

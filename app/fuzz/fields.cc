@@ -60,7 +60,7 @@ const json* FieldReader::array(const char* key, std::size_t most) {
 std::optional<std::int64_t> FieldReader::integer(const json* found, const std::string& key,
                                                  std::int64_t least, std::int64_t most) {
   if (found == nullptr) return std::nullopt;
-  // Refuses unsigned numbers that would become negative as signed ones.
+  // Refuses unsigned numbers above 2^62: as signed numbers, those from 2^63 on would be negative.
   const bool is_large = found->is_number_unsigned() && found->get<std::uint64_t>() > std::uint64_t{1} << 62;
   if (found->is_number_integer() && !is_large) {
     const auto number = found->get<std::int64_t>();

@@ -13,7 +13,8 @@ namespace {
 using fabric::sim::SimFaults;
 using Role = kv::OptionRole;
 
-// Candidate values for the option with this role; every protocol claims to be correct with each of them.
+// A role of options, and values that a fuzz run may give to an option of that role: every protocol claims to
+// be correct with each of them.
 struct Knob {
   Role role;
   double chance;  // probability that the option keeps its default
@@ -123,8 +124,8 @@ class KnobDrawer {
     }
   }
 
-  // Draws options without a role, and that of the search depth, from the values that the protocol suggests. A
-  // value is undone if the deployment refuses it in combination with other options.
+  // Draws the options that have no role, and the option for the search depth, from the values that the
+  // protocol suggests. A value is undone if the deployment refuses it in combination with other options.
   void draw_own() {
     for (const kv::OptionSpec& spec : module_.options()) {
       const bool is_own = spec.role == Role::none || spec.role == Role::search_depth;
@@ -163,14 +164,15 @@ class KnobDrawer {
     const bool is_tight = table == FuzzTable::overfull || table == FuzzTable::seesaw;
     const std::uint64_t functions = rng_.chance(is_tight ? 0.9 : 0.5) ? 2 : 3;
     const std::uint64_t room = is_tight ? 0 : rng_.below(4);
-    // In a roomy table every key finds a slot in any order of insertion. The only exception are keys with two
-    // candidate slots if an insertion may move only one key: one in 60,000 scenarios fails.
+    // In a roomy table an insertion finds a slot for every key. There is one exception: if keys have two
+    // candidate slots and an insertion may move only one key, one in 60,000 scenarios fails.
     const bool is_roomy = rng_.chance(0.3) && table != FuzzTable::overfull && table != FuzzTable::seesaw;
     s_.plan.load.may_be_full = s_.plan.load.may_be_full || !is_roomy || functions == 2;
     const std::uint64_t spare = (table == FuzzTable::seesaw ? 1 : room) + slack;
     const std::uint64_t a_node =
         std::max((d.keys + d.nodes - 1) / d.nodes, (functions + d.nodes - 1) / d.nodes);
-    // Each node has the same number of slots: the smallest number that holds the keys and the spare slots.
+    // Each node has the same number of slots: the smallest with which the table holds the keys and the spare
+    // slots, and has a slot for each hash function.
     const std::uint64_t tight = std::max(a_node, (d.keys + spare + d.nodes - 1) / d.nodes);
     const std::uint64_t slots = is_roomy ? 6 * tight + 6 : tight;
     const double keys_a_node = static_cast<double>(d.keys) / d.nodes;
@@ -219,8 +221,8 @@ class KnobDrawer {
       s_.plan.load.may_be_full = true;
   }
 
-  // Lets a PUT answer "table full" if an insertion may move only one or two keys, because such an insertion
-  // may find no slot even in a roomy table.
+  // Accepts the answer "table full" to a PUT if an insertion may move only one or two keys, because such an
+  // insertion may find no slot even in a roomy table.
   void judge_search() {
     constexpr std::int64_t thorough = 3;
     const std::optional<kv::OptionSpec> depth = option_with(module_, Role::search_depth);

@@ -68,8 +68,8 @@ class RebirthDrawer {
     }
   }
 
-  // A failing link between the crashing node and another, in one or both directions, from a little before the
-  // crash until after the restart.
+  // A link failure from a little before the crash until after the restart: either messages between the
+  // crashing node and another node are lost in one direction, or the other node's link is down.
   ScheduledFault draw_link(const ScheduledFault& death) {
     const auto nth = static_cast<fabric::NodeId>(rng_.below(d_.nodes - 1));
     const auto other = static_cast<fabric::NodeId>(nth + (nth >= death.node ? 1 : 0));

@@ -35,7 +35,7 @@ class BinaryReader {
   std::uint64_t at_ = 0;          // offset in the file of the next byte to read
   std::uint64_t payload_at_ = 0;  // offset of the block's payload in the file
   std::uint64_t operations_ = 0;  // number of operations read since the last file header
-  bool is_open_ = false;          // a file header was read, and not yet the end block that belongs to it
+  bool is_open_ = false;          // whether a file header was read, and not yet its end block
   std::uint32_t part_ = 0, parts_ = 1;
   std::string payload_;
   BlockDecoder decoder_;

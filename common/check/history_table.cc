@@ -9,8 +9,8 @@
 namespace loch::check {
 namespace {
 
-// Removes the lines that a durable writer recorded before an operation (without return time) if the line
-// of the finished operation exists, and duplicates of such a line if the operation never finished.
+// A durable writer records a PUT, DELETE or INSERT before it begins, in a line without return time. Removes
+// such a line if the finished operation has a line too, and duplicates of such a line if it never finished.
 void drop_superseded(std::vector<KeyOp>* operations) {
   const auto identity = [](const KeyOp& op) { return std::tie(op.invoke_ns, op.client, op.kind, op.value); };
   const auto heard = [](const KeyOp& op) { return op.return_ns != forever; };

@@ -89,7 +89,7 @@ class ChannelControl final : public Control, private ChannelListener {
   std::atomic<std::uint64_t> dropped_ = 0;
 
   std::mutex mutex_;                 // protects the members from parts_ to is_closing_
-  std::condition_variable arrived_;  // signals a part of a meeting, or the loss or restart of a rank
+  std::condition_variable arrived_;  // signals that a part of a meeting arrived, or a rank's loss or restart
   std::condition_variable for_handlers_;
   std::map<Key, Part> parts_;
   std::size_t held_bytes_ = 0;  // total size of the texts in parts_

@@ -96,7 +96,8 @@ TEST(ChannelControl, AfterALateComerTheNextMeetingIsHeld) {
     if (control.rank() == 2) wait_until([&] { return gave_up == 2; });
     const auto first = control.barrier("first", little);
     ++gave_up;
-    // rank 2 came last and found the parts of the others, which had timed out
+    // only rank 2's call succeeds: it came last and found the parts of the other ranks, whose calls had timed
+    // out
     EXPECT_EQ(first.has_value(), control.rank() == 2);
     const auto second = control.all_gather("second", fmt::format("{}", control.rank()), plenty);
     ASSERT_TRUE(second.has_value()) << second.error().message;
@@ -115,7 +116,7 @@ TEST(ChannelControl, ALostRankIsNotWaitedFor) {
     });
     ASSERT_TRUE(control.barrier("begin", plenty).has_value());
     if (control.rank() == 1) {
-      std::this_thread::sleep_for(50ms);  // give the other ranks time to wait in the meeting
+      std::this_thread::sleep_for(50ms);  // gives the other ranks time to begin to wait for this rank
       network.end({1, Fate::killed, 9});
       return;
     }

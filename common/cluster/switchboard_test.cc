@@ -179,8 +179,8 @@ TEST(Switchboard, AChildThatIsStartedAgainIsAnotherIncarnation) {
   EXPECT_EQ(cluster.boards[1]->incarnation(), 1U);
   EXPECT_EQ(cluster.children[1].told.at(0).kind, FrameKind::welcome);
   EXPECT_THAT(cluster.children[0].heard(), ElementsAre("lost 1", "back 1"));
-  // Until the child of rank 0 acknowledges that rank 1 was restarted, its messages to rank 1 are meant
-  // for the former incarnation and are dropped.
+  // Until the child of rank 0 acknowledges the restart of rank 1, the child's messages to rank 1 are meant
+  // for rank 1's former incarnation and are dropped.
   cluster.children[0].says.push_back(
       {FrameKind::text, 1, "for the former incarnation, from one who did not know"});
   cluster.children[0].says.push_back({FrameKind::back, 1, cluster.children[0].told.back().payload});
@@ -240,7 +240,7 @@ TEST(Switchboard, WhoIsTakenForLostEndsItsWorkWhenItComesBack) {
   cluster.stopped.clear();
   cluster.run(50 * ms);
   EXPECT_TRUE(cluster.children[1].is_killed);
-  EXPECT_THAT(cluster.children[1].heard(), IsEmpty());  // rank 1 reports no other rank as lost
+  EXPECT_THAT(cluster.children[1].heard(), IsEmpty());  // the child of rank 1 was told of no loss
   EXPECT_THAT(
       cluster.reports,
       Contains(testing::ContainsRegex("node 1 .host1. ends: rank [02] .host[02]. has taken it for lost")));
@@ -265,8 +265,8 @@ TEST(Switchboard, StrangersAndLiarsAreCountedAndNotHeard) {
   Sealer stranger(secret_of(9), 3);
   cluster.inject(1, 0, stranger.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::silent, 0})}));
   cluster.inject(1, 0, "nonsense");
-  // These messages are signed with the right secret, but refused: they announce another rank's death or
-  // restart, a fate that does not go with their kind, or are malformed.
+  // These messages are signed with the right secret and refused all the same: each announces a death or
+  // restart of another rank, has a fate that does not go with its kind, or is malformed.
   Sealer liar(secret_of(7), 3);
   for (int i = 0; i < 100; ++i) (void)liar.seal({Kind::text, 1, 0, ""});
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, to_bytes(Notice{2, Fate::killed, 9})}));
@@ -274,7 +274,7 @@ TEST(Switchboard, StrangersAndLiarsAreCountedAndNotHeard) {
   cluster.inject(1, 0, liar.seal({Kind::lost, 1, 0, "x"}));
   cluster.inject(1, 0, liar.seal({Kind::back, 1, 0, to_bytes(Notice{2, Fate::back, 1})}));
   cluster.inject(1, 0,
-                 // refused: rank 1 was never lost
+                 // refused, because it announces the return of rank 1, which was never lost
                  liar.seal({Kind::back, 1, 0, to_bytes(Notice{1, Fate::back, 1})}));
   cluster.run(20 * ms);
   EXPECT_THAT(cluster.children[0].heard(), IsEmpty());

@@ -26,7 +26,8 @@ constexpr Nanos drift_share = 1000;
 // Rules by which a server worker writes its tables. The defaults are those of NessieSD, where only the
 // owning worker reads the tables.
 struct Rules {
-  // clients READ words and entries, so that entries are replaced, not updated in place
+  // true: clients READ words and entries, so that a PUT writes a new entry; false: a PUT updates the entry in
+  // place
   bool has_readers = false;
   // ns; the expiry period E, after which an entry that no index word names any more may be reused
   Nanos expiry = 0;
@@ -59,9 +60,9 @@ struct Settings {
   rpc::ChannelConfig channel;
   std::uint64_t slots_per_row = 0;
   std::uint32_t entries_per_row = 0;
-  // Number of entries of a server worker's table (row) whatever the load; the entries of all rows are
-  // contiguous. Additional entries for a long run follow behind the last row, so that the length of a run
-  // changes no other entry's address, and so no simulated timing.
+  // Number of entries that a server worker's table (row) has whatever the load; these entries of all rows are
+  // contiguous. Additional entries for a long run lie behind those of the last row, so that the length of a
+  // run changes no other entry's address, and so no simulated timing.
   std::uint32_t near_entries = 0;
   std::uint32_t filter_bits = 0;
   std::uint32_t attempts = 0;  // attempts per operation, including the first

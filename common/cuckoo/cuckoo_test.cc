@@ -147,8 +147,8 @@ TEST(Placement, LoadPointFourIsFirstFit) {
   expect_sound(family, *placement, count);
   const PlacementStats& stats = placement->stats();
   EXPECT_DOUBLE_EQ(stats.load, 0.4);
-  // Insertion into the first free candidate up to load a leaves a share a/2 of the keys beyond rank 0 and
-  // a^2/3 beyond rank 1.
+  // If each key is inserted into its first free candidate slot up to load a, a share a/2 of the keys is not
+  // in the first candidate (rank 0), and a share a^2/3 is in neither the first nor the second (rank 1).
   const double beyond_0 = 1 - static_cast<double>(stats.by_rank[0]) / static_cast<double>(count);
   const double beyond_1 = static_cast<double>(stats.by_rank[2]) / static_cast<double>(count);
   EXPECT_NEAR(beyond_0, 0.20, 0.01);

@@ -22,14 +22,14 @@ namespace loch::kv {
 
 // the writer of the preloaded records
 constexpr std::uint32_t initial_writer = 0xFFFF'FFFF;
-// size of the stamp at the beginning of each value, which memory stores even where it leaves out the rest of
-// the value
+// size in bytes of the stamp at the beginning of each value; memory that stores only a part of each value
+// stores the stamp
 constexpr std::uint32_t value_stamp_bytes = 32;
 
 struct ValueStamp {
   std::uint64_t key_digest = 0;
   std::uint32_t writer = 0;    // global client number, or initial_writer
-  std::uint64_t sequence = 0;  // the writer's own count; 0 for a preloaded record
+  std::uint64_t sequence = 0;  // number of the value, counted by its writer; 0 for a preloaded record
   std::uint32_t length = 0;    // bytes of the whole value
 };
 

@@ -28,12 +28,13 @@ namespace loch::rpc {
 
 struct DatagramShape {
   std::uint32_t message_bytes = 64;  // bytes of the largest payload
-  std::uint32_t list_most = 1;       // SENDs that are posted with one doorbell
-  // one SEND in so many is signaled; at most half of a lane's share of the send queue
+  std::uint32_t list_most = 1;       // largest number of SENDs that one doorbell posts
+  // one SEND in this many is signaled; limited to half of a lane's share of the send queue
   std::uint32_t signal_every = 64;
   std::uint8_t lanes = 1;            // number of UD queue pairs, which posting lists use in turn
   std::uint32_t inline_below = 144;  // payloads below this many bytes are inlined, if the device supports it
-  // SENDs that may be outstanding over all lanes; the send queues' depth limits it too
+  // largest number of outstanding SENDs on all lanes together; the depth of the send queues is a further
+  // limit
   std::uint32_t queue_depth = 128;
 
   [[nodiscard]] std::uint32_t stride() const { return (message_bytes + 63) / 64 * 64; }
@@ -62,7 +63,7 @@ class DatagramSender {
 
   class Room;
   [[nodiscard]] bool has_room() const { return lines_[lane_].used < depth_; }
-  // Posts the prepared SENDs and waits until one has been retired. At most one coroutine waits.
+  // Posts the prepared SENDs and waits until one has been retired. Only one coroutine may wait at a time.
   [[nodiscard]] Room room();
   // The place for the next message, of message_bytes bytes, which the caller may write until send(). Requires
   // has_room().
@@ -138,7 +139,7 @@ class ReplyDesk {
     std::uint32_t payload_bytes = 64;  // bytes of the largest message
     std::uint32_t buffers = 8;
     std::uint32_t waiters = 1;
-    Nanos slice = 1'000'000;  // ns; deadlines are checked at least so often
+    Nanos slice = 1'000'000;  // ns; longest time between two checks of deadlines
     [[nodiscard]] std::uint32_t stride() const { return (grh_bytes + payload_bytes + 63) / 64 * 64; }
     [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{buffers} * stride(); }
   };

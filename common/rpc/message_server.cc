@@ -71,8 +71,7 @@ MessageServer::Last& MessageServer::last_of(const fabric::Received& message, std
 }
 
 MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) const {
-  // A request whose number is further behind the lane's last one than this comes from a client that was
-  // started anew.
+  // A request whose number is behind the lane's last one by more than this comes from a restarted client.
   constexpr std::uint32_t held_back = 64;
   const bool is_its =
       last.client_incarnation == tag.client_incarnation || shape_.flaws.ignores_client_incarnation;

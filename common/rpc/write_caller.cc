@@ -39,7 +39,8 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   if (!node_.is_restarted || config_.flaws.takes_nothing_over) return;
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
-        // slots at servers on this worker's own node were zeroed when the node restarted
+        // a slot at a server of another node may hold a request of the former incarnation; the slots at
+        // servers of this node were zeroed when it restarted
         i / config_.parties.servers != worker_.node();
 }
 
@@ -112,8 +113,8 @@ coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fab
   co_return reply;
 }
 
-// Sends the request that `row` holds for the server, again if there is no reply in time, until the reply
-// arrives or the time is up.
+// Sends the request that `row` holds for the server, and sends it again whenever no reply has come in time,
+// until the reply arrives or the time to give up has come.
 coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
   const Nanos give_up = worker_.now() + config_.give_up_after;
   const std::uint32_t attempt_before = row->attempt;
@@ -137,7 +138,7 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
       if (seen == fabric::WatchOutcome::stopping) outcome = WriteReply::Outcome::stopping;
     }
     const bool is_over = worker_.now() >= give_up || outcome == WriteReply::Outcome::stopping;
-    // If the request could not be sent, one attempt to reconnect has failed or the server's node has
+    // If the request could not be sent, an attempt to reconnect has failed, or the server's node has
     // restarted.
     if (is_over || !sent) break;
   }
@@ -182,7 +183,8 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   row->was_sent = true;
   row->incarnation = incarnations_[server.node];
   if (!is_again) {
-    // The reply says that the server has read the whole request; until then this buffer is not changed.
+    // The completion is not awaited: the reply says that the server has read the whole request, and this
+    // buffer is not changed before the reply.
     worker_.post_detached(write);
     co_return true;
   }

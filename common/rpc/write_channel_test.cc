@@ -60,8 +60,8 @@ struct Options {
   Nanos retry_after = 200'000, give_up_after = 10'000'000'000, service = 0;
   ChannelFlaws flaws;
   std::uint32_t calls = 300;
-  bool has_old_replies = false;       // every reply slot holds a late reply to an earlier incarnation
-  bool has_two_incarnations = false;  // each client ends in the middle of a request and restarts
+  bool has_old_replies = false;       // whether each reply slot holds a late reply to an earlier incarnation
+  bool has_two_incarnations = false;  // whether each client ends in the middle of a request and restarts
 };
 
 // Puts an old reply into each reply slot: its number has the same low 16 bits as the first number that the
@@ -150,7 +150,8 @@ coro::Task<void> ask_in_two_incarnations(const WriteChannel* channel, fabric::Wo
     const WriteReply reply = co_await after.call(server, add_code, nullptr);
     if (operand == 0 && reply.outcome == WriteReply::Outcome::answered) {
       ++out->answered;
-      // The addition of 1 is missing if it had not begun when the slot was taken over.
+      // The sum lacks the first incarnation's 1 if the server had not begun to add it when the slot was taken
+      // over.
       const std::uint64_t sum = fabric::load_word(reply.frame);
       if (sum != 11 && sum != 10) ++out->wrong;
       co_return;
@@ -240,8 +241,9 @@ TEST_P(OnFabric, EveryCallIsAnsweredByTwoWrites) {
   }
 }
 
-// A restarted client numbers its requests from its clock. In one of 65,536 cases the low 16 bits are those of
-// an earlier number, to which the reply may still come (found by the fuzzer: nessie-sd, seed 10023564).
+// A restarted client takes its first request number from its clock. In one of 65,536 cases the number's low
+// 16 bits equal those of an earlier request, whose reply may still come (found by the fuzzer: nessie-sd, seed
+// 10023564).
 TEST_P(OnFabric, AReplyToAnEarlierIncarnationAnswersNothing) {
   for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
     const Seen all = run({.fabric = GetParam(),
@@ -253,9 +255,9 @@ TEST_P(OnFabric, AReplyToAnEarlierIncarnationAnswersNothing) {
   }
 }
 
-// Two incarnations that began within 65 us had the same first number, so that a server took the second one's
-// requests for repetitions of the first one's (found by the fuzzer: nessie-sd, seed 2749). Now first
-// numbers grow by at least 1 per ns, faster than a client numbers its requests.
+// A corrected error: two incarnations that began within 65 us had the same first number, so that a server
+// took the second one's requests for repetitions of the first one's (found by the fuzzer: nessie-sd, seed
+// 2749). Now first numbers grow by at least 1 per ns, faster than a client numbers its requests.
 TEST(WriteChannel, AnIncarnationBeginsBeyondTheNumbersOfTheIncarnationBeforeIt) {
   for (const std::uint64_t within_turn : {0u, 1u, 7u, 65'515u, 65'535u}) {
     for (const Nanos began :
@@ -270,8 +272,8 @@ TEST(WriteChannel, AnIncarnationBeginsBeyondTheNumbersOfTheIncarnationBeforeIt) 
   }
 }
 
-// A server was copying a value out of a slot while the client's next incarnation wrote another value there,
-// so that a mixture of both was stored (found by the fuzzer: nessie-hy, seed 30021335).
+// A corrected error: a server was copying a value out of a slot while the client's next incarnation wrote
+// another value there, so that a mixture of both was stored (found by the fuzzer: nessie-hy, seed 30021335).
 TEST_P(OnFabric, AnIncarnationWaitsForWhatTheOneBeforeItHasAsked) {
   for (const fabric::Transport transport : {fabric::Transport::rc, fabric::Transport::uc}) {
     Options options{.fabric = GetParam(), .transport = transport, .has_two_incarnations = true};

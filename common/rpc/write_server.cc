@@ -172,7 +172,7 @@ coro::Task<void> WriteServer::repair(WriteServer* self, fabric::NodeId node) {
   ++self->counts_.reconnects;
   const Nanos deadline = self->worker_.now() + self->config_.reconnect_timeout;
   const bool is_back = co_await self->worker_.reconnect(node, deadline);
-  static_cast<void>(is_back);  // is_reachable() checks the connection before the next reply
+  static_cast<void>(is_back);  // not used: is_reachable() checks the connection before the next reply
   self->is_repairing_[node] = false;
 }
 

@@ -76,9 +76,9 @@ class Reader {
     return found == command_.flags.end() ? nullptr : &*found;
   }
 
-  // The next word, if it can be this flag's value. It must not begin with a dash (with two dashes if the flag
-  // requires a value), and must not be an operand: a boolean flag takes no next word if the command has
-  // operands.
+  // Takes the next word of the command line if it can be this flag's value: a value that is required must not
+  // begin with two dashes, one that may be left out must not begin with any dash. If the command has
+  // operands, the word behind a boolean flag is never its value.
   std::optional<std::string> next_value(const Flag& flag) {
     const bool is_boolean = flag.setting.type == Type::boolean;
     if (is_boolean && !command_.operands.empty()) return std::nullopt;

@@ -17,7 +17,7 @@ struct Flag {
   Setting setting;  // `key` is the flag's name without --; `aliases` are further names
   Place place = {};
   bool is_list = false;  // every value that is given counts, in order; otherwise only the last one
-  // the flag may be given without a value (--suite, --suite FILE); its variable then stays as it is
+  // true: the flag may be given without a value (--suite, --suite FILE), and its variable then stays as it is
   bool is_value_optional = false;
   // Keys of flags of which at least one has to be given as well; empty: none.
   std::vector<std::string> goes_with = {};

@@ -18,10 +18,10 @@ namespace loch::background {
 inline constexpr const char* hashes_counter = "hog_hashes";
 inline constexpr const char* cpu_counter =
     "hog_cpu_s";  // CPU seconds of all background workers since the end of the warm-up
-// seconds since the end of the warm-up, times the number of background workers
+// name of a counter: seconds since the end of the warm-up, times the number of background workers
 inline constexpr const char* wall_counter = "hog_wall_s";
 inline constexpr const char* workers_counter = "hog_workers";
-// number of background workers that ended before the run did
+// name of a counter: background workers that ended before the run did
 inline constexpr const char* lost_counter = "hog_lost";
 
 class BackgroundFabric : public fabric::Fabric {

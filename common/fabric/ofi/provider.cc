@@ -35,7 +35,7 @@ Info hints_for(const std::string& provider) {
   return hints;
 }
 
-// Chooses the list's first entry with IPv4 addresses, or libfabric's first entry if none has them.
+// Chooses the list's first entry with IPv4 addresses, or the list's first entry if none has IPv4 addresses.
 Info best_of(fi_info* list) {
   const fi_info* best = list;
   for (const fi_info* each = list; each != nullptr; each = each->next) {

@@ -31,8 +31,8 @@ namespace loch::fabric::realtime {
 // Each thread needs a TscClock of its own.
 class TscClock {
  public:
-  // Largest difference between now() and CLOCK_MONOTONIC: the kernel corrects by at most 500 ns per
-  // millisecond.
+  // Upper bound in ns of the difference between now() and CLOCK_MONOTONIC: the two are compared every
+  // millisecond, in which the kernel corrects its clock by at most 500 ns.
   static constexpr Nanos error_ns_max = 1'000;
 
   // `by_ticks`: use the time-stamp counter; if false, now() reads CLOCK_MONOTONIC each time.

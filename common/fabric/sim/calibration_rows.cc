@@ -129,8 +129,8 @@ class Rows {
   CalibrationTable* table_;
 };
 
-// Adds the smallest READ size, of powers of two, at which the link is the bottleneck (row V174 of `loch
-// calibrate`).
+// Adds row V174 of `loch calibrate`: the smallest power of two as the size of READs for which the link is the
+// bottleneck.
 Result<> binding_read(Rows* rows, double published,
                       const std::function<Microbenchmark(Microbenchmark)>& fill) {
   std::uint32_t bytes = 16;

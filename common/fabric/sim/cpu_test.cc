@@ -117,7 +117,7 @@ TEST(NodeCpu, TwoPollersOnACoreTakeTurnsOf12To16Ms) {
 }
 
 TEST(NodeCpu, ModernSlicesAreShorter) {
-  SchedulerProfile modern;  // a scheduler of kernel 6.6, as cpu_profile.h explains
+  SchedulerProfile modern;  // settings that approximate the scheduler of Linux 6.6 (cpu_profile.h)
   modern.latency_ms = 3;
   modern.wakeup_granularity_ms = 3;
   modern.sleeper_credit_ms = 0;
@@ -157,13 +157,14 @@ TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
   for (int i = 0; i < 13; ++i) pollers.push_back(&node.poller(all_cores));
   node.run_to(10 * s);
   EXPECT_GT(node.cpu.usage().busy_fraction(), 0.999);
-  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);  // a core balances at most once in 64 ms
+  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);  // under one in 60 ms of the 10'000 ms
   Nanos least = 10 * s, most = 0;
   for (const Diary* poller : pollers) {
     least = std::min(least, node.time(*poller));
     most = std::max(most, node.time(*poller));
   }
-  // Every thread gets about half a core or more, but the shares even out only slowly.
+  // In 10 s every thread gets at least 4.5 s of core time, about half a core; the shares become equal only
+  // slowly.
   EXPECT_GE(least, 45 * s / 10);
   EXPECT_LE(most, 10 * s);
   EXPECT_GT(most - least, s / 10);
@@ -183,8 +184,8 @@ TEST(NodeCpu, AnUnpinnedBackgroundWorkerSharesWithOnePinnedPollerAtATime) {
   EXPECT_NEAR(usage.role_fraction(ThreadRole::background), background_share, 1e-9);
   EXPECT_NEAR(usage.role_fraction(ThreadRole::server), (12 - background_share) / 12, 0.01);
   EXPECT_NEAR(usage.background_hashes, static_cast<double>(node.time(background)) / 500, 2);
-  // a pinned poller shares its core with the background worker at most, so that it keeps about half of it or
-  // more
+  // Each poller is pinned and shares its core with the background worker at most, so that it gets about half
+  // of the core's 10 s or more.
   for (const Diary* poller : pollers) EXPECT_GT(node.time(*poller), 4 * s);
   for (const Diary* poller : pollers) {
     for (const auto& stay : poller->stays) ASSERT_EQ(stay.core, poller->stays.front().core);

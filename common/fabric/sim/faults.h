@@ -39,8 +39,8 @@ struct ScheduledFault {
 };
 [[nodiscard]] std::string_view name(ScheduledFault::Kind kind);
 
-// A probability applies to each message, unless its comment says otherwise. A duration named `..._span` is
-// the longest that is drawn, in ns of virtual time.
+// A probability applies to each message, unless its own comment says otherwise. A member named `..._span` is
+// the longest duration that is drawn, in ns of virtual time.
 struct SimFaults {
   // Rule 1 of fabric.h: the cache lines of a transfer are fetched or placed at different instants, in random
   // order.
@@ -49,8 +49,8 @@ struct SimFaults {
   double torn_landing = 0;        // probability that the placement of READ data is torn
   Nanos torn_span = 2'000;        // ns; longest time from the first to the last piece of a torn transfer
   std::uint32_t torn_chunks = 8;  // upper bound of the pieces into which a transfer is torn
-  // Rule 2 of fabric.h: a CAS or FAA reads memory at one instant and writes it at a later one; CPU stores and
-  // WRITEs may take effect between them.
+  // Rule 2 of fabric.h, if true: a CAS or FAA reads memory at one instant and writes it at a later one; CPU
+  // stores and WRITEs may take effect between them.
   bool split_atomics = false;
   Nanos split_span = 300;
   // Rule 3 of fabric.h: probability that a WRITE completes before the remote CPU can see it.
@@ -59,7 +59,7 @@ struct SimFaults {
   // Rule 4 of fabric.h: probability that a WRITE posted after a READ or atomic overtakes it, unless fenced.
   double overtaking_write = 0;
   Nanos overtaking_span = 3'000;
-  // Rule 6 of fabric.h: probability that a message on UC or UD is lost.
+  // Rule 6 of fabric.h: probabilities that a message is lost, on UC and on UD.
   double uc_loss = 0, ud_loss = 0;  // half of the lost UC WRITEs of more than 64 bytes are placed in part
   double ud_reorder = 0;
   Nanos ud_reorder_span = 20'000;
@@ -79,11 +79,11 @@ struct SimFaults {
   Nanos interrupted_span = 5'000;
   double slow_dma = 0;  // probability that a DMA takes longer, by up to slow_dma_span
   Nanos slow_dma_span = 10'000;
-  // Failures at scheduled times, and mean rates of randomly drawn failures per node and second of virtual
-  // time.
+  // Failures at scheduled times. The rates below them are mean numbers of randomly drawn failures per node
+  // and second of virtual time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
-  Nanos outage_span = 100'000;  // ns; longest pause, stall, cut or time until a restart that is drawn
+  Nanos outage_span = 100'000;  // ns; longest drawn pause, NIC stall, cut, or time from crash to restart
   std::uint32_t kills = 0;      // upper bound of the number of drawn kills and crashes
   Nanos heal_at = 0;            // ns; no fault is drawn after this time; 0: faults are drawn until the end
 

@@ -36,11 +36,12 @@ struct alignas(64) SimRequest : Event {
   WcStatus status = WcStatus::success;
   // number of pieces in which a torn message is read or written, and index of the next one
   std::uint8_t pieces = 1, piece = 0;
-  bool is_cancelled = false;  // the request was flushed while in transit: its pending event only releases it
-  // a copy of a UC or UD request that carries its message, or of a WRITE whose bytes become visible late
+  bool is_cancelled = false;  // true: the request was flushed in transit; its pending event only releases it
+  // true: this is a copy of a UC or UD request that carries its message, or of a WRITE whose bytes become
+  // visible late
   bool is_carrier = false;
-  bool is_executed = false;  // the responder has executed the request: a retry only repeats the response
-  bool has_mmio = false;     // the work request was written by MMIO, so that it is not fetched
+  bool is_executed = false;  // true: the request was executed, and a retry only repeats the response
+  bool has_mmio = false;     // true: the work request was written by MMIO and is not fetched
 
   SimRequest* next_free = nullptr;
   SimRequest* next_in_qp = nullptr;  // the next request in the posted order of the queue pair
@@ -53,15 +54,15 @@ struct alignas(64) SimRequest : Event {
   std::uint32_t sequence = 0;                     // number of the request on its queue pair
   std::uint32_t paused_seen = 0;  // value of SwitchPort::paused_ns when the link took the request
   std::uint8_t tries = 0, rnr_tries = 0;
-  bool owns_wr = false;     // wr is the simulation's own copy
+  bool owns_wr = false;     // whether `wr` is the simulation's own copy
   bool is_done = false;     // the request has ended; it is retired after all earlier ones of its queue pair
-  bool is_delayed = false;  // a UD message that was delayed to reorder it, which happens at most once
-  bool is_counted = false;  // the request is included in QueuePair::outstanding_reads
-  bool has_lock = false;    // a split atomic between its read and its write, which holds a lock of the NIC
+  bool is_delayed = false;  // whether the message (UD) was delayed to reorder it, which happens at most once
+  bool is_counted = false;  // whether the request is included in QueuePair::outstanding_reads
+  bool has_lock = false;    // true: a split atomic, between its read and its write, holds a lock of the NIC
 };
 static_assert(sizeof(SimRequest) == 192);
 
-// Payload bytes from the requester to the responder; response_payload is the other direction.
+// Payload bytes from the requester to the responder; response_payload() returns those in the other direction.
 [[nodiscard]] inline std::uint32_t request_payload(const SimRequest& r) {
   return r.verb == Verb::write || r.verb == Verb::send ? r.wr->length : 0;
 }
@@ -84,9 +85,9 @@ struct alignas(64) QueuePair {
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t lane = 0;
-  bool is_error = false;   // requests are flushed until the queue pair is reconnected
-  bool is_broken = false;  // the responder refused a request, and executes no further one
-  bool is_fenced = false;  // the owner was fenced: none of its requests takes effect any more
+  bool is_error = false;   // true: requests are flushed until the queue pair is reconnected
+  bool is_broken = false;  // true: a request was refused or given up, and no further one is executed
+  bool is_fenced = false;  // true: the owner was fenced, and none of its requests takes effect any more
 
   SimRequest* blocker = nullptr;  // the request that is being retried; later ones wait behind it
   Nanos departed_at = 0;          // time of the last departure to the link; later requests depart after it

@@ -23,7 +23,7 @@ bool has_payload(Verb verb) { return verb == Verb::write || verb == Verb::send; 
 std::uint64_t page_key(std::uint32_t region, std::uint64_t page) {
   return (std::uint64_t{region} + 1) << 48 | page;
 }
-// Prefetches the contexts that the responder's NIC will look up.
+// Prefetches the entries of the context and translation caches that the responder's NIC will look up.
 void prefetch_contexts(const SimRequest& r, const Timing& timing) {
   r.to->contexts.prefetch(r.qp->responder);
   r.to->translations.prefetch(page_key(r.wr->remote.id, timing.page.quotient(r.wr->remote_offset)));

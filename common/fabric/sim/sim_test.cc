@@ -91,8 +91,8 @@ TEST(SimStages, AFullPortOfTheSwitchHoldsItsSender) {
   EXPECT_EQ(roomy.small, free.small);
   EXPECT_GT(tight.paused, 0);
   // With enough buffer in the switch, the word leaves its node right after the large message. With a buffer
-  // of 16 KB, the word waits for the large message, which waits some 30 us for the link to node 3: until all
-  // of it but 16 KB (13 us of link time) has left the switch.
+  // of 16 KB it leaves later: the large message waits some 30 us for the link to node 3, and holds its own
+  // node's link until only 16 KB of it (13 us of link time) are in the switch.
   EXPECT_GT(tight.small, free.small + 10'000);
   EXPECT_LT(tight.small, tight.big);
   // The smaller switch buffer changes neither the order of the messages at node 3 nor the arrival of the last

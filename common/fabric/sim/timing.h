@@ -39,7 +39,7 @@ struct Timing {
   Picos answer_packet = 0, write_packet = 0;
   Divisor pcie_packet;
   Divisor page, mtu;
-  std::uint64_t framing = 0;           // bytes that a packet takes on the link beside its own (preamble, gap)
+  std::uint64_t framing = 0;           // link bytes that a packet takes for its preamble and gap
   std::uint64_t completion_bytes = 0;  // size of a completion queue entry
   Nanos post = 0, post_recv = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
   Nanos retry = 0, rnr = 0;

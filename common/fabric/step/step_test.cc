@@ -323,7 +323,8 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
     EXPECT_EQ(fabric.posted(worker), 1u);
     // a request of which one half was executed cannot be torn again
     EXPECT_EQ(fabric.pieces(worker, 0, false), 1u);
-    // the first half has read the whole payload, so that these stores do not change what the WRITE places
+    // when its first half was executed, the WRITE read its whole payload: these stores do not change what it
+    // places
     fill(pair, 0, 256, 130, 2);
     fabric.execute(worker, 0, Fate::executed);
     fabric.drain(worker);

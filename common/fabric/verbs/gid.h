@@ -17,7 +17,7 @@ struct GidEntry {
   GidKind kind = GidKind::infiniband;
   // prefix length of the interface's address, such as 24 for 10.1.2.3/24; 0 if unknown
   std::uint32_t prefix_bits = 0;
-  bool is_vlan = false;  // the GID belongs to a network interface with a VLAN tag
+  bool is_vlan = false;  // whether the GID belongs to a network interface with a VLAN tag
   bool operator==(const GidEntry&) const = default;
 };
 

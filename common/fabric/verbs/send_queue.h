@@ -54,11 +54,11 @@ struct SendQueue {
   std::atomic<State> state = State::connecting;
 
   std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair is connected to
-  // this end cut the queue pair: requests that complete as flushed may have been executed
+  // true: this end cut the queue pair, so that requests that complete as flushed may have been executed
   bool is_cut = false;
 
-  // The queue pair was cut while its send queue was full, so that the signaled request which drains it is
-  // still to be posted.
+  // True: the queue pair was cut while its send queue was full, so that the signaled request which drains it
+  // is still to be posted.
   bool needs_marker = false;
 
   QueuePair qp;

@@ -39,7 +39,7 @@ class VerbsRegion final : public Region {
         memory_(std::move(memory)),
         address_(reinterpret_cast<std::uintptr_t>(pages_.data())),
         lkey_(memory_->lkey) {}
-  [[nodiscard]] std::uintptr_t address() const { return address_; }  // of the first byte, in this process
+  [[nodiscard]] std::uintptr_t address() const { return address_; }  // of the region's first byte
   [[nodiscard]] std::uint32_t lkey() const { return lkey_; }
   [[nodiscard]] std::uint32_t rkey() const { return memory_->rkey; }
 
@@ -76,12 +76,12 @@ struct Shared : realtime::Shared {
   }
   std::atomic<bool> has_failed = false;
   mutable std::mutex failure_mutex;
-  std::string failure;  // guarded by failure_mutex
+  std::string failure;  // why the run has failed, else empty; guarded by failure_mutex
   Device* device = nullptr;
   cluster::Control* control = nullptr;
   Connector* connector = nullptr;
-  std::vector<std::atomic<const Peer*>> peers;  // by node; null before the exchange
-  // by node: the incarnation that the entry in `peers` belongs to; stored after that entry
+  std::vector<std::atomic<const Peer*>> peers;  // indexed by node; null until the peer's record has arrived
+  // indexed by node: the incarnation that the entry in `peers` belongs to, stored after that entry
   std::vector<std::atomic<std::uint32_t>> incarnations;
   std::atomic<const DatagramSources*> datagram_sources = nullptr;
   std::atomic<std::uint32_t> qkey = 0;
@@ -201,7 +201,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] Result<> open_landing();
   [[nodiscard]] Result<> open_datagram_lane(SendQueue& lane, std::uint32_t receive_depth);
 
-  // Defined in post.cc.
+  // The functions from here to finish() are defined in post.cc, except give_receives().
   void submit(WorkRequest& request, bool is_detached);
   void submit_any(WorkRequest& request, bool is_detached);
   [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
@@ -227,7 +227,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void drop_parked(SendQueue& queue);
   void finish(WorkRequest& request, WcStatus status);  // completes a request without the device
   void mark_failed(SendQueue& queue);
-  // Defined in worker.cc.
+  // The functions from here on are defined in worker.cc, as are give_receives() and mark_failed().
   bool poll_sends();
   [[gnu::noinline]] void report_silence();
   void retire(const ibv_wc& wc);
@@ -279,7 +279,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   std::uint32_t staged_ = 0;
-  std::uint32_t ring_at_ = 1;  // a doorbell rings at so many staged requests; 1 before the thread runs
+  std::uint32_t ring_at_ = 1;  // number of staged requests that ring the doorbell; 1 before the thread runs
   SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of the turn of the polling loop, before the staged

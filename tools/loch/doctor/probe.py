@@ -26,7 +26,7 @@ GIDS_MAX = 256  # entries of a port's GID table that are read; a table has up to
 CAP_IPC_LOCK = 14
 STA_UNSYNC = 0x40
 PROGRAM_LIMIT_S = 20
-DEVICES_LIMIT_S = 60  # a port that does not answer takes 5 s of the fabric's trial
+DEVICES_LIMIT_S = 60  # seconds for the trial of all devices, in which a port that does not answer takes 5 s
 NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 

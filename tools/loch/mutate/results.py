@@ -87,7 +87,7 @@ class Results:
         if not self.path.is_file():
             raise ResultsError(f"{self.path}: expected a file of results")
         text = self.path.read_bytes()
-        # drops a last line without its end, whose write was interrupted; that edit is judged again
+        # drops an incomplete last line, whose write was interrupted; the edit of that line is judged again
         whole = text[: text.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:

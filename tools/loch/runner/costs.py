@@ -29,7 +29,7 @@ class Costs:
             try:
                 stored = read_point(path)
             except BadInput:
-                continue  # a damaged stored point does not tell how long it took
+                continue  # a stored result that is damaged does not tell how long its point took
             if stored is not None:
                 self._note(stored.hash, str(stored.runner.system), stored.runner.elapsed_s)
 

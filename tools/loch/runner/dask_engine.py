@@ -22,7 +22,7 @@ from .engine import TASK, Engine, EngineLost, warn
 from .errors import BadInput
 
 BRIDGE = Path(__file__).resolve().parent / "dask_bridge.py"
-START_S = 90.0  # seconds until the bridge must have connected to a cluster
+START_S = 90.0  # longest time in seconds until the bridge (dask_bridge.py) is connected to a cluster
 ANSWER_S = 45.0
 END_S = 15.0
 READ_BYTES = 1 << 16

@@ -62,7 +62,8 @@ def run_point(folder: Path, number: str, lease: Lease) -> bool:
     """Runs one point; returns False if it was ended because the runner is gone."""
     task = json.loads((folder / f"{number}.task.json").read_text(encoding="utf-8"))
     (folder / f"{number}.began").touch()
-    # names the point and this process: another node may still run the same point, although it was considered lost
+    # the files' name has the point's number, the host and this process: another node may still run the same point,
+    # although it was taken for lost
     own = f"{number}.{os.uname().nodename}.{os.getpid()}"
     result, output = folder / f"{own}.result", folder / f"{own}.output"
     began = time.monotonic()
@@ -107,14 +108,14 @@ def _wait(process: subprocess.Popen, deadline: float, lease: Lease, record: dict
         if not is_held or record["timed_out"]:
             break
         time.sleep(TICK_S)
-    child.kill_group(process.pid)  # ends the processes that the point started in its process group, too
+    child.kill_group(process.pid)  # ends the measured command, and the processes that it started in its process group
     record["exit_status"] = process.wait()
     return is_held
 
 
 def main(argv: list[str]) -> int:
     child.die_with_parent()
-    # on SIGTERM this process exits, and the point dies with it
+    # on SIGTERM this process exits, and the command that it runs is killed with it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(argv[0])
     try:

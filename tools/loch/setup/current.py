@@ -5,7 +5,8 @@ import os
 from loch import places
 
 PACKAGE_STATUS = "/var/lib/dpkg/status"
-# Inputs of the build for `find`: folders (files may have been added or removed) and source files, not users' outputs.
+# Terms of `find` for inputs of the build: folders, whose times change when files are added or removed, and source
+# files.
 _INPUTS = (
     "-type",
     "d",

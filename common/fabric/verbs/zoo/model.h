@@ -42,15 +42,15 @@ struct DeviceModel {
   int max_srq = 65536, max_srq_wr = 32767;
   int max_qp_wr = 32768, max_sge = 30, max_cqe = 4194303, max_rd_atomic = 16;
   std::uint32_t max_inline = 828;
-  bool has_domains = true;   // whether it has ibv_alloc_td and ibv_alloc_parent_domain
-  bool has_extended = true;  // whether it has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*
+  bool has_domains = true;   // whether the device has ibv_alloc_td and ibv_alloc_parent_domain
+  bool has_extended = true;  // whether the device has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*
 };
 
 // An emulated machine: the devices that ibv_get_device_list returns, in their order.
 struct Machine {
   std::string_view name;        // the value of LOCH_ZOO that selects this machine
-  std::string_view stands_for;  // the card or host that it emulates
-  std::string_view source;      // where its properties come from
+  std::string_view stands_for;  // the card or host that this machine emulates
+  std::string_view source;      // where the emulated properties come from
   std::span<const DeviceModel> devices;
 };
 

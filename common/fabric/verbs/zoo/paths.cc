@@ -100,8 +100,8 @@ ibv_mtu mtu_of(std::uint32_t bytes) {
   return bytes >= 512 ? IBV_MTU_512 : IBV_MTU_256;
 }
 
-// Whether the path is valid for the device, as libmlx5's mlx5_create_ah and ib_core's rdma_check_ah_attr
-// check: 0 or EINVAL.
+// Checks the path by rules of libmlx5's mlx5_create_ah and ib_core's rdma_check_ah_attr. Returns 0 if the
+// device can use it, else EINVAL.
 int check_path(const Nic& nic, const ibv_ah_attr& path) {
   const DeviceModel& model = nic.model();
   const bool is_ethernet = model.link == IBV_LINK_LAYER_ETHERNET;
