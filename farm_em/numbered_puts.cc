@@ -27,7 +27,7 @@ rpc::ChannelConfig channel_config(const Settings& settings) {
   config.request_bytes[put_code] = bytes;
   config.reply_bytes[put_code] = rpc::trailer_bytes;
   config.transport = settings.transport;
-  config.inline_up_to = 144;  // HERD 2014, section 5.3
+  config.inline_up_to = 144;  // bytes (HERD 2014, section 5.3)
   config.retry_after = settings.retry_after;
   config.give_up_after = config.reconnect_timeout = settings.patience;
   config.flaws.executes_repeated = settings.fault == Fault::executes_repeated;

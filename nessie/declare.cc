@@ -154,8 +154,8 @@ coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost
   kv::Repair done;
   const Access access{.lane = *lane, .stats = nullptr, .started = lane->worker.now(), .marks_at_once = true};
   if (!lane->settings.format.has_incarnation()) {
-    // In the published variant index words name no incarnation, so that words that name lost memory look like
-    // any others.
+    // In the published variant index words name no incarnation, so that words that name lost memory cannot be
+    // told from others.
     done.is_complete = false;
     ++done.counts["undecidable"];
     co_return done;

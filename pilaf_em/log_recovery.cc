@@ -53,7 +53,7 @@ struct Behind {
   std::uint64_t intact = 0;  // number of intact records found
 };
 
-// Searches from offset `at` on, at every byte, for record heads and intact records.
+// Counts the record heads and the intact records from offset `at` on. A record may begin at any byte.
 Result<Behind> look_behind(Reader& reader, std::uint64_t at, std::uint64_t salt) {
   Behind behind;
   while (at + sizeof(RecordHead) <= reader.size()) {

@@ -215,7 +215,7 @@ nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& modul
   const workloads::Records::Shape shape = record_shape(o);
   if (!shape.has_key_sizes() && !shape.has_value_sizes()) return nullptr;
   const auto records = workloads::Records::make(shape);
-  if (!records) return nullptr;  // unreachable: validate() has accepted the shape
+  if (!records) return nullptr;  // unreachable, because validate() has accepted these sizes
   constexpr std::uint64_t sample = 20'000;
   const std::uint64_t looked_at = std::min(sample, o.keys);
   double sum = 0;

@@ -118,7 +118,7 @@ enum class Meeting : std::uint32_t { all_gather = 1, gather = 2, barrier = 3 };
 
 // Payload of Kind::part, sizes in bytes: | number 8 | meeting 4 | length of `what` 4 | what | text |.
 struct Part {
-  std::uint64_t number = 0;  // number of the meeting; every rank counts meetings alike
+  std::uint64_t number = 0;  // number of the meeting, the same at all ranks
   Meeting meeting = Meeting::barrier;
   std::string what;
   std::string text;

@@ -16,7 +16,7 @@ namespace loch::onesided {
 
 // The result of reading a slot's word.
 struct WordRead {
-  bool ok = false;  // false: the READ failed, and the slot's content is unknown
+  bool ok = false;  // whether the READ succeeded; if not, the slot's content is unknown
   std::uint64_t word = 0;
 };
 
@@ -46,7 +46,8 @@ struct Got {
   kv::ValueView value;
 };
 
-// The interface of a protocol's tables for one attempt of an operation; small, and passed by value.
+// What a GET requires of a protocol's tables in one attempt. Objects of such a type are small and passed by
+// value.
 template <typename T>
 concept ReadTables =
     std::copy_constructible<T> && requires(const T tables, kv::Key key, cuckoo::KeyHash& hash,
@@ -55,7 +56,8 @@ concept ReadTables =
       // Number of candidate slots of a key.
       { tables.functions() } -> std::same_as<std::uint32_t>;
       { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
-      // Says which slot may be READ next, so that the protocol can prefetch where that slot's table is.
+      // Says which slot may be READ next, so that the protocol can prefetch what it has to know of that
+      // slot's table.
       { tables.expect(place) } -> std::same_as<void>;
       { tables.read_word(place) } -> std::same_as<coro::Task<WordRead>>;
       // Whether the slot is occupied and the filter in its word matches the key's hash.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 PROTOCOL = "PROTOCOL"
-EXAMPLES = "tools/new/"  # the code from which ./loch new makes protocols may include what a protocol may
+EXAMPLES = "tools/new/"  # protocols from which `./loch new` makes new ones; they may include what a protocol may
 
 
 def is_test(name: str) -> bool:

@@ -194,7 +194,7 @@ def _run(asked: Asked, where: str) -> int:
         shutil.rmtree(os.path.join(where, "profiles"), ignore_errors=True)
         env["LLVM_PROFILE_FILE"] = os.path.join(where, "profiles", "%4m.profraw")
     elif os.environ.get("CI") and "softroce" not in asked.filter:
-        # Soft-RoCE machines take minutes: before a push, where CI is set, only a part of their tests runs.
+        # Where CI is set, only a part of the tests in Soft-RoCE machines runs, because all of them take minutes.
         env["LOCH_SOFTROCE"] = "short"
         selection += ["-LE", "^long$"]
     if asked.quick:
