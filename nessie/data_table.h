@@ -34,8 +34,8 @@ class DataTable {
             Nanos margin, const Rules& rules, std::uint32_t incarnation);
 
   // Allocates a free entry and returns its identity with the next generation; the caller writes the entry.
-  // Returns none if every entry is in use or waits for its expiry; the caller then backs off. Scans for
-  // expired entries if the free list is empty; `node_now` is the node's clock.
+  // Scans for expired entries only if no free or never used entry is left; `node_now` is the node's clock.
+  // Returns none if every entry is in use or waits for its expiry; the caller then backs off.
   [[nodiscard]] std::optional<EntryId> allocate(Nanos node_now);
   // Prefetches the entry that allocate() would return next into the CPU cache, since it will be written.
   void prefetch_next() const;

@@ -47,7 +47,7 @@ coro::Task<bool> fill_area(Lane* lane, Member place) {
   co_return seen.ok();
 }
 
-// Places a share of the index that lies on no node, on a node that is up, and fills it with EMPTY words. No
+// Places a share of the index that lies on no node onto a node that is up, and fills it with EMPTY words. No
 // operation uses the share meanwhile.
 coro::Task<bool> lay_out_share(Lane* lane, std::uint32_t share, Survey* survey,
                                std::vector<fabric::NodeId> lost) {

@@ -113,8 +113,9 @@ coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why) {
       w->unstage(settings.format.entry(w->replaced));
     }
   }
-  // If this operation's word is gone from the slot although operations never touch other operations' entries,
-  // then a repair has rolled this operation back. The replaced entry is linked again and must not be stamped.
+  // Without removes_duplicates no operation touches another operation's entries. If this operation's word is
+  // gone from the slot then, a repair has rolled this operation back: the replaced entry is linked again and
+  // must not be stamped.
   if (swap.done() || settings.rules.removes_duplicates) co_await recycle_staged(access, w);
   co_return why;
 }

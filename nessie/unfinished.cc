@@ -13,8 +13,8 @@
 namespace loch::nessie {
 namespace {
 
-// Rolls an operation back: CAS from the operation's own word to the word that the slot held before. If the
-// slot no longer holds the own word, then the operation's last CAS took place, or the own word was never
+// Rolls an operation back by a CAS from the operation's own word to the word that the slot held before. If
+// the slot does not hold the own word, then the operation's last CAS took place, or the own word was never
 // linked (so that no client saw the entry), or an earlier try rolled the operation back.
 coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
   if (access.own().shares[left.place.node].is_void) co_return false;

@@ -88,18 +88,18 @@ struct Driver::ClientWorker {
   std::uint32_t incarnation = 0;  // incarnation of the worker's node: how often the node has restarted
   Rng rng;                        // random stream for records, operation kinds and gaps
   std::vector<std::unique_ptr<Slot>> slots;
-  bool done = false;                   // tells the store's background coroutine to end
-  bool is_doomed = false;              // this worker will be killed, so the run does not wait for its end
-  std::atomic<bool> has_ended{false};  // all slots of this worker have ended
+  bool done = false;       // tells the store's background coroutine to end
+  bool is_doomed = false;  // whether this worker will be killed, so that the run must not wait for its end
+  std::atomic<bool> has_ended{false};  // whether all slots of this worker have ended
   std::uint64_t quota = 0;  // operations that this worker still has to start, if the load counts operations
-  std::uint64_t place = 0;  // next record of Distribution::sequential
+  std::uint64_t place = 0;  // number of the next record under Distribution::sequential
   Nanos due = -1;           // open loop: time at which the next operation is due
   bool is_reader = false;   // whether this client worker is one of the LoadConfig::readers, which only read
   measure::Tally tally;
   measure::TimelineRecorder recorder;
   Nanos measured_from = 0;  // time at which the measurement window starts
   Nanos middle = 0;         // time of the window's middle; 0 if the load counts operations
-  // Operations that ended; read by the thread that displays progress.
+  // Number of operations that ended; read by the thread that displays progress.
   std::atomic<std::uint64_t> completed{0};
   std::atomic<Nanos> latest_ns{-1};
 

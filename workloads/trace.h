@@ -116,7 +116,7 @@ class TraceBuilder {
  private:
   struct Key {
     std::uint32_t key_bytes = 0;
-    // Value size in bytes that the key's first operation with a size tells; 0: unknown so far.
+    // Value size in bytes in the key's first operation that states a size; 0: none has so far.
     std::uint32_t first_value = 0;
     std::uint32_t value = 0;  // value size of the key's latest PUT; 0: no PUT so far
     bool is_found = false;    // whether the key's first operation finds it present

@@ -84,8 +84,8 @@ check::HistoryFormat history_format(const BenchOptions& o) {
   return is_binary ? check::HistoryFormat::binary : check::HistoryFormat::text;
 }
 
-// Number of 16 KiB chunks in the ring buffer of each history log, so that the ring buffers of all window
-// slots of this process together take about 256 MiB.
+// Number of 16 KiB chunks in the ring buffer of each history log: 256 MiB divided among the window slots of
+// this process, but at least 4 and at most 256 chunks.
 std::uint32_t ring_chunks(const BenchOptions& o, const Place& place) {
   constexpr std::uint64_t chunks_of_all = 16'384, least = 4, most = 256;
   const kv::DeployConfig deploy = deploy_config(o);

@@ -163,7 +163,7 @@ struct ClientId {
   friend auto operator<=>(const ClientId&, const ClientId&) = default;
 };
 
-// A kind of failure of a deployment. For each, a store promises when the keys that it affects can be read and
+// A kind of failure of a deployment. For each kind, a store promises when the affected keys can be read and
 // written again. An operation's result is right under every failure.
 enum class Loss : std::uint8_t {
   client_killed,  // a client worker died; its node's memory is still there

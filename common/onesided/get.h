@@ -69,16 +69,16 @@ concept ReadTables =
       { tables.goes_on_past_pending() } -> std::same_as<bool>;
       // Whether a miss is confirmed by a reverse pass.
       { tables.confirms_misses() } -> std::same_as<bool>;
-      // Whether so much time has passed that index words which this attempt has read may have been used again
-      // for other entries (Nessie, 2017, 4.3.1).
+      // Whether the attempt has taken so long that index words which it has read may have been used again for
+      // other entries (Nessie, 2017, 4.3.1).
       { tables.is_over_age() } -> std::same_as<bool>;
       // Called if the reverse pass reads another word than the forward pass did.
       { tables.count_mismatch() } -> std::same_as<void>;
     };
 
-// READs the key's slots of ranks from-1 … 0 again, except rank `except`; each must still hold the word that
-// the operation saw there. Words are compared exactly, because ignoring changes that do not concern the key
-// would not be safe with concurrent MIGRATEs (hole H13 in docs/protocols/nessie.md).
+// READs the key's slots of ranks from - 1 down to 0 again, except rank `except`. Each must still hold the
+// word that the operation saw there. Words are compared exactly, because ignoring changes that do not concern
+// the key would not be safe with concurrent MIGRATEs (hole H13 in docs/protocols/nessie.md).
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> verify_slots(Tables tables, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except) {

@@ -74,8 +74,8 @@ class CpuLoad(EndToEnd):
         self.assertGreater(load["hashes"], 0)
         self.assertGreater(load["cpu_share"], 0)
         self.assertLessEqual(load["cpu_share"], 1.05)
-        # The background workers' rate is over the time that they ran, which on a busy machine differs from
-        # the measured time.
+        # The rate of the background workers covers the time that they ran, which on a busy machine differs from the
+        # measured time.
         hashes_per_s = load["hashes"] / point["duration_s"]
         self.assertTrue(hashes_per_s / 2 < load["hashes_per_s"] < hashes_per_s * 2)
         self.assertAlmostEqual(load["cores_used"], 2 * load["cpu_share"])

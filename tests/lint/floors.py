@@ -29,7 +29,7 @@ class Plan:
     # (title, modules) of each floor, lowest floor first
     floors: list[tuple[str, list[str]]] = field(default_factory=list)
     may: dict[str, list[str]] = field(default_factory=dict)
-    # beginning of a header's name -> the only module that may include it
+    # beginning of a header's name -> the only module that may include such headers
     only: dict[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()
 

@@ -32,8 +32,8 @@ struct SchedEntity {
   // the core on which the thread runs, waits, or ran last; for a new thread, the core on which it was created
   std::uint32_t core = 0;
   CoreSet allowed = all_cores;
-  bool is_queued = false;  // the thread is runnable; a running thread counts as queued
-  bool is_new = true;      // the thread has never been queued
+  bool is_queued = false;  // whether the thread is runnable; a running thread counts as queued
+  bool is_new = true;      // whether the thread has never been queued
 };
 
 class Scheduler {

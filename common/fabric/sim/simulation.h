@@ -63,7 +63,7 @@ struct alignas(64) SimNode {
 
   std::vector<std::unique_ptr<SimRegion>> regions;
   std::vector<SimWorker*> workers;  // by index; null if there is no such worker
-  // READs and atomics in transit, whose work requests the NIC caches until the response
+  // number of READs and atomics in transit; the NIC caches their work requests until the response
   std::uint32_t reads_on_the_way = 0;
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
@@ -120,7 +120,7 @@ class Simulation {
   void reset(QueuePair* qp);  // clears the state of a queue pair that was reconnected
   // ---- Failures (failures.cc) ----------------------------------------------------------------
   void schedule_faults();
-  void crash(SimNode* node);  // the node is down until its restart, if one is scheduled
+  void crash(SimNode* node);  // takes the node down until its restart, if one is scheduled, or else for ever
   // tells servers to leave their loops, because every client has ended or after an interrupt
   void begin_stopping();
   [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const {

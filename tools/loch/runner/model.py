@@ -37,7 +37,7 @@ class Power:
     sensor: str = ""  # with source ipmi: the sensor to read instead of the DCMI power reading
     trace: str = ""  # with source replay: the file of recorded samples
     rate_hz: float | None = None  # samples a second; None: the default of `loch power`
-    idle_ns: int = 0  # nanoseconds of idle baseline before the point, and again after it
+    idle_ns: int = 0  # ns for which the idle machine's power is sampled before the point, and again after it
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def _lint(asked: Asked, protocol_folders: str) -> int:
     packages.ensure("lint", packages.LINT)
     building.configure(
         "lint", protocol_folders
-    )  # configures only: with a build, clang-tidy would use the precompiled headers and check all that is in them
+    )  # only configures: after a build, clang-tidy would use the precompiled headers and check all that is in them
     command = [
         os.path.join(SOURCE, "tests", "lint", "run"),
         os.path.join(BUILD, "lint"),
