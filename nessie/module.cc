@@ -56,8 +56,8 @@ class NessieModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
-    // The published texts do not define the effect of a client's or a node's death, or of a CAS that
-    // fails.
+    // The published texts do not define the effect of a client's or a node's death, or of a CAS that ends in
+    // an error.
     if (options.choice("nessie.variant") != "hardened") return kv::Promise::unavailable;
     switch (loss) {
       case kv::Loss::client_killed:

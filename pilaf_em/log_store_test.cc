@@ -81,7 +81,7 @@ struct Killed {
   // For each client, the operation that has begun and is not acknowledged.
   std::vector<std::optional<Change>> under_way{2};
   std::uint64_t logged = 0;   // number of records that were certainly written
-  std::uint64_t changes = 0;  // number of acknowledged changes, each of which has a record
+  std::uint64_t changes = 0;  // number of acknowledged changes
 };
 
 // Runs the store in a child process and kills it with SIGKILL after `operations` acknowledged operations.

@@ -231,8 +231,7 @@ Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
       merge(theirs, outcome, inserts_refused);
     }
   }
-  // Updates the report, because a process that died before the results were gathered is known to be lost only
-  // now.
+  // Updates the report: a process that died before the results were gathered is known to be lost now.
   report = fabric.report();
   report.nodes.resize(fabric.nodes());
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {
