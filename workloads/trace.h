@@ -86,7 +86,8 @@ class Trace {
   [[nodiscard]] const std::shared_ptr<const RecordTable>& sizes() const { return sizes_; }
   [[nodiscard]] const TraceCounts& counts() const { return counts_; }
   [[nodiscard]] bool has_times() const { return has_times_; }
-  // Time in ns from the first operation to the end of the second in which the last one arrived.
+  // Time in ns from the first operation to the end of the one-second interval in which the last operation
+  // arrived.
   [[nodiscard]] Nanos span() const { return span_; }
 
  private:
@@ -137,7 +138,7 @@ class TraceBuilder {
   std::unordered_map<std::uint64_t, std::uint32_t> by_hash_;
   std::vector<Key> keys_;
   std::uint64_t second_ = 0, first_second_ = 0;
-  std::size_t second_begins_ = 0;  // index of the current second's first event
+  std::size_t second_begins_ = 0;  // index of the first event of the current one-second interval
   bool is_full_ = false;
 };
 

@@ -188,8 +188,8 @@ void choose_keys(Plan& plan) {
   }
 }
 
-// Capabilities of the explorer's fabric. If requests may be torn, they are those of a simulation that tears
-// requests: cache lines arrive whole, but in any order.
+// Capabilities of the explorer's fabric. If `tears`, they are the capabilities of a simulation in which the
+// cache lines of a request arrive whole, but in any order.
 fabric::Capabilities capabilities(bool tears) {
   fabric::Capabilities all;
   all.fabric = "step";

@@ -102,8 +102,8 @@ class ExactSearch {
   [[nodiscard]] static bool is_read(const KeyOp& op) {
     return op.kind == OpKind::get && op.outcome == Outcome::ok;
   }
-  // Whether the operation leaves the key unchanged and only requires a state of it: a GET, not_found or
-  // exists.
+  // Whether the operation leaves the key unchanged and only requires that it is present or absent, or has a
+  // certain value: a GET, or an operation that ended in not_found or exists.
   [[nodiscard]] static bool only_looks(const KeyOp& op) {
     return is_read(op) || op.outcome == Outcome::not_found || op.outcome == Outcome::exists;
   }

@@ -140,7 +140,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
     std::uint32_t length = 0;
     std::uint64_t user = 0;
   };
-  // A message of which some pieces have arrived and others not, and the RECV to which they are copied.
+  // A message of which some pieces have arrived and others not, and the RECV to which the pieces are copied.
   struct Partial {
     NodeId from = 0;
     std::uint16_t from_worker = 0;

@@ -37,8 +37,8 @@ struct SwitchPort {
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
 };
 
-// A node: its NIC, link, memory and cores. Members that the stages use come first, with a cache line for the
-// link and one for the NIC's units.
+// A node: its NIC, link, memory and cores. The members that every request uses come first, with a cache line
+// for the link and one for the NIC's units.
 struct alignas(64) SimNode {
   NodeId id = 0;
   bool is_up = true;

@@ -46,7 +46,7 @@ class Measure:
     seed: int = 1  # random seed of the first repeat; each further repeat adds 1
     # wall-clock seconds that a point may take; None: a default that depends on the fabric
     timeout_s: float | None = None
-    power: Power | None = None  # how power is read during measured points; None: it is not
+    power: Power | None = None  # how power is read during measured points; None: power is not read
     tune_duration: int | None = None  # length of a tuning run in ns; None: a quarter of the system's duration
     # axis -> value at which the system is tuned; the choice is used at all values of that axis
     tune_at: dict[str, Any] = field(default_factory=dict)
