@@ -20,9 +20,8 @@ namespace loch::workloads {
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
-  std::uint32_t number =
-      0;                    // number of this client in the cluster, also stored in every value that it writes
-  std::uint32_t index = 0;  // index in the window of its client worker
+  std::uint32_t number = 0;  // number of this client in the cluster, stored in all values that it writes
+  std::uint32_t index = 0;   // index in the window of its client worker
   std::vector<ScriptedOperation> script;  // the slot's operations, if the load is a script
   std::size_t next = 0;                   // index of the script's next operation
   // Time until which the slot slept before the current scripted operation; -1: it did not sleep.
