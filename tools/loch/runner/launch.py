@@ -24,7 +24,7 @@ _MCA = {
     "oob_tcp_keepalive_intvl": "2",
     "oob_tcp_keepalive_probes": "3",
 }
-# ssh, and with it the point, fails instead of asking for a password or waiting for a host that does not answer.
+# ssh fails, and with it the point, instead of asking for a password or waiting for a host that does not answer.
 _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 
 
