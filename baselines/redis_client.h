@@ -40,8 +40,8 @@ class RedisConnection {
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
-  // Sends the request, after connecting if needed. When the request's wait ends, its status is set; if
-  // sending fails, the wait ends at once.
+  // Sends the request, after connecting if needed. The request's wait ends with the reply or, if sending
+  // fails, at once; the request's status is then set.
   void send(RedisRequest* request, std::string_view key, kv::ValueView value);
   // Closes the connection, which ends outstanding requests with an error.
   void close();

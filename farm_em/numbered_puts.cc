@@ -27,7 +27,7 @@ rpc::ChannelConfig channel_config(const Settings& settings) {
   config.request_bytes[put_code] = bytes;
   config.reply_bytes[put_code] = rpc::trailer_bytes;
   config.transport = settings.transport;
-  config.inline_up_to = 144;  // HERD 2014, section 5.3
+  config.inline_up_to = 144;  // bytes (HERD 2014, section 5.3)
   config.retry_after = settings.retry_after;
   config.give_up_after = config.reconnect_timeout = settings.patience;
   config.flaws.executes_repeated = settings.fault == Fault::executes_repeated;
@@ -160,8 +160,8 @@ coro::Task<kv::OpResult> NumberedPutter::put(std::uint32_t node, kv::Key key, kv
   }
   ++counts_.answered;
   result.status = kv::OpStatus::ok;
-  // Counts a violation unless this request is the last that the server executed in its slot. Only possible if
-  // the server runs in this process.
+  // Counts a violation unless this request is the last that the server executed in its slot. This can be
+  // checked only if the server runs in this process.
   const auto there = puts_.nodes_.find(server.node);
   const std::uint32_t slot = server.index * parties.columns() + parties.column(worker_.node(), lane_);
   if (there != puts_.nodes_.end() && there->second.executed->last(slot) != digest) ++counts_.unexecuted;

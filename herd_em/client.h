@@ -84,7 +84,7 @@ class ClientWorker : public rpc::DatagramReader {
   // Published variant: for each server worker, the window slots that wait for its replies, in the order of
   // their requests.
   std::vector<std::deque<std::uint32_t>> queue_;
-  Nanos usual_latency_ = 0;  // moving mean of the latency in ns
+  Nanos usual_latency_ = 0;  // moving mean of the requests' latency in ns
   ClientCounts counts_;
   rpc::ReplyDesk desk_;
 };

@@ -34,8 +34,8 @@ class DataTable {
             Nanos margin, const Rules& rules, std::uint32_t incarnation);
 
   // Allocates a free entry and returns its identity with the next generation; the caller writes the entry.
-  // Returns none if every entry is in use or waits for its expiry; the caller then backs off. Scans for
-  // expired entries if the free list is empty; `node_now` is the node's clock.
+  // Scans for expired entries only if no free or never used entry is left; `node_now` is the node's clock.
+  // Returns none if every entry is in use or waits for its expiry; the caller then backs off.
   [[nodiscard]] std::optional<EntryId> allocate(Nanos node_now);
   // Prefetches the entry that allocate() would return next into the CPU cache, since it will be written.
   void prefetch_next() const;
@@ -57,7 +57,7 @@ class DataTable {
   [[nodiscard]] EntryId current(std::uint32_t index) const;
   // The free list: entries that may be allocated at once.
   [[nodiscard]] const std::vector<std::uint32_t>& free_entries() const { return free_; }
-  // Whether the entry is this owner's and was ever allocated or preloaded.
+  // Whether the entry belongs to this owner and was ever allocated or preloaded.
   [[nodiscard]] bool was_used(std::uint32_t index) const {
     return owns(index) && (index - share_.first) / share_.step < fresh_;
   }
@@ -85,7 +85,8 @@ class DataTable {
   }
   [[nodiscard]] EntryId take(std::uint32_t index);
   void put_back(std::uint32_t index);
-  // How a scan treats an entry that has a stamp.
+  // What a scan does with an entry that has a stamp: frees it, waits for its expiry, drops the stamp, or puts
+  // the entry in doubt.
   enum class Verdict : std::uint8_t { free_now, wait, dropped, doubted };
   [[nodiscard]] Verdict judge(std::uint32_t index, const Stamp& stamp, Nanos node_now) const;
 

@@ -47,7 +47,7 @@ coro::Task<bool> fill_area(Lane* lane, Member place) {
   co_return seen.ok();
 }
 
-// Places a share of the index that lies on no node, on a node that is up, and fills it with EMPTY words. No
+// Places a share of the index that lies on no node onto a node that is up, and fills it with EMPTY words. No
 // operation uses the share meanwhile.
 coro::Task<bool> lay_out_share(Lane* lane, std::uint32_t share, Survey* survey,
                                std::vector<fabric::NodeId> lost) {
@@ -154,8 +154,8 @@ coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost
   kv::Repair done;
   const Access access{.lane = *lane, .stats = nullptr, .started = lane->worker.now(), .marks_at_once = true};
   if (!lane->settings.format.has_incarnation()) {
-    // In the published variant index words name no incarnation, so that words that name lost memory look like
-    // any others.
+    // In the published variant index words name no incarnation, so that words that name lost memory cannot be
+    // told from others.
     done.is_complete = false;
     ++done.counts["undecidable"];
     co_return done;

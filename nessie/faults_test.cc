@@ -18,8 +18,8 @@ class LinkError : public ::testing::TestWithParam<const char*> {
   }
 };
 
-// In each run another request of a PUT completes with an error, after its execution or without it. The PUT
-// must continue over a new connection and leave exactly one entry of the key.
+// In each run a different request of a PUT completes with an error, either executed or not. The PUT must
+// continue over a new connection and leave exactly one entry of the key.
 TEST_P(LinkError, EveryRequestOfAPutMayFailOnce) {
   for (const bool takes_effect : {false, true}) {
     for (std::uint32_t at = 0;; ++at) {
@@ -58,8 +58,8 @@ TEST_P(LinkError, EveryRequestOfADeleteMayFailOnce) {
   }
 }
 
-// A PUT whose CAS ended in an error, with an outcome that cannot be learned, has no effect: its entry is
-// uncommitted and its owner rolls it back later.
+// A PUT whose CAS failed with an outcome that cannot be learned has no effect: the PUT's entry stays
+// uncommitted, and the entry's owner rolls the PUT back later.
 TEST_P(LinkError, APutThatCannotAskLeavesNothingBehind) {
   TestCluster cluster(shape());
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -153,8 +153,8 @@ Dawdle dawdle(const std::string& mutant) {
 }
 
 TEST(Recycling, NoEntryIsUsedAgainWhileAGetMayReadIt) {
-  // The expiry period is 1 ms. The entry must not be reused earlier, although its owner's clock is ahead of
-  // the clock of the node that replaced it: the clock margin covers the difference.
+  // The entry must not be reused before the expiry period (1 ms) is over, although its owner's clock is ahead
+  // of the clock of the client that replaced it: the clock margin covers the difference.
   const Dawdle hardened = dawdle("");
   EXPECT_GE(hardened.reused_after, 1'000'000);
   EXPECT_LT(hardened.reused_after, 2'000'000);
@@ -295,12 +295,12 @@ TEST(Options, ARequestThatMayBeExecutedTooLateIsRefused) {
   fabric::Capabilities can;
   can.request_lifetime = 33'000'000;
   EXPECT_TRUE(fabric::check(module->requirements(options), can));
-  ASSERT_TRUE(options.set("nessie.expiry", "2us"));  // an entry may be reused 16,382 times in 32.8 ms
+  ASSERT_TRUE(options.set("nessie.expiry", "2us"));  // generations wrap around after 16,382 * 2 us = 32.8 ms
   const Result<> refused = fabric::check(module->requirements(options), can);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("after it was posted"), std::string::npos)
       << refused.error().message;
-  ASSERT_TRUE(options.set("nessie.filter-bits", "11"));  // leaves ten bits of the word for the generation
+  ASSERT_TRUE(options.set("nessie.filter-bits", "11"));  // 10-bit generations wrap around after 1,022 reuses
   ASSERT_TRUE(options.set("nessie.expiry", "30us"));
   EXPECT_FALSE(fabric::check(module->requirements(options), can));
   ASSERT_TRUE(options.set("nessie.expiry", "40us"));

@@ -41,8 +41,8 @@ coro::Task<Attempt> commit(Access access, Writing* w) {
   co_return Attempt::ok;
 }
 
-// Ends a DELETE whose tombstone was verified, so that no other operation works on the key: takes the
-// tombstone out of the index.
+// Ends a DELETE by taking its tombstone out of the index, after it was verified that no other operation works
+// on the key.
 coro::Task<Attempt> end_tombstone(Access access, Writing* w) {
   const Settings& settings = access.settings();
   const cuckoo::Place place = w->hash.candidate(w->rank);
@@ -113,8 +113,9 @@ coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why) {
       w->unstage(settings.format.entry(w->replaced));
     }
   }
-  // If this operation's word is gone from the slot although operations never touch other operations' entries,
-  // then a repair has rolled this operation back. The replaced entry is linked again and must not be stamped.
+  // Without removes_duplicates no operation touches another operation's entries. If this operation's word is
+  // gone from the slot then, a repair has rolled this operation back: the replaced entry is linked again and
+  // must not be stamped.
   if (swap.done() || settings.rules.removes_duplicates) co_await recycle_staged(access, w);
   co_return why;
 }

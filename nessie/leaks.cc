@@ -20,10 +20,9 @@ using Where = std::pair<std::uint32_t, std::uint32_t>;  // an entry's node and i
 using Orphans = std::map<Where, EntryId>;
 
 struct Named {
-  // false if a part of the index could not be read, so that even an entry that is not in `entries` may be
-  // linked
+  // whether the whole index could be read; if not, an entry that is not in `entries` may be linked, too
   bool is_known = true;
-  bool is_whole = true;  // false: some entry could not be read
+  bool is_whole = true;  // whether every entry could be read
   std::set<Where> entries;
   std::set<std::uint32_t> silent;  // nodes that did not answer; no more of their entries are read
 };
@@ -54,8 +53,8 @@ coro::Task<Named> find_named(Access access) {
     for (const Finding& each : found) {
       if (access.settings().format.is_empty(each.word)) continue;
       if (names_lost_memory(access.lane, each.word)) {
-        // The word names memory that was declared lost: a rollback by scrub has written this word again. The
-        // READ empties the slot, so that the lost node need not be asked for the entry.
+        // The word names memory that was declared lost: a rollback by scrub has written it again.
+        // read_index() empties such a slot, so that the lost node need not be asked for the entry.
         const WordRead read = co_await read_index(access, each.place);
         named.is_whole = named.is_whole && read.ok;
         continue;

@@ -56,8 +56,8 @@ class NessieModule final : public kv::Module {
     return needs;
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
-    // The published texts do not define the effect of a client's or a node's death, or of a CAS that
-    // fails.
+    // The published texts do not define the effect of a client's or a node's death, or of a CAS that ends in
+    // an error.
     if (options.choice("nessie.variant") != "hardened") return kv::Promise::unavailable;
     switch (loss) {
       case kv::Loss::client_killed:
@@ -68,7 +68,7 @@ class NessieModule final : public kv::Module {
         return kv::Promise::serves;  // Nessie has no server workers
       case kv::Loss::memory_lost:
         if (!options.boolean("nessie.tagged-migrate")) return kv::Promise::unavailable;
-        // If the node stays away, its share of the index needs room on another node.
+        // If the node does not come back, another node needs room for its share of the index.
         return options.integer("nessie.spare-shares") > 0 ? kv::Promise::after_declared
                                                           : kv::Promise::after_return;
       case kv::Loss::link_down:

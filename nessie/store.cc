@@ -141,7 +141,7 @@ Result<> NessieStore::connect(fabric::Fabric& fabric) {
 }
 
 coro::Task<void> NessieStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
-  co_return;  // no server workers: deploy() refuses them
+  co_return;  // never called: deploy() refuses server workers
 }
 
 NodeState& NessieStore::local(fabric::NodeId node) {

@@ -54,7 +54,7 @@ struct Outcome {
   kv::OpResult result;
   Attempt moved = Attempt::ok;         // result of a MIGRATE
   std::optional<std::uint64_t> value;  // number of the value that a GET found
-  bool is_whole = false;               // every byte of the GET's value is the one expected for `value`
+  bool is_whole = false;               // whether each byte of the GET's value is the expected one
   fabric::OpStats stats;
   std::map<std::string, std::uint64_t> scrubbed;
   bool is_complete = true;

@@ -13,8 +13,8 @@
 namespace loch::nessie {
 namespace {
 
-// Rolls an operation back: CAS from the operation's own word to the word that the slot held before. If the
-// slot no longer holds the own word, then the operation's last CAS took place, or the own word was never
+// Rolls an operation back by a CAS from the operation's own word to the word that the slot held before. If
+// the slot does not hold the own word, then the operation's last CAS took place, or the own word was never
 // linked (so that no client saw the entry), or an earlier try rolled the operation back.
 coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
   if (access.own().shares[left.place.node].is_void) co_return false;
@@ -27,9 +27,10 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // The slot holds another word. Either the operation's last CAS took place, and the entries that it replaced
-  // have left the index; or an earlier try rolled the operation back, and another operation has changed the
-  // slot since. The owners of the replaced entries are asked to find out whether any word names them.
+  // The slot no longer holds the operation's own word. Either the operation's last CAS took place, and the
+  // entries that it replaced have left the index; or an earlier try rolled the operation back, and another
+  // operation has changed the slot since. The owners of the replaced entries are asked to find out whether
+  // any word names them.
   for (std::uint32_t i = 0; i < left.staged_count; ++i) {
     const EntryId staged = left.staged[i];
     co_await suspect(access, staged);
@@ -61,7 +62,7 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   if (now == left.entry) {
     set_meta(access.lane, left.entry,
              {.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank});
-    // The copy is examined later: if the share with its target slot was lost, no word names the copy.
+    // The copy is examined later, because no word names it if the share with its target slot was lost.
     access.own().table.doubt(left.entry.index);
   }
   ++access.own().counters.migrations;
@@ -112,7 +113,8 @@ Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, 
 }
 
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step) {
-  // Without tags nobody can tell which operation emptied the source slot, so the copy is left as it is.
+  // Without tags nobody can tell which operation emptied a MIGRATE's source slot, so the MIGRATE's copy is
+  // left as it is.
   const bool is_decidable = lane.settings.rules.migrate_tags || step != Unfinished::Step::decide_move;
   if (!lane.settings.rules.settles_later || !is_decidable) return;
   Unfinished left = leave(lane, step, move.target, move.copy_word, move.target_word, move.copy);

@@ -14,15 +14,15 @@ constexpr const char* protocol = "nessie-hy";
 struct Settings {
   coupled::Settings table;
   std::uint64_t cache_entries = 0;  // cached entries per node; 0: no cache
-  // READs an entry's header before its value ("multiple reads", Nessie 2017, section 4.3.2)
+  // whether a GET READs an entry's header before its value ("multiple reads", Nessie 2017, section 4.3.2)
   bool reads_header_first = false;
-  // how a GET notices that its READs have landed: by watermarks in the landing buffer, or (false) by
-  // completion queue entries
+  // how a GET notices that its READs have landed: by watermarks in the landing buffer (true), or by
+  // completion queue entries (false)
   bool polls_watermarks = true;
   Nanos expiry = 0;  // an index word that was read longer ago than this, in ns, is not used
-  // false (mutant): a GET that found nothing does not READ its candidates again in reverse order
+  // whether a GET that found nothing READs its candidates again in reverse order (false: mutant)
   bool verifies_misses = true;
-  bool honours_expiry = true;  // false (mutant): GETs ignore the age of what they read
+  bool honours_expiry = true;  // whether GETs give up when what they read is too old (false: mutant)
   bool polls_tail_unordered = false;
   bool takes_void = false;  // mutant: an index word that was never initialised counts as EMPTY
   // mutant: a GET continues after the node that it READs restarted with empty memory

@@ -28,8 +28,8 @@ class NumberSet {
 
 class BuddyAllocator {
  public:
-  // Makes an allocator with an empty arena, which may grow to `most_bytes`, a multiple of the power of two
-  // `least_block`.
+  // Makes an allocator with an empty arena, which may grow to `most_bytes`. `least_block` is a power of two,
+  // and `most_bytes` is a multiple of it.
   BuddyAllocator(std::uint64_t most_bytes, std::uint64_t least_block);
 
   // Enlarges the arena to [0, bytes). `bytes` is a multiple of the smallest block and never shrinks.

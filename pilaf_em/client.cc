@@ -1,4 +1,5 @@
-// A client's PUTs, DELETEs, INSERTs and Pilaf-VO's GETs by messages; a request without a reply is sent again.
+// Executes a client's operations by messages: PUT, DELETE and INSERT, and in Pilaf-VO also GET. A request
+// without a reply is sent again.
 #include "pilaf_em/client.h"
 
 #include <algorithm>
@@ -102,8 +103,8 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     co_return kv::OpResult{.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
   std::memcpy(&status, reply.data, sizeof status);
   std::memcpy(&epoch, reply.data + 4, sizeof epoch);
-  // The reply's epoch shows that the table has grown since this worker READ its root, so the next GET READs
-  // the root again.
+  // If the reply's epoch is not that of the root that this worker has READ, the table has grown since, and
+  // the next GET READs the root again.
   View& view = own_.links[shard].view;
   if (view.family && epoch != view.root.epoch && settings_.rules.follows_epoch) view.family.reset();
   switch (static_cast<ReplyStatus>(status)) {

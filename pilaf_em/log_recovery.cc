@@ -53,7 +53,7 @@ struct Behind {
   std::uint64_t intact = 0;  // number of intact records found
 };
 
-// Searches from offset `at` on, at every byte, for record heads and intact records.
+// Counts the record heads and the intact records from offset `at` on. A record may begin at any byte.
 Result<Behind> look_behind(Reader& reader, std::uint64_t at, std::uint64_t salt) {
   Behind behind;
   while (at + sizeof(RecordHead) <= reader.size()) {
@@ -82,8 +82,8 @@ std::unexpected<Error> not_ours(const LogOwner& owner) {
                   owner.server, owner.node));
 }
 
-// Called for a damaged header: if intact records of this owner follow it, says that the header is damaged (or
-// accepts it, with cuts_damage); otherwise the file is not a log of this owner.
+// Decides about a damaged header. If intact records of this owner follow, the error says that the header is
+// damaged (with cuts_damage there is no error); otherwise, that the file is not a log of this owner.
 Result<> judge_header(Reader& reader, const LogOwner& owner, const RecoveryRules& rules) {
   LOCH_ASSIGN(const Behind behind, look_behind(reader, log_header_bytes, log_salt(owner)));
   if (behind.intact == 0) return not_ours(owner);

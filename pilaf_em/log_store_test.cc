@@ -81,7 +81,7 @@ struct Killed {
   // For each client, the operation that has begun and is not acknowledged.
   std::vector<std::optional<Change>> under_way{2};
   std::uint64_t logged = 0;   // number of records that were certainly written
-  std::uint64_t changes = 0;  // number of acknowledged changes, each of which has a record
+  std::uint64_t changes = 0;  // number of acknowledged changes
 };
 
 // Runs the store in a child process and kills it with SIGKILL after `operations` acknowledged operations.
@@ -164,7 +164,7 @@ void expect_held(const Killed& killed, const Restarted& before, const Restarted&
   std::uint64_t records = before.replayed + killed.changes;
   for (const std::optional<Change>& change : killed.under_way) {
     if (!change || after.found.at(change->key) == expected[change->key]) continue;
-    // If the key does not have its last acknowledged value, it has that of the operation under way, which is
+    // A key without its last acknowledged value must have that of the operation that was under way, which is
     // then in the log.
     expected[change->key] = change->value;
     ++records;
@@ -192,9 +192,9 @@ TEST(KilledProcess, WhatWasAcknowledgedIsThereAfterARestart) {
   }
 }
 
-// Mode async: an acknowledged operation need not be logged, but records that the log counts as acknowledged
-// are present after the kill; the log holds a prefix of the server's changes, and so a prefix of each
-// client's.
+// In mode async the log may lack acknowledged operations after the kill, but not the records that the log
+// itself counts as acknowledged. It holds a prefix of each server's changes, and so of each client's changes
+// at that server.
 TEST(KilledProcess, AsyncHoldsABeginningThatTheLogAcknowledged) {
   const Folder folder;
   const TestRun::Shape shape = logged("pilaf", folder / "log", "async");
@@ -294,7 +294,7 @@ TEST(FailingDisk, ChangesAreRefusedAndTheResultSaysWhy) {
               ElementsAre(HasSubstr("closed after 1 records: its server's PUTs and DELETEs fail since")));
         }
         disk.restart();
-        // After a restart, operations of unknown outcome may be visible; refused ones are not.
+        // After a restart, an operation of unknown outcome may be visible, and a refused one must not be.
         TestRun again(make_fabric("sim", 2, 1), shape);
         Contents found;
         again.start(0, [&] { return read_all(&again, &found); });

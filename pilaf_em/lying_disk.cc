@@ -69,7 +69,7 @@ class LyingDisk::Handle final : public LogFile {
     if (disk_.plan.ignores_sync) return {};
     if (disk_.plan.sync_fails_at != 0 && disk_.calls_ >= disk_.plan.sync_fails_at) {
       disk_.plan.sync_fails_at = 0;
-      disk_.settle(file_);  // data that is not on the platter counts as synced, too, as on Linux
+      disk_.settle(file_);  // after a failed sync, data off the platter counts as synced, as on Linux
       if (disk_.plan.hides_failures) return {};
       return failed("cannot be brought to the disk: Input/output error");
     }
@@ -129,7 +129,8 @@ void LyingDisk::apply(const Change& change, std::vector<std::byte>& to) {
 
 void LyingDisk::bring(File& file) {
   for (const Change& change : std::exchange(file.unsynced, {})) apply(change, file.platter);
-  // The file's size is in the file system's journal, which a later successful sync writes in any case.
+  // A successful sync also writes the file's size, which file systems keep in their journal, even if data of
+  // an earlier, failed sync is missing.
   file.platter.resize(file.cache.size());
 }
 

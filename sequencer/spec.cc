@@ -175,7 +175,7 @@ coro::Task<void> SpecStore::serve(fabric::Worker& worker, std::uint32_t index) {
   std::vector<Asked> batch;
   batch.reserve(settings_.batch);
   while (true) {
-    // Waits for the batch's first request, and then takes only requests that have arrived.
+    // Waits for the batch's first request, and adds further requests only if they have arrived already.
     const Nanos deadline = batch.empty() ? fabric::forever : worker.now();
     const fabric::Received got = co_await worker.receive(fabric::Transport::ud, deadline);
     if (got.outcome == fabric::Received::Outcome::stopping) co_return;

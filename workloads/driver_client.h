@@ -20,7 +20,7 @@ namespace loch::workloads {
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
-  std::uint32_t number = 0;  // client number in the whole cluster, written into its values as their writer
+  std::uint32_t number = 0;  // number of this client in the cluster, stored in all values that it writes
   std::uint32_t index = 0;   // index in the window of its client worker
   std::vector<ScriptedOperation> script;  // the slot's operations, if the load is a script
   std::size_t next = 0;                   // index of the script's next operation
@@ -33,7 +33,7 @@ struct Driver::Slot {
   std::uint32_t error_run = 0;  // failed operations in a row
   bool is_busy = false;
   kv::OpStatus last = kv::OpStatus::ok;  // status of the slot's latest operation
-  bool is_measured = true;  // whether the current operation counts, if it also ends inside the window
+  bool is_measured = true;  // true: the current operation counts if it ends inside the window; false: never
   std::vector<std::byte> key, value;
   const std::byte* key_at = nullptr;  // key of the current operation, in `key` or in the driver's key table
   std::vector<std::uint64_t> batch;   // records of the slot's current multi-get
@@ -89,17 +89,17 @@ struct Driver::ClientWorker {
   Rng rng;                        // random stream for records, operation kinds and gaps
   std::vector<std::unique_ptr<Slot>> slots;
   bool done = false;                   // tells the store's background coroutine to end
-  bool is_doomed = false;              // this worker will be killed, so the run does not wait for its end
-  std::atomic<bool> has_ended{false};  // all slots of this worker have ended
+  bool is_doomed = false;              // whether this worker will be killed; the run does not await its end
+  std::atomic<bool> has_ended{false};  // whether all slots of this worker have ended
   std::uint64_t quota = 0;  // operations that this worker still has to start, if the load counts operations
-  std::uint64_t place = 0;  // next record of Distribution::sequential
+  std::uint64_t place = 0;  // number of the next record under Distribution::sequential
   Nanos due = -1;           // open loop: time at which the next operation is due
-  bool is_reader = false;   // one of the LoadConfig::readers, which only read
+  bool is_reader = false;   // whether this client worker is one of the LoadConfig::readers, which only read
   measure::Tally tally;
   measure::TimelineRecorder recorder;
   Nanos measured_from = 0;  // time at which the measurement window starts
   Nanos middle = 0;         // time of the window's middle; 0 if the load counts operations
-  // Operations that ended; read by the thread that displays progress.
+  // Number of operations that ended; read by the thread that displays progress.
   std::atomic<std::uint64_t> completed{0};
   std::atomic<Nanos> latest_ns{-1};
 

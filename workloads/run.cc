@@ -18,7 +18,7 @@ struct Share {
   double window_s = 0;
   std::uint64_t outstanding = 0, inserts_refused = 0;
   std::string end;
-  // Counters of every node; those of another process's nodes hold this process's contribution.
+  // Counters of every node. For a node of another process they hold what this process has contributed.
   std::vector<measure::NodePart> nodes;
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;

@@ -54,7 +54,7 @@ double gpd(double b, double theta, double sigma, double k) {
 TEST(Sizes, KeysOfEtcAreTheirExtremeValueDistribution) {
   const auto etc = sizes({.kind = SizeKind::etc, .least = 1, .most = 1000}, SizedData::key);
   EXPECT_LT(distance(*etc, [](double b) { return gev(b, 30.7984, 8.20449, 0.078688); }), distance_limit);
-  // The test is sharp enough to reject a location that is half a byte off.
+  // A location parameter that is half a byte too large (31.3 instead of 30.7984) must be rejected.
   EXPECT_GT(distance(*etc, [](double b) { return gev(b, 31.3, 8.20449, 0.078688); }), distance_limit);
   double sum = 0;
   for (std::uint64_t i = 0; i < draws; ++i) sum += etc->of(mix64(i));
@@ -78,7 +78,8 @@ TEST(Sizes, ValuesOfEtcAreTheTableAndTheParetoTail) {
   };
   EXPECT_LT(distance(*etc, [&](double b) { return cdf(b, 214.476); }), distance_limit);
   EXPECT_GT(distance(*etc, [&](double b) { return cdf(b, 200); }), distance_limit);
-  // χ² over the sizes 1 to 14 of table 5 (size 0 is raised to 1) and one class for all larger sizes.
+  // χ² over the sizes 1 to 14 in table 5 of Atikoglu et al. 2012 (size 0 is raised to 1) and one class for
+  // all larger sizes.
   std::vector<double> seen(16);
   for (std::uint64_t i = 0; i < draws; ++i) ++seen[std::min(etc->of(mix64(i)), 15U)];
   double chi = 0, rest = 1;
@@ -118,7 +119,8 @@ TEST(Sizes, UniformTakesEverySizeAlikeAndBothEnds) {
   const double expected = draws / 49.0;
   for (const auto& [bytes, count] : counts) {
     chi += std::pow(count - expected, 2) / expected;
-    // Expectation of a known-bad variant: small sizes 2 % more frequent.
+    // Expected count under a wrong distribution, in which sizes below 40 bytes are 2 % more frequent and
+    // larger ones 2 % rarer.
     const double tilted = expected * (1 + 0.02 * (bytes < 40 ? 1 : -1));
     skewed += std::pow(count - tilted, 2) / tilted;
   }
@@ -163,7 +165,7 @@ TEST(Sizes, SumOfFieldsIsBetweenTheirEnds) {
   }
   const double mean = sum / draws;
   EXPECT_NEAR(mean, 150, 0.2);
-  // Variance of a sum of 10 independent uniform draws.
+  // Variance of the sum of 10 independent draws, each uniform over 11 integers.
   EXPECT_NEAR(square / draws - mean * mean, 10 * (11.0 * 11 - 1) / 12, 2);
 }
 

@@ -37,9 +37,9 @@ struct TraceRequest {
   // Largest key and value in bytes; a line above them is refused. nullopt: the largest of the trace.
   std::optional<std::uint32_t> key_most, value_most;
   std::uint32_t unknown_value = 1024;  // bytes of a preloaded value whose size no line of the trace tells
-  bool is_one_size = false;            // all keys have *key_most bytes and all values *value_most
+  bool is_one_size = false;            // whether every key has *key_most bytes and every value *value_most
   std::uint64_t operations = 0;        // replay only the first `operations` operations; 0: all
-  bool has_insert_if_absent = false;   // the protocol has INSERTs; a trace's `add` is a PUT where it has not
+  bool has_insert_if_absent = false;   // whether the protocol has INSERT; if not, a trace's `add` is a PUT
 };
 
 // One operation of the trace: a GET, PUT, DELETE or INSERT.
@@ -63,12 +63,12 @@ struct TraceCounts {
   std::uint64_t lines = 0;
   // Number of operations not replayed, by their name in the trace.
   std::map<std::string, std::uint64_t> skipped;
-  // Number of operations replayed without their condition or lease, by name.
+  // Number of operations replayed without their condition or lease, by their name in the trace.
   std::map<std::string, std::uint64_t> simplified;
   std::uint64_t short_keys = 0;      // keys under 8 bytes, which are lengthened to 8
   std::uint64_t empty_values = 0;    // PUTs of 0 bytes, which write 1 byte
   std::uint64_t unknown_values = 0;  // preloaded keys whose value's size no line tells
-  bool is_cut = false;               // the trace has more than TraceRequest::operations
+  bool is_cut = false;               // whether the trace has more operations than TraceRequest::operations
 };
 
 // A trace in memory: immutable, shared by all threads.
@@ -86,7 +86,8 @@ class Trace {
   [[nodiscard]] const std::shared_ptr<const RecordTable>& sizes() const { return sizes_; }
   [[nodiscard]] const TraceCounts& counts() const { return counts_; }
   [[nodiscard]] bool has_times() const { return has_times_; }
-  // Time in ns from the first operation to the end of the second in which the last one arrived.
+  // Time in ns from the first operation to the end of the one-second interval in which the last operation
+  // arrived.
   [[nodiscard]] Nanos span() const { return span_; }
 
  private:
@@ -116,10 +117,10 @@ class TraceBuilder {
  private:
   struct Key {
     std::uint32_t key_bytes = 0;
-    // Value size in bytes that the key's first operation with a size tells; 0: unknown so far.
+    // Value size in bytes in the key's first operation that states a size; 0: none has so far.
     std::uint32_t first_value = 0;
     std::uint32_t value = 0;  // value size of the key's latest PUT; 0: no PUT so far
-    bool is_found = false;    // the key's first operation finds it present
+    bool is_found = false;    // whether the key's first operation finds it present
   };
   [[nodiscard]] std::unexpected<Error> bad(std::string_view what) const;
   [[nodiscard]] Result<> note_time(const TraceLine& line);
@@ -137,7 +138,7 @@ class TraceBuilder {
   std::unordered_map<std::uint64_t, std::uint32_t> by_hash_;
   std::vector<Key> keys_;
   std::uint64_t second_ = 0, first_second_ = 0;
-  std::size_t second_begins_ = 0;  // index of the current second's first event
+  std::size_t second_begins_ = 0;  // index of the first event of the current one-second interval
   bool is_full_ = false;
 };
 

@@ -85,8 +85,8 @@ check::HistoryFormat history_format(const BenchOptions& o) {
   return is_binary ? check::HistoryFormat::binary : check::HistoryFormat::text;
 }
 
-// Number of 16 KiB chunks in the ring buffer of each history log, so that the ring buffers of all window
-// slots of this process together take about 256 MiB.
+// Number of 16 KiB chunks in the ring buffer of each history log: 256 MiB divided among the window slots of
+// this process, but at least 4 and at most 256 chunks.
 std::uint32_t ring_chunks(const BenchOptions& o, const Place& place) {
   constexpr std::uint64_t chunks_of_all = 16'384, least = 4, most = 256;
   const kv::DeployConfig deploy = deploy_config(o);
@@ -218,7 +218,7 @@ nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& modul
   const workloads::Records::Shape shape = record_shape(o);
   if (!shape.has_key_sizes() && !shape.has_value_sizes()) return nullptr;
   const auto records = workloads::Records::make(shape);
-  if (!records) return nullptr;  // unreachable: validate() has accepted the shape
+  if (!records) return nullptr;  // unreachable, because validate() has accepted these sizes
   constexpr std::uint64_t sample = 20'000;
   const std::uint64_t looked_at = std::min(sample, o.keys);
   double sum = 0;

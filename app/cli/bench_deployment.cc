@@ -22,7 +22,7 @@ kv::DeployConfig deploy_config(const BenchOptions& o) {
   config.memory_bytes = o.memory_bytes;
   config.seed = o.load.seed;
   config.server_nodes = o.server_nodes;
-  // A load given as a number of operations has no known length.
+  // How long a load of a given number of operations takes is not known.
   config.load_time = o.load.duration > 0 ? o.load.warmup + o.load.duration : fabric::forever;
   return config;
 }

@@ -44,7 +44,7 @@ struct BenchOptions {
   std::uint32_t background_nodes = 0;  // number of nodes with background workers; 0: all nodes
   std::uint32_t cores = 0;             // cores of a simulated node; 0: as in the hardware profile
   bool pin = true;
-  bool pin_is_given = false;    // whether --pin was given; false: `pin` is the fabric's default
+  bool pin_is_given = false;    // whether --pin was given; if not, `pin` is the fabric's default
   std::string device;           // verbs: device name; empty: the first with an active port
   std::uint32_t port = 0;       // verbs: port number; 0: the first active port
   std::int32_t gid_index = -1;  // verbs: GID index; -1: chosen by the fabric
@@ -54,12 +54,12 @@ struct BenchOptions {
   std::uint32_t flow_label = 0;
   std::string
       ofi_provider;  // ofi: provider name; empty: the first of the preferred ones that this machine has
-  // ofi: where the provider keeps no order behind a WRITE, "waits" lets later requests wait for the WRITE's
-  // end; "provider" refuses protocols that need the order.
+  // ofi: what happens where the provider keeps no order behind a WRITE. "waits": later requests wait for the
+  // WRITE's end; "provider": protocols that need the order are refused.
   std::string ofi_order = "waits";
   bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
   bool verify_full = false;
-  std::string history_format;      // text, binary, or by-name: by the ending of the file name
+  std::string history_format;      // text, binary, or by-name (the ending of the file's name decides)
   bool history_sync = false;       // with --history: writes each operation to the disk before the next begins
   std::uint64_t memory_bytes = 0;  // memory per node in bytes
   std::uint32_t kept_value_bytes = 0;

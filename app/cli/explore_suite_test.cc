@@ -44,7 +44,8 @@ TEST(ExploreSuite, EachQuickExplorationIsAsTheFileSays) {
   EXPECT_GE(found, 20U);
 }
 
-// A line whose expectation is wrong is reported.
+// For a line that says `found`, an exploration without a violation is not as expected, and one with a
+// violation is.
 TEST(ExploreSuite, AWrongExpectationIsSeen) {
   const auto wrong = parse_suite("quick found nessie \"GET K | GET K\"\n", "f", registry());
   ASSERT_TRUE(wrong.has_value()) << wrong.error().message;

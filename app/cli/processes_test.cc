@@ -61,7 +61,7 @@ class Processes : public ::testing::Test {
     for (int tick = 0; tick < 6000; ++tick) {
       int begun = 0;
       for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-        // error that is ignored, because another process may rename its history file meanwhile
+        // ignored error: another process may rename its history file meanwhile
         std::error_code gone;
         const auto size = entry.file_size(gone);
         begun += entry.path().extension() == ".partial" && !gone && size > 0 ? 1 : 0;

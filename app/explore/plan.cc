@@ -22,8 +22,8 @@ constexpr const char* few_attempts = "3";
 constexpr const char* expiry = "10ms";
 constexpr const char* clock_margin = "1ms";
 constexpr const char* backoff_cap = "10us";
-// Value of the reconnect timeout. A short one means few attempts to reconnect (Bounds::cuts), each of which
-// is a state.
+// Value of the option for the reconnect timeout: short, so that there are few attempts to reconnect
+// (Bounds::cuts), each of which is a state.
 constexpr const char* reconnect_timeout = "50us";
 // At most this many keys are added to enlarge the table until the protocol accepts it.
 constexpr std::uint64_t most_extra_keys = 16;
@@ -155,8 +155,8 @@ std::size_t overlap(const Places& a, const Places& b) {
       std::ranges::count_if(a, [&](const auto& each) { return b.contains(each); }));
 }
 
-// Chooses keys for the scenario's names: names with the same first letter get keys whose GETs read the same
-// addresses; other names get keys whose GETs have `share` addresses in common, as far as possible.
+// Chooses keys for the scenario's names. Names with the same first letter get keys whose GETs read the same
+// addresses, and other names keys whose GETs have `share` addresses in common, as far as such keys are found.
 void choose_keys(Plan& plan) {
   std::vector<Places> chosen;
   for (const std::string& name : plan.scenario.keys) {
@@ -180,8 +180,7 @@ void choose_keys(Plan& plan) {
         best_places = places;
       }
       if (score == most) break;
-      // If a GET of this protocol reads at most one address, trying more candidates cannot find a key whose
-      // GETs share more addresses with those of other keys.
+      // If this protocol's GETs read at most one address, further candidates are unlikely to fit better.
       if (number > 64 && places.size() <= 1) break;
     }
     plan.keys.push_back(best);
@@ -189,8 +188,8 @@ void choose_keys(Plan& plan) {
   }
 }
 
-// Capabilities of the explorer's fabric. If requests may be torn, they are those of a simulation that tears
-// requests: cache lines arrive whole, but in any order.
+// Capabilities of the explorer's fabric. If `tears`, they are the capabilities of a simulation in which the
+// cache lines of a request arrive whole, but in any order.
 fabric::Capabilities capabilities(bool tears) {
   fabric::Capabilities all;
   all.fabric = "step";

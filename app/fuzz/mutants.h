@@ -6,10 +6,10 @@
 
 namespace loch::fuzz {
 
-// Measures every mutant or hole until it was found options.starts times, or until options.seeds seeds or
-// options.time are used up. Prints a Markdown table with one row for each, and stores the measurements in
-// options.results. Exit status: 0: every one was found; 1: one was not found; 2: the results file cannot be
-// used; 130: interrupted.
+// Look for every mutant (measure_mutants) or every hole (measure_holes), each until it was found
+// options.starts times, or until options.seeds seeds or options.time are used up for it. Both print a
+// Markdown table with one row for each, and store the measurements in options.results. Exit status: 0: every
+// one was found; 1: one was not found; 2: the results file cannot be used; 130: interrupted.
 [[nodiscard]] int measure_mutants(const FuzzOptions& options, const kv::Module& module);
 [[nodiscard]] int measure_holes(const FuzzOptions& options, const kv::Module& module);
 

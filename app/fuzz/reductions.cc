@@ -211,7 +211,8 @@ std::optional<FuzzScenario> fewer_workers(FuzzScenario s) {
   std::uint32_t most = 1;
   for (const ScriptedClient& client : script(s)) most = std::max<std::uint32_t>(most, client.worker + 1U);
   if (s.failures.has_schedule) most = std::max<std::uint32_t>(most, s.failures.keeper.worker + 1U);
-  // Servers are numbered after the clients of a node, so removing a client would renumber a killed server.
+  // Servers are numbered after the clients of a node: removing a client would renumber a killed server.
+  // Therefore as many clients stay as the number of the highest killed worker requires.
   for (const ScheduledFault& fault : s.sim.faults.schedule) {
     if (fault.kind == ScheduledFault::Kind::kill) most = std::max<std::uint32_t>(most, fault.worker + 1U);
   }

@@ -49,7 +49,7 @@ struct BlockHeader {
   std::uint32_t payload_bytes = 0;
   std::uint32_t operations = 0;
   std::int32_t client = 0;
-  std::uint32_t log = 0;     // number of the client's log, unique within its process
+  std::uint32_t log = 0;     // number of the log among those of its process
   std::uint32_t number = 0;  // number of the block, unique within its log
   std::uint64_t checksum = 0;
 };

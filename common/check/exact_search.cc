@@ -83,7 +83,7 @@ class ExactSearch {
   }
 
  private:
-  // How often a value is put in the history, and how many of its GETs are still to come.
+  // How many PUTs and INSERTs of the history write a value, and how many GETs that read it have not returned.
   struct Uses {
     std::uint32_t puts = 0;
     std::uint32_t reads = 0;  // GETs of the value that have not returned yet
@@ -102,8 +102,8 @@ class ExactSearch {
   [[nodiscard]] static bool is_read(const KeyOp& op) {
     return op.kind == OpKind::get && op.outcome == Outcome::ok;
   }
-  // Whether the operation leaves the key unchanged and only requires a state of it: a GET, not_found or
-  // exists.
+  // Whether the operation leaves the key unchanged and only requires that it is present or absent, or has a
+  // certain value: a GET, or an operation that ended in not_found or exists.
   [[nodiscard]] static bool only_looks(const KeyOp& op) {
     return is_read(op) || op.outcome == Outcome::not_found || op.outcome == Outcome::exists;
   }
@@ -142,8 +142,8 @@ class ExactSearch {
     }
   }
 
-  // Whether the key's value may be replaced: a value that is put only once must first have been read by
-  // all its GETs.
+  // Whether the key's value may be replaced: if only one PUT writes it, all GETs that read it must have taken
+  // effect before.
   [[nodiscard]] bool may_go(const Configuration& c) const {
     if (c.value == absent_state || c.value == unread_state || uses_[c.value].puts > 1) return true;
     std::uint32_t found = 0;
@@ -192,8 +192,9 @@ class ExactSearch {
     return brings_value(op.kind) ? state_of(op.value) : absent_state;
   }
 
-  // Whether the operation can take effect and is worth trying. An operation that may be left out is not
-  // worth trying if it would not change the key.
+  // Whether to try the operation in this state. An operation that need not take effect (unknown outcome, or
+  // `lost`) is tried only if its effect could serve another operation: not a removal of an absent key, and
+  // not the replacement of a value by one that no GET reads.
   [[nodiscard]] bool may_take_effect(const KeyOp& op, bool is_absent) const {
     const bool is_linearizable = rules_.model == Model::linearizable;
     const bool is_free = op.outcome == Outcome::unknown || op.kind == OpKind::lost;

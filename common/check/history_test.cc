@@ -107,7 +107,8 @@ TEST_F(HistoryFile, ManyWorkersRecordAtOnce) {
   const auto all = read();
   ASSERT_TRUE(all) << all.error().message;
   ASSERT_EQ(all->size(), static_cast<std::size_t>(clients * each));
-  // for each client the number in the value of its next line: a client's lines are in order of recording
+  // for each client, the number in the value that its next operation must have: a client's lines are in order
+  // of recording
   std::vector<int> next(clients, 0);
   for (const Operation& operation : *all) {
     EXPECT_EQ(operation.value,

@@ -20,7 +20,7 @@ enum class FrameKind : std::uint32_t {
   text = 3,     // message of Kind::text to or from `rank`
   lost = 4,     // to the child: `rank` is lost; payload: Notice
   left = 5,     // to the child: `rank` has ended; payload: Notice
-  back = 6,     // to the child: `rank` was restarted; payload: Notice. From the child: its acknowledgement
+  back = 6,     // to the child: `rank` was restarted; payload: Notice. From the child: the acknowledgement
 };
 
 struct Frame {

@@ -33,7 +33,7 @@ inline constexpr std::size_t host_bytes_max = 255;
 enum class Kind : std::uint16_t {
   hello = 1,      // first message of a rank; payload: its host name
   heartbeat = 2,  // sign of life of the sender, without payload
-  part = 3,       // the sender's contribution to a meeting (collective); payload: Part
+  part = 3,       // the sender's contribution to a meeting of all ranks; payload: Part
   text = 4,       // message of Control::send()
   lost = 5,       // a rank died; payload: Notice about that rank
   left = 6,       // the sender's work has ended; payload: Notice, detail: exit status
@@ -82,7 +82,7 @@ struct Sequences {
   std::uint64_t& of(Kind kind) { return kind == Kind::heartbeat ? beats : others; }
 };
 
-// Adds sequence numbers and tags to outgoing messages. For one thread.
+// Adds sequence numbers and tags to outgoing messages. Not thread-safe.
 class Sealer {
  public:
   Sealer(const Secret& secret, std::uint32_t ranks) : secret_(secret), sent_(ranks) {}
@@ -93,7 +93,7 @@ class Sealer {
   std::vector<Sequences> sent_;  // last sequence numbers sent, indexed by receiver
 };
 
-// Verifies and parses messages to rank `self`. For one thread.
+// Verifies and parses messages to rank `self`. Not thread-safe.
 class Opener {
  public:
   Opener(const Secret& secret, std::uint32_t self, std::uint32_t ranks)
@@ -118,7 +118,7 @@ enum class Meeting : std::uint32_t { all_gather = 1, gather = 2, barrier = 3 };
 
 // Payload of Kind::part, sizes in bytes: | number 8 | meeting 4 | length of `what` 4 | what | text |.
 struct Part {
-  std::uint64_t number = 0;  // number of the meeting; every rank counts meetings alike
+  std::uint64_t number = 0;  // number of the meeting, the same at all ranks
   Meeting meeting = Meeting::barrier;
   std::string what;
   std::string text;

@@ -61,7 +61,8 @@ class SocketChild final : public ChildLink {
   void set_process(pid_t pid) { pid_ = pid; }
   // Replaces the socket by that of a restarted child; queued frames are dropped.
   void renew(int socket);
-  // Waits until the child has written something or can take more, at most for `span`.
+  // Waits, for at most `span`, until the child has written something or, if frames are queued, until its
+  // socket has room.
   void wait(Nanos span);
 
  private:

@@ -58,7 +58,7 @@ class TableServer final : public rpc::Handler {
   Row* row_;                    // table (row) of the server worker that owns the current request's key
   std::vector<std::byte> key_;  // key of the current request
   cuckoo::KeyHash hash_;
-  // known-bad variant that replies before its store: the store that remains to be done
+  // the store that remains to be done, in the known-bad variant that replies before its store
   std::optional<Deferred> deferred_;
 };
 

@@ -48,7 +48,7 @@ class Table final : public Occupancy {
   // Plans moves that free one of the candidate slots of a key, all of which are occupied.
   [[nodiscard]] Moves make_room(KeyHash& hash);
 
-  // Implement Occupancy for path searches; `number` is a slot number of the hash family.
+  // These two functions implement Occupancy for path searches; `number` is a slot number of the hash family.
   [[nodiscard]] bool is_free(std::uint64_t number) override;
   std::uint32_t candidates(std::uint64_t number, std::uint64_t* out) override;
 

@@ -26,7 +26,7 @@ struct Capabilities {
   std::string fabric;  // name of the fabric: "sim", "shm", "verbs" or "ofi"
   std::string device;  // name of the device, or of the simulated NIC's profile
   bool rc = true, uc = true, ud = true;
-  bool receives_connected = true;  // RECVs can be posted for SENDs over RC and UC (a shared receive queue)
+  bool receives_connected = true;  // whether RECVs for RC and UC can be posted (to a shared receive queue)
   AtomicScope atomic_scope = AtomicScope::nic;
   std::uint32_t untorn_bytes = 8;   // aligned bytes that the NIC fetches or places indivisibly
   bool in_order_placement = false;  // the bytes of a WRITE appear in address order in the target's memory
@@ -51,7 +51,7 @@ struct Capabilities {
   bool operator==(const Capabilities&) const = default;
 };
 
-// Returns the capabilities that two nodes have in common: of each capability the lesser one.
+// Returns what both devices can do: each capability as the device has it that can do less.
 [[nodiscard]] Capabilities least(const Capabilities& one, const Capabilities& other);
 
 // What a protocol needs; check() names the first thing that is missing.

@@ -14,8 +14,8 @@ namespace loch::fabric {
 // Bytes of a cache line: work requests are padded to whole lines, and a write-combined MMIO write carries
 // one.
 constexpr std::uint32_t pcie_line = 64;
-constexpr std::uint32_t doorbell_bytes = 8;       // MMIO write that rings the doorbell
-constexpr std::uint32_t recv_request_bytes = 16;  // a RECV work request, on every transport
+constexpr std::uint32_t doorbell_bytes = 8;       // bytes of the MMIO write that rings the doorbell
+constexpr std::uint32_t recv_request_bytes = 16;  // bytes of a RECV work request, on every transport
 
 // Sizes of PCIe packet headers, and the data bytes of one completion packet of a PCIe read.
 struct PcieHeaders {

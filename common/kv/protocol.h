@@ -134,8 +134,8 @@ struct Mutant {
   // The first seed, counted from 1, with which `loch fuzz --mutant NAME` finds it; measured by `loch fuzz
   // --mutants`. 0: not measured.
   std::uint64_t first_seed = 0;
-  // If first_seed is 0 because random runs do not find the variant in reasonable time: the test that finds
-  // it.
+  // The test that finds the variant, if first_seed is 0 because random runs do not find it in reasonable
+  // time.
   std::string found_by = {};
 };
 
@@ -163,7 +163,7 @@ struct ClientId {
   friend auto operator<=>(const ClientId&, const ClientId&) = default;
 };
 
-// A kind of failure of a deployment. For each, a store promises when the keys that it affects can be read and
+// A kind of failure of a deployment. For each kind, a store promises when the affected keys can be read and
 // written again. An operation's result is right under every failure.
 enum class Loss : std::uint8_t {
   client_killed,  // a client worker died; its node's memory is still there
@@ -241,8 +241,8 @@ class Store {
   [[nodiscard]] virtual Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) = 0;
   // Looks up the remote regions. Called after Fabric::exchange, before any worker starts.
   [[nodiscard]] virtual Result<> connect(fabric::Fabric& fabric) = 0;
-  // Fills the table directly, without requests. Every process calls it and fills at least its own nodes'
-  // memory; it is deterministic, so that all processes agree on the result.
+  // Fills the table directly, without requests. Every process calls this function, which fills at least the
+  // memory of the process's nodes. The result is deterministic, so that all processes agree on it.
   [[nodiscard]] virtual Result<> preload(fabric::Fabric& fabric, const Dataset& data) = 0;
   // The main coroutine of server worker `index` (0 … server_workers-1) of its node; returns when
   // worker.stopping(). Called only if server_workers > 0.

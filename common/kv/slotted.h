@@ -19,13 +19,14 @@ namespace loch::kv {
 
 constexpr std::uint32_t slot_head_bytes = 8;
 
-// Whether a deployment pads its keys and puts its values into slots; both false if sizes do not differ.
+// Whether a deployment pads its keys (`keys`) and puts its values into slots (`values`); false where sizes do
+// not differ.
 struct SlotUse {
   bool keys = false, values = false;
   [[nodiscard]] bool any() const { return keys || values; }
 };
 
-// The configuration of the inner store, if the outer store, which pads keys and values, has `config`.
+// The configuration of the inner store; `config` is that of the outer store, which pads keys and values.
 [[nodiscard]] DeployConfig slotted(DeployConfig config, SlotUse use);
 
 // Makes a Store for keys and values of up to the sizes in `config`, which holds them padded in `inner`.

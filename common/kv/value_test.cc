@@ -1,4 +1,4 @@
-// Tests that torn, changed and foreign values are detected.
+// Tests that values that are torn, changed or of another key are detected.
 #include "common/kv/value.h"
 
 #include <gtest/gtest.h>

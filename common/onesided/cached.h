@@ -20,8 +20,9 @@ struct CachedEntry {
   // time until which a cached entry is valid: one expiry period after its index word was read
   Nanos expiry = 0;
 };
-// Looks the entry up in the cache. Returns nullopt if it is not cached, Look::other_key, or the value of
-// `size` bytes, of which `kept` are present and stay so while `pin` exists.
+// Looks the entry up in the cache. Returns nullopt if it is not cached, and Look::other_key if it has another
+// key. Otherwise returns the value of `size` bytes; its first `kept` bytes are in memory, and stay there
+// while `pin` exists.
 [[nodiscard]] std::optional<Looked> look_in_cache(const CachedEntry& entry, Nanos now, kv::Key key,
                                                   std::uint32_t size, std::uint32_t kept,
                                                   fabric::OpStats* stats, kv::WordCache::Pin* pin);

@@ -16,7 +16,7 @@ namespace loch::onesided {
 
 // The result of reading a slot's word.
 struct WordRead {
-  bool ok = false;  // false: the READ failed, and the slot's content is unknown
+  bool ok = false;  // whether the READ succeeded; if not, the slot's content is unknown
   std::uint64_t word = 0;
 };
 
@@ -46,7 +46,8 @@ struct Got {
   kv::ValueView value;
 };
 
-// The interface of a protocol's tables for one attempt of an operation; small, and passed by value.
+// What a GET requires of a protocol's tables in one attempt. Objects of such a type are small and passed by
+// value.
 template <typename T>
 concept ReadTables =
     std::copy_constructible<T> && requires(const T tables, kv::Key key, cuckoo::KeyHash& hash,
@@ -55,7 +56,8 @@ concept ReadTables =
       // Number of candidate slots of a key.
       { tables.functions() } -> std::same_as<std::uint32_t>;
       { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
-      // Says which slot may be READ next, so that the protocol can prefetch where that slot's table is.
+      // Says which slot may be READ next, so that the protocol can prefetch what it has to know of that
+      // slot's table.
       { tables.expect(place) } -> std::same_as<void>;
       { tables.read_word(place) } -> std::same_as<coro::Task<WordRead>>;
       // Whether the slot is occupied and the filter in its word matches the key's hash.
@@ -67,16 +69,16 @@ concept ReadTables =
       { tables.goes_on_past_pending() } -> std::same_as<bool>;
       // Whether a miss is confirmed by a reverse pass.
       { tables.confirms_misses() } -> std::same_as<bool>;
-      // Whether so much time has passed that index words which this attempt has read may have been used again
-      // for other entries (Nessie, 2017, 4.3.1).
+      // Whether the attempt has taken so long that index words which it has read may have been used again for
+      // other entries (Nessie, 2017, 4.3.1).
       { tables.is_over_age() } -> std::same_as<bool>;
       // Called if the reverse pass reads another word than the forward pass did.
       { tables.count_mismatch() } -> std::same_as<void>;
     };
 
-// READs the key's slots of ranks from-1 … 0 again, except rank `except`; each must still hold the word that
-// the operation saw there. Words are compared exactly, because ignoring changes that do not concern the key
-// would not be safe with concurrent MIGRATEs (hole H13 in docs/protocols/nessie.md).
+// READs the key's slots of ranks from - 1 down to 0 again, except rank `except`. Each must still hold the
+// word that the operation saw there. Words are compared exactly, because ignoring changes that do not concern
+// the key would not be safe with concurrent MIGRATEs (hole H13 in docs/protocols/nessie.md).
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> verify_slots(Tables tables, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except) {

@@ -79,8 +79,8 @@ coro::Task<void> flood(Pair* pair, std::uint32_t count) {
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);
   for (std::uint32_t i = 0; i < count; ++i) {
     co_await send_one(pair, i % slots, i);
-    // Sends slowly, and without injected losses only while fewer than 12 messages are unread, because a
-    // datagram that finds no posted buffer is lost.
+    // A datagram that finds no posted buffer is lost. The sender is therefore slow and, unless losses are
+    // injected, keeps at most 12 messages unread.
     if (i % 4 == 3) co_await pair->server->sleep_until(pair->server->now() + 20'000);
     while (!pair->is_lossy && i >= 12 + pair->arrived)
       co_await pair->server->sleep_until(pair->server->now() + 5'000);
@@ -153,7 +153,7 @@ TEST_P(Datagrams, LanesHaveTheSendQueuesOfTheirQueuePairs) {
   if (GetParam() == "sim") EXPECT_EQ(pair.sender->shape().signal_every, 64u);
 }
 
-// A payload that is below `inline_below` but above the device's inline size is fetched by the NIC instead.
+// `inline_below` is limited to what the device can inline; the NIC fetches larger payloads by DMA.
 TEST_P(Datagrams, InliningStopsWhereTheDeviceDoes) {
   Pair pair(GetParam(), {.inline_below = 100'000});
   pair.fabric->start(*pair.server, flood(&pair, 40));
@@ -163,8 +163,8 @@ TEST_P(Datagrams, InliningStopsWhereTheDeviceDoes) {
   EXPECT_EQ(pair.sender->counts().failed, 0u);
 }
 
-// Every slot gets its own messages, whichever of them receives; a slot without a message gives up at its
-// deadline.
+// Every slot gets its own messages, whichever slot's coroutine receives them. A slot without a message gives
+// up at its deadline.
 TEST_P(Datagrams, TheOneWhoReceivesServesTheOthers) {
   Pair pair(GetParam(), {});
   pair.fabric->start(*pair.server, flood(&pair, 40));
@@ -178,8 +178,8 @@ TEST_P(Datagrams, TheOneWhoReceivesServesTheOthers) {
   }
 }
 
-// Answers only one slot, which is not the one that receives. That slot's coroutine has to continue when its
-// answer was read, not when the receiving coroutine next checks its deadline.
+// Answers only one slot, which is not the one that receives. That slot's coroutine has to continue as soon as
+// its answer was read, not when the receiving coroutine next checks its deadline.
 coro::Task<void> answer_the_last_slot(Pair* pair, std::uint32_t count) {
   pair->sender = std::make_unique<DatagramSender>(*pair->server, pair->shape, *pair->out, 0);
   while (!pair->is_listening) co_await pair->server->sleep_until(pair->server->now() + 20'000);

@@ -12,7 +12,7 @@
 
 namespace loch::settings {
 
-// A boolean variable that its flag sets to false, such as --no-reduction.
+// Place of a boolean variable that its flag sets to false, such as --no-reduction.
 struct Off {
   bool* place;
 };
@@ -25,7 +25,7 @@ using Place = std::variant<std::monostate, bool*, std::uint32_t*, std::int32_t*,
 
 // Writes a value to its variable. `value` is a result of parse() for a setting whose type fits the variable.
 void store(const Place& place, const Value& value);
-// Reads the variable back; nullopt if there is none, or if it is a list.
+// Reads the variable back; nullopt if the place has no variable, or a list.
 [[nodiscard]] std::optional<Value> stored(const Place& place);
 
 }  // namespace loch::settings

@@ -38,7 +38,8 @@ LAYERS = [
     ("common/", "protocol"),  # common/kv, cuckoo, onesided and coupled, which protocols share
     ("app/", "program"),
 ]
-# Done once a millisecond, so that its instructions per operation depend on how slowly valgrind runs: layer "clock", not in ORDER.
+# TscClock::compare runs once a millisecond, so its instructions per operation depend on how slowly valgrind runs. They
+# count for the layer "clock", which is not in ORDER.
 PER_MILLISECOND = "TscClock::compare"
 ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabric", "device", "program", "other"]
 

@@ -74,8 +74,8 @@ class CpuLoad(EndToEnd):
         self.assertGreater(load["hashes"], 0)
         self.assertGreater(load["cpu_share"], 0)
         self.assertLessEqual(load["cpu_share"], 1.05)
-        # The background workers' rate is over the time that they ran, which on a busy machine differs from
-        # the measured time.
+        # The rate of the background workers covers the time that they ran, which on a busy machine differs from the
+        # measured time.
         hashes_per_s = load["hashes"] / point["duration_s"]
         self.assertTrue(hashes_per_s / 2 < load["hashes_per_s"] < hashes_per_s * 2)
         self.assertAlmostEqual(load["cores_used"], 2 * load["cpu_share"])
@@ -86,7 +86,8 @@ class CpuLoad(EndToEnd):
     def test_pinned_alongside_pinned_workers(self) -> None:
         cores = os.cpu_count() or 1
         self.assert_refused(self.loch(*SHM, "--hogs", "1", "--hog-pin", "shared"), "--hog-pin", "--pin")
-        # each client worker is pinned to a core of its own: one worker on a single node, two on SHM's two nodes
+        # each client worker is pinned to a core of its own: one worker if there is one node, two with the two nodes of
+        # SHM
         alone = ["1" if SHM[i - 1] == "--nodes" else word for i, word in enumerate(SHM)]
         for flags, workers in ((alone, 1), (SHM, 2)):
             separate = self.loch(*flags, "--hogs", "1", "--hog-pin", "separate", "--pin")

@@ -71,10 +71,10 @@ class Recovery(EndToEnd):
         done = sum(entry["ops_s"] * 0.02 for entry in got["timeline"])
         self.assertAlmostEqual(done, got["operations"]["ok"] + got["operations"]["not_found"], delta=0.01)
         self.assertEqual(self.unwritable(got, 0, 0.1), [0] * 5)
-        # After two of eight clients die, throughput falls by theirs. After the crash it falls further, as operations on
-        # the lost node wait.
+        # The kill of two of the eight clients lowers throughput by their share. After the crash it falls further, as
+        # operations on the lost node wait.
         before, after = self.rate(got, 0, 0.1), self.rate(got, 0.14, 0.24)
-        # one of the clients is the prober, which is not counted
+        # One of the eight clients only probes and is not counted; two of the other seven were killed.
         self.assertAlmostEqual(after / before, 5 / 7, delta=0.06)
         self.assertLess(self.rate(got, 0.26, 0.34), 0.7 * after)
         return got

@@ -84,7 +84,7 @@ coro::Task<void> failing_chain(Cluster* cluster) {
   EXPECT_EQ(chain[1].status, WcStatus::remote_access);
   EXPECT_EQ(chain[2].status, WcStatus::flushed);
   EXPECT_EQ(chain[3].status, WcStatus::flushed);
-  // The connection to another peer still works.
+  // The connection to node 2 still works, although that to node 1 has failed.
   const LocalSlice from = cluster->at(0, 0);
   const Completion other = co_await worker.write(cluster->remote[2], 0, from, 8);
   EXPECT_TRUE(other.ok());

@@ -11,7 +11,7 @@ from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 PROTOCOL = "PROTOCOL"
-EXAMPLES = "tools/new/"  # the code from which ./loch new makes protocols may include what a protocol may
+EXAMPLES = "tools/new/"  # protocols from which `./loch new` makes new ones; they may include what a protocol may
 
 
 def is_test(name: str) -> bool:
@@ -29,7 +29,7 @@ class Plan:
     # (title, modules) of each floor, lowest floor first
     floors: list[tuple[str, list[str]]] = field(default_factory=list)
     may: dict[str, list[str]] = field(default_factory=dict)
-    # beginning of a header's name -> the only module that may include it
+    # beginning of a header's name -> the only module that may include such headers
     only: dict[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()
 

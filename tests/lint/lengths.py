@@ -62,7 +62,7 @@ def name_of(before: str) -> str:
 # A function with more control flow than CONTROL_MAX is no table. Tables, which list entries, may be longer than other
 # functions, because splitting them does not make them easier to read.
 CONTROL = re.compile(r"\b(if|for|while|switch|case|catch|co_await|co_return)\b")
-CONTROL_MAX = 1  # allows one condition, for an optional entry
+CONTROL_MAX = 1  # keywords of control flow in a table: one, for the condition of an optional entry
 
 
 def is_table(code: str) -> bool:

@@ -32,7 +32,7 @@ struct Cluster {
   Worker* server = nullptr;    // on node 1
   Region* memory = nullptr;    // region of node 0
   RemoteRegion remote;         // region of node 1
-  bool is_over = false;        // set and read by the reader
+  bool is_over = false;        // whether read_far() has to end; used by the reader's thread alone
   std::atomic<int> begun = 0;  // number of coroutines that are about to wait
   std::atomic<bool> has_stopped = false;
 };

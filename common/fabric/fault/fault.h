@@ -14,7 +14,7 @@ struct FaultConfig {
   std::uint64_t seed = 1;
   // probability that a UC SEND or WRITE is lost while its sender sees success
   double uc_loss = 0;
-  double uc_partial_write = 0;  // share of the lost UC WRITEs of which a prefix of the lines is placed
+  double uc_partial_write = 0;  // share of the lost UC WRITEs whose first cache lines are placed nevertheless
   double ud_loss = 0;           // probability that a UD SEND is lost
   // probability that a signaled UD SEND is delayed by ud_reorder_ns, so that later ones overtake it
   double ud_reorder = 0;

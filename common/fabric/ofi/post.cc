@@ -210,7 +210,8 @@ void OfiWorker::pump(Lane& lane) {
       if (const WcStatus status = check_request(*slot.request); status != WcStatus::success) {
         // Requests before the refused one are not affected by its failure, so they end first.
         if (lane.first != &slot) break;
-        // A message of an unreliable transport that finds no receiver is lost, and the sender hears nothing.
+        // On an unreliable transport the sender does not learn that its request was refused, except by a
+        // check of its own side (local_error).
         const bool is_silent = lane.transport != Transport::rc && status != WcStatus::local_error;
         end(slot, is_silent ? WcStatus::success : status);
       } else if (!may_start(lane, slot)) {
@@ -395,7 +396,8 @@ void OfiWorker::retire(Lane& lane) {
     if (lane.first == nullptr) lane.last = nullptr;
     if (lane.unposted == slot) lane.unposted = slot->next;
     WorkRequest& request = *slot->request;
-    // The provider had this later request already when an earlier one of the lane failed.
+    // An earlier request of the lane has failed, but the provider had this one already; it ends in an error,
+    // too.
     if (lane.has_retired_failure && slot->status == WcStatus::success)
       slot->status = WcStatus::retry_exceeded;
     lane.has_retired_failure |= lane.transport == Transport::rc && slot->status != WcStatus::success;

@@ -37,7 +37,7 @@ struct FreesInfo {
 };
 using Info = std::unique_ptr<fi_info, FreesInfo>;
 
-// libfabric's text for an error number, which it returns negated.
+// libfabric's text for an error code, positive or negated.
 [[nodiscard]] std::string reason(long code);
 
 // Which orders of two requests to the same target the provider keeps by itself.

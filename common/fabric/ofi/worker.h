@@ -80,7 +80,7 @@ struct WorkerCounters {
   std::atomic<std::uint64_t> posted = 0;   // operations given to the provider
   std::atomic<std::uint64_t> again = 0;    // calls that the provider refused for now (FI_EAGAIN)
   std::atomic<std::uint64_t> errors = 0;   // operations that ended in an error
-  std::atomic<std::uint64_t> waits = 0;    // tries put off because an earlier request has to end first
+  std::atomic<std::uint64_t> waits = 0;    // tries to start a request that had to wait for an earlier one
   std::atomic<std::uint64_t> dropped = 0;  // messages on UC or UD that found no RECV
   std::atomic<std::uint64_t> assists = 0;  // calls of poll_for_idle() that made progress
 };
@@ -140,7 +140,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
     std::uint32_t length = 0;
     std::uint64_t user = 0;
   };
-  // A message of which some pieces have arrived and others not, and the RECV to which they are copied.
+  // A message of which some pieces have arrived and others not, and the RECV to which the pieces are copied.
   struct Partial {
     NodeId from = 0;
     std::uint16_t from_worker = 0;
@@ -226,7 +226,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   std::vector<Partial> partial_;
   Receives receives_[3];
   std::array<fi_cq_msg_entry, batch> entries_{};
-  std::uint32_t limit_ = 0;      // operations in flight beyond which requests wait
+  std::uint32_t limit_ = 0;      // requests wait while this many operations are in flight
   std::uint32_t in_flight_ = 0;  // operations given to the provider that have not ended
   std::uint32_t unanswered_ = 0;
   std::uint64_t owed_ = 0;  // requests whose completion sink is still to be called

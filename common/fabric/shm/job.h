@@ -110,7 +110,7 @@ class Job {
   // Announces that this rank's clients have ended run number `run`, counted from 1.
   void clients_ended(std::uint64_t run) { mine().runs_ended.store(run); }
   // Whether the clients of every rank have ended run number `run`, except for ranks that have died or left
-  // the job. `look`: checks for dead processes first, which is slow.
+  // the job. With `look`, it looks for dead processes first, which is slow.
   [[nodiscard]] bool all_clients_ended(std::uint64_t run, bool look);
 
  private:

@@ -38,12 +38,13 @@ struct CpuProfile {
 struct SchedulerProfile {
   double tick_ms = 4;      // period of the scheduler's tick; time slices end only at ticks
   double latency_ms = 24;  // target period in which each runnable thread runs once
-  // shortest slice; the period becomes longer if latency / threads is below it
+  // shortest time slice; if latency_ms divided by the number of threads is below it, the period becomes
+  // longer
   double minimum_granularity_ms = 3;
   // a waking thread preempts the running thread if the latter has had this much more run time (ms)
   double wakeup_granularity_ms = 4;
-  // A thread that wakes is treated as having run at least as long as the thread of its core that has run
-  // least, less this credit (ms of run time).
+  // The virtual run time of a thread that wakes is raised to the lowest on its core less this credit (ms), if
+  // it is below that.
   double sleeper_credit_ms = 12;
   double migration_cost_ms = 0.5;  // a thread that ran within this time has a warm cache and is not moved
   // A busy core pulls threads from a group of cores whose load is more than this percentage of its own
@@ -51,8 +52,8 @@ struct SchedulerProfile {
   double imbalance_percent = 125;
   // first and longest interval between the balancings of an idle core
   double balance_idle_ms = 1, balance_idle_most_ms = 4;
-  // First interval between the balancings of a busy core. The longest is longer by the factor
-  // balance_idle_most_ms / balance_idle_ms.
+  // First interval between the balancings of a busy core; the longest is this one times balance_idle_most_ms
+  // / balance_idle_ms.
   double balance_busy_ms = 64;
   double max_pull = 32;  // upper bound of the threads that one run of the load balancing examines
   // Time from a thread's wake-up to its first instruction on an idle core, without the exit from the idle
@@ -75,7 +76,7 @@ constexpr std::uint32_t idle_states = 4;
 // cores.
 struct PowerProfile {
   double idle_w = 0;            // the whole node while no thread runs and the NIC's link is up
-  double core_busy_w = 0;       // power of a core that polls or computes, above one in its deepest idle state
+  double core_busy_w = 0;       // what a polling or computing core draws beyond one in its deepest idle state
   double core_wake_j = 0;       // energy of one wake-up, beyond that of leaving the idle state
   double package_active_w = 0;  // power of a socket's uncore while any of the socket's cores is awake
   double package_sleep_us = 100;  // idle time of all cores of a package after which the package sleeps

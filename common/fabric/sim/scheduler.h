@@ -26,14 +26,14 @@ constexpr CoreSet all_cores = ~CoreSet{0};
 struct SchedEntity {
   Nanos vruntime = 0;  // virtual run time relative to `core`: comparable only with that core's min_vruntime
   Nanos ran_since_pick = 0;  // run time since the thread was last chosen
-  // when the thread was last seen running; its cache is warm for a while after it
+  // when the thread was last seen running; for a while after that the core's cache still holds its data
   Nanos last_ran = INT64_MIN / 2;
   std::uint32_t weight = 1024;  // load weight; 1024 is that of nice 0
   // the core on which the thread runs, waits, or ran last; for a new thread, the core on which it was created
   std::uint32_t core = 0;
   CoreSet allowed = all_cores;
-  bool is_queued = false;  // the thread is runnable; a running thread counts as queued
-  bool is_new = true;      // the thread has never been queued
+  bool is_queued = false;  // whether the thread is runnable; a running thread counts as queued
+  bool is_new = true;      // whether the thread has never been queued
 };
 
 class Scheduler {
@@ -71,8 +71,8 @@ class Scheduler {
   // Pulls threads to `core`. Returns those that moved; they are queued on `core` now.
   const std::vector<Moved>& balance_newly_idle(std::uint32_t core, Nanos now);
   const std::vector<Moved>& balance_if_due(std::uint32_t core, Nanos now);
-  // Records when the core became idle. From its average idle time the core decides whether to balance when it
-  // becomes idle.
+  // Records that the core is idle from `now` on. The core's average idle time decides whether it pulls
+  // threads when it next becomes idle.
   void went_idle(std::uint32_t core, Nanos now) { cores_[core].idle_since = now; }
   void woke_from_idle(std::uint32_t core, Nanos now);
 
@@ -112,7 +112,7 @@ class Scheduler {
     std::uint32_t runnable = 0;  // number of waiting threads, plus one if a thread is running
     std::uint64_t load = 0;      // sum of the weights of the runnable threads
     Nanos load_changed = 0;      // when `load` last changed
-    Nanos idle_since = -1;       // -1: the core is not idle, or its idle time is not estimated
+    Nanos idle_since = -1;       // when the core became idle; -1: it is busy, or the time is not estimated
     Nanos average_idle = 0;
     Balance balance[balance_levels];
   };
@@ -120,7 +120,7 @@ class Scheduler {
   struct Group {
     CoreSet cores = 0;
     std::uint64_t load = 0;
-    Nanos load_changed = 0;  // when the load of any of its cores last changed
+    Nanos load_changed = 0;  // when the load of any of the group's cores last changed
     std::uint32_t runnable = 0, capacity = 0;
     [[nodiscard]] double average() const { return static_cast<double>(load) / capacity; }
     [[nodiscard]] double load_per_thread() const {

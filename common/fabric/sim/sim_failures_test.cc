@@ -122,7 +122,7 @@ coro::Task<void> add_ones(Worker* worker, RemoteRegion to, int count) {
   }
 }
 
-// Adds to a word with four requests outstanding on one connection.
+// Executes `count` FAAs on a word, with four of them outstanding at a time on one connection.
 coro::Task<void> add_side_by_side(Worker* worker, RemoteRegion to, int count) {
   coro::Scope scope(worker->run_queue());
   for (int i = 0; i < 4; ++i) scope.spawn(add_ones(worker, to, count / 4));

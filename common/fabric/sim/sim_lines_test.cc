@@ -57,7 +57,7 @@ TEST(SimLines, AnAlignedLineIsPlacedAtOnce) {
 // A message that is smaller than a line but lies in two lines: 53 bytes, such as a bucket of Pilaf's.
 constexpr std::uint32_t small_begin = 4096 + 40, small_length = 53;
 
-// The CPU of the node changes the whole message at once.
+// Overwrites the whole message at one instant, again and again, by the CPU of its node.
 coro::Task<void> change(TestCluster* cluster, const bool* is_over) {
   Worker& self = *cluster->clients[1];
   for (int round = 1; !*is_over; ++round) {
@@ -95,7 +95,7 @@ TEST(SimLines, AReadOfLessThanALineTearsWhereItLiesInTwo) {
   EXPECT_GT(seen.torn_messages, 20u);
 }
 
-// The response of a READ is placed line by line as well: another coroutine sees one line before the other.
+// Counts how often the buffer of a READ in progress holds a torn message: a response is placed line by line.
 coro::Task<void> watch_landing(TestCluster* cluster, const bool* is_over, Seen* seen) {
   Worker& self = *cluster->clients[2];
   const std::byte* bytes = cluster->memory[0]->at(small_begin);
@@ -115,7 +115,7 @@ TEST(SimLines, ALandingOfLessThanALineTearsWhereItLiesInTwo) {
   cluster.fabric->start(*cluster.clients[1], change(&cluster, &is_over));
   cluster.fabric->start(*cluster.clients[2], watch_landing(&cluster, &is_over, &landing));
   ASSERT_EQ(cluster.fabric->run().value(), RunEnd::finished);
-  EXPECT_EQ(seen.torn_messages, 0u);  // a completed READ has all lines from one fetch
+  EXPECT_EQ(seen.torn_messages, 0u);  // once a READ has completed, all its lines are from one fetch
   EXPECT_GT(landing.torn_messages, 20u);
 }
 

@@ -37,8 +37,8 @@ struct SwitchPort {
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
 };
 
-// A node: its NIC, link, memory and cores. Members that the stages use come first, with a cache line for the
-// link and one for the NIC's units.
+// A node: its NIC, link, memory and cores. The members that every request uses come first, with a cache line
+// for the link and one for the NIC's units.
 struct alignas(64) SimNode {
   NodeId id = 0;
   bool is_up = true;
@@ -63,7 +63,7 @@ struct alignas(64) SimNode {
 
   std::vector<std::unique_ptr<SimRegion>> regions;
   std::vector<SimWorker*> workers;  // by index; null if there is no such worker
-  // READs and atomics in transit, whose work requests the NIC caches until the response
+  // number of READs and atomics in transit; the NIC caches their work requests until the response
   std::uint32_t reads_on_the_way = 0;
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
@@ -75,7 +75,7 @@ struct alignas(64) SimNode {
   Nanos lossy_until = 0;  // before this instant the link loses messages with the probability `loss`
   double loss = 0;
   Nanos no_buffers_until = 0;     // before this instant SENDs find no receive buffer
-  std::vector<Nanos> mute_until;  // by peer: messages to it are lost before this instant; empty: none are
+  std::vector<Nanos> mute_until;  // by peer: before this instant messages to it are lost; empty: none are
 };
 
 // A watch: a worker waits until a word of its memory, or one word of a set, has changed.
@@ -86,7 +86,7 @@ struct alignas(64) SimWatch {
   SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
   SimWatch* next_candidate = nullptr;
   SimWatch* next_free = nullptr;
-  // the watched memory has changed, so that the watch is checked at the worker's next poll
+  // whether the watched memory has changed, so that the watch is checked at the worker's next poll
   bool is_candidate = false;
 };
 static_assert(sizeof(SimWatch) == 64);
@@ -120,7 +120,7 @@ class Simulation {
   void reset(QueuePair* qp);  // clears the state of a queue pair that was reconnected
   // ---- Failures (failures.cc) ----------------------------------------------------------------
   void schedule_faults();
-  void crash(SimNode* node);  // the node is down until its restart, if one is scheduled
+  void crash(SimNode* node);  // takes the node down until its restart, if one is scheduled, or else for ever
   // tells servers to leave their loops, because every client has ended or after an interrupt
   void begin_stopping();
   [[nodiscard]] bool reachable(const SimNode& a, const SimNode& b) const {
@@ -133,7 +133,7 @@ class Simulation {
     if (now() < from.cut_until || now() < to.cut_until) return false;
     return from.mute_until.empty() || now() >= from.mute_until[to.id];
   }
-  // Draws whether the message is lost because of a lossy link.
+  // Draws whether a lossy link of either node loses the message.
   [[nodiscard]] bool is_lost(const SimNode& from, const SimNode& to) {
     if (from.id == to.id) return false;
     const double first = now() < from.lossy_until ? from.loss : 0,
@@ -207,8 +207,8 @@ struct Stages {
     if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
     return sim.up_to(sim.config.faults.slow_dma_span);
   }
-  // Whether the request waits, because an earlier one of its queue pair is being retried; `stage` then runs
-  // later.
+  // Whether the request has to wait because an earlier one of its queue pair is being retried; if so, `stage`
+  // runs later.
   static bool held_back(SimRequest* request, void (*stage)(Event*)) {
     return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
   }

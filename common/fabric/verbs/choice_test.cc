@@ -89,8 +89,8 @@ TEST(Choice, APrivateNetworkComesBeforeAPublicOne) {
             (std::vector<std::string>{"mlx5_1", "mlx5_1"}));
 }
 
-// The network is chosen whose slowest host is fastest, even if it is not the fastest network of the first
-// host.
+// Of several networks, the one whose slowest host is fastest is chosen, even if it is not the fastest network
+// of the first host.
 TEST(Choice, TheSlowestHostDecidesBetweenNetworks) {
   EXPECT_EQ(
       devices(

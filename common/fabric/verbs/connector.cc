@@ -401,7 +401,7 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
     const std::scoped_lock lock(mutex_);
     fenced_by_.clear();
   }
-  // Asks every live process, this one included, to cut the receiving ends of the dead node's queue pairs.
+  // Asks every live process, this one included, to cut its queue pairs that receive from the dead node.
   for (std::uint32_t rank = 0; rank < shared_->control->ranks(); ++rank) {
     if (!shared_->is_lost(static_cast<NodeId>(rank))) send(rank, {Notice::Kind::fence, {}, dead, 0, {}});
   }

@@ -12,7 +12,7 @@ enum class EventEffect : std::uint8_t {
   none,       // the event is counted and has no other effect
   receiver,   // the receiving end of a queue pair broke, because of what its peer sent
   symptom,    // a failure that the run may survive; the run's report names it
-  port_down,  // as symptom, but the run ends if the port does not come back
+  port_down,  // a failure that the run survives only if the port comes back
   fatal,      // the run ends
 };
 

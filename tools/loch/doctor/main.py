@@ -98,7 +98,8 @@ def ask(host: str, binary: str) -> Asked:
         return Asked(
             host, None, "it printed something else than the probe's JSON (a login message on standard output?)"
         )
-    # The probe reads the host's clock just before it ends, so the uncertainty is at most the time that ssh took in all.
+    # facts["time"] is the host's clock just before its probe ended, so the clock difference is uncertain by at most the
+    # time that ssh took in all.
     return Asked(host, facts, "", facts["time"] - after, after - before)
 
 

@@ -207,7 +207,7 @@ class Campaign:
         if outputs.is_drawn(run.folder, results):
             self._drawn(run, True)
             return
-        import plots.draw  # noqa: F401  (imported once, so that no child process that draws has to)
+        import plots.draw  # noqa: F401 (imported once, so that child processes that draw need not import it)
 
         self._pool.chore(lambda: outputs.draw_all(run.folder, results, written), lambda well: self._drawn(run, well))
 

@@ -37,7 +37,7 @@ class Power:
     sensor: str = ""  # with source ipmi: the sensor to read instead of the DCMI power reading
     trace: str = ""  # with source replay: the file of recorded samples
     rate_hz: float | None = None  # samples a second; None: the default of `loch power`
-    idle_ns: int = 0  # nanoseconds of idle baseline before the point, and again after it
+    idle_ns: int = 0  # ns for which the idle machine's power is sampled before the point, and again after it
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Measure:
     seed: int = 1  # random seed of the first repeat; each further repeat adds 1
     # wall-clock seconds that a point may take; None: a default that depends on the fabric
     timeout_s: float | None = None
-    power: Power | None = None  # how power is read during measured points; None: it is not
+    power: Power | None = None  # how power is read during measured points; None: power is not read
     tune_duration: int | None = None  # length of a tuning run in ns; None: a quarter of the system's duration
     # axis -> value at which the system is tuned; the choice is used at all values of that axis
     tune_at: dict[str, Any] = field(default_factory=dict)

@@ -85,7 +85,7 @@ class Store:
                 f"{self.folder.parent}: another run is writing to it; wait, or give --out another folder"
             ) from None
         for left in self.folder.glob(".*.tmp"):
-            if left.is_dir() and not left.is_symlink():  # the leftover folder of an engine
+            if left.is_dir() and not left.is_symlink():  # folder of an engine (Dask or Slurm) of an interrupted run
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)

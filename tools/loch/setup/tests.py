@@ -134,7 +134,7 @@ def _lint(asked: Asked, protocol_folders: str) -> int:
     packages.ensure("lint", packages.LINT)
     building.configure(
         "lint", protocol_folders
-    )  # configures only: with a build, clang-tidy would use the precompiled headers and check all that is in them
+    )  # only configures: after a build, clang-tidy would use the precompiled headers and check all that is in them
     command = [
         os.path.join(SOURCE, "tests", "lint", "run"),
         os.path.join(BUILD, "lint"),
@@ -194,7 +194,7 @@ def _run(asked: Asked, where: str) -> int:
         shutil.rmtree(os.path.join(where, "profiles"), ignore_errors=True)
         env["LLVM_PROFILE_FILE"] = os.path.join(where, "profiles", "%4m.profraw")
     elif os.environ.get("CI") and "softroce" not in asked.filter:
-        # Soft-RoCE machines take minutes: before a push, where CI is set, only a part of their tests runs.
+        # Where CI is set, only a part of the tests in Soft-RoCE machines runs, because all of them take minutes.
         env["LOCH_SOFTROCE"] = "short"
         selection += ["-LE", "^long$"]
     if asked.quick:

@@ -55,7 +55,7 @@ Answer reach_memory(QueuePair& qp, const Request& request, std::span<const std::
   const unsigned right = right_for(request.opcode);
   if ((qp.attributes.qp_access_flags & right) == 0) return Answer::invalid;
   const std::uint64_t length = is_atomic(request.opcode) ? 8 : request.length;
-  if (length == 0) return Answer::done;  // a request of 0 bytes has no key check
+  if (length == 0) return Answer::done;  // the rkey of a request of 0 bytes is not checked
   if (is_atomic(request.opcode) && request.address % 8 != 0) return Answer::invalid;
   const auto region = find_region({request.rkey, request.address, length, right, qp.domain});
   if (!region) return Answer::access;
