@@ -1,5 +1,5 @@
-// Tests Nessie when requests fail, links are down for long, or nodes lose their memory. Each test is an
-// interleaving that once led to a wrong result (A1 to A6 in docs/protocols/nessie.md).
+// Tests Nessie when requests fail, links are down for long, or nodes lose their memory. Most tests repeat an
+// interleaving that once led to a wrong result (A1 to A4 and A6 in docs/protocols/nessie.md).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -405,7 +405,7 @@ TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   }
   EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
   for (std::uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(cluster.get(3, keys[i]).value, i);
-  // A further loss of the same node is declared anew.
+  // A second loss of the same node's memory can be declared too.
   lose_memory(cluster, 2);
   EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
   expect_service(cluster, keys, {0, 1, 3});
@@ -460,14 +460,15 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   }
 }
 
-// The repairing node cannot reach any node but the lost one, and so cannot read the newest member table.
-// It must not begin again from the lost node's table, which is empty.
+// A declaration of node 2's loss stops halfway, and a PUT stores a value. The declaration is repeated while
+// only node 2 answers, whose member table is empty: it must not take this table for the newest one and begin
+// anew. Returns whether the value is still there.
 bool is_kept_by_a_blind_repair(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}, 4, mutant));
   cluster.kill(2);
   lose_memory(cluster, 2);
   cluster.fabric().cut_off(2, true);
-  cluster.begin_declare(1, {2});  // node 2's share gets a new host; then node 3 cannot be read
+  cluster.begin_declare(1, {2});  // node 2's share of the index gets a new host; then node 3 is cut off
   while (cluster.store().counters().at("members_told") < 6) EXPECT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(3, true);
   EXPECT_FALSE(cluster.finish(1).is_complete);
@@ -567,7 +568,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  table.doubt(*copy());  // entries in doubt are examined last in, first out
+  table.doubt(*copy());  // examined first: the owner examines the entry that was put in doubt last
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {
       fabric.ring(worker, StepFabric::Alarms::timers);
@@ -633,8 +634,8 @@ TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
   EXPECT_EQ(failed, 2u * 4);
 }
 
-// A pending word names its entry, and that entry its previous version: the leak scan must not suspect
-// either.
+// A PUT is under way: the index word names its pending entry, and that entry names the key's previous
+// version. The scan for leaked entries must suspect neither.
 TEST(OnlineScrub, TheVersionUnderALivingPutIsNoLeak) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 3});

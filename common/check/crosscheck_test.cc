@@ -28,7 +28,7 @@ constexpr int fewer = 1;
 #endif
 
 constexpr std::uint32_t absent = none;
-constexpr std::uint32_t somebody = none - 1;  // a preloaded value other than "init", which no GET reads
+constexpr std::uint32_t somebody = none - 1;  // a preloaded value that is not "init"; no GET reads this value
 
 // Tries every order of the operations that their invocation and return times allow. The code shares
 // nothing with the checker's algorithms.
