@@ -92,7 +92,7 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   EXPECT_EQ(cluster.put(1, k, 1).result.status, OpStatus::ok);
   const EntryId old = cluster.settings().format.entry(cluster.word(cluster.candidate(k, 0)));
   EXPECT_EQ(old.node, 1u);
-  // the replaced entry's stamp waits in node 0's queue
+  // this PUT replaces the entry `old`, whose stamp then waits in node 0's queue
   EXPECT_EQ(cluster.put(0, k, 2).result.status, OpStatus::ok);
   cluster.fabric().advance(30'000'000);
   cluster.begin_flush(0);
@@ -318,7 +318,8 @@ TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   EXPECT_TRUE(found.empty()) << found.front();
 }
 
-// A dead client's PUT is rolled back to a word whose memory was declared lost meanwhile (seed 20027850).
+// Scrub rolls a dead client's PUT back: it restores the word that the PUT had replaced, but the memory of the
+// entry that this word names was declared lost meanwhile (seed 20027850).
 TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 0}, {});

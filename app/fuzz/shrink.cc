@@ -132,7 +132,7 @@ class Shrinker {
   void take(FuzzScenario candidate, Attempt attempt) {
     best_ = std::move(candidate);
     keep(std::move(attempt.finding));
-    // Fixes every operation's begin to the time observed in this run, so that removing other operations does
+    // Sets every operation's begin to the time observed in this run, so that removing other operations does
     // not shift it. Operations that never began are left out.
     FuzzScenario anchored = best_;
     anchored.plan.load.script = std::move(attempt.transcript.load);

@@ -77,7 +77,7 @@ class Oracle {
         // In a lossy cache an INSERT may succeed although the key was present, because the cache may have
         // evicted it.
         if (value != absent && rules_.model == Model::linearizable) {
-          // an INSERT with unknown outcome may have found the key present
+          // the INSERT found the key present and changed nothing, which contradicts its outcome if that is ok
           if (op.outcome == Outcome::ok) continue;
         } else {
           next = op.value;

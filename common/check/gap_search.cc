@@ -454,7 +454,7 @@ class GapSearch {
     std::ranges::sort(
         next_, [&](const Configuration& a, const Configuration& b) { return promise(a) < promise(b); });
     std::size_t kept = 0;
-    // index of the first kept configuration with the same `present` and number of removes
+    // index of the first kept configuration that has the same `present` and as many pending DELETEs
     std::size_t group = 0;
     for (std::size_t i = 0; i < next_.size(); ++i) {
       if (kept > 0 && (next_[group].present != next_[i].present ||

@@ -193,8 +193,8 @@ class MessageClient {
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
   bool is_led_ = false;  // whether a coroutine of some lane receives for all lanes
-  // By server, with the keys of last_number: incarnation bit of the server's node, which flips when the
-  // server refuses a request.
+  // For each server worker (node << 16 | its index): the incarnation bit of its node, as this client knows
+  // it; flipped when the server refuses a request.
   std::map<std::uint32_t, bool> incarnations_;
   MessageCounters counters_;
 };

@@ -32,7 +32,7 @@ class Cell:
     """
 
     id: str
-    field: str  # a result field; for a single number a description of it
+    field: str  # a result field; for a single number, a text that describes it
     series: str
     at: Any
     value: float | None
