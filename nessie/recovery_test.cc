@@ -49,8 +49,8 @@ TEST(FailingRequests, OneValueIsRemovedOnce) {
   EXPECT_TRUE(two_deletes_of_one_value_are_ok("desired-word-proves"));
 }
 
-// A DELETE's CAS ends in an error and may have been executed. In that case no client stamps the removed
-// entry, and its owner has to find out that it may be reused.
+// A DELETE's CAS ends in an error, and its client does not learn whether the CAS removed the entry, so that
+// it does not stamp the entry. The entry's owner has to find out that the entry may be reused.
 TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   for (const bool takes_effect : {true, false}) {
     TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}, {"nessie.stamping", "eager"}}));

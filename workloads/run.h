@@ -21,7 +21,7 @@ struct RunPlan {
   kv::DeployConfig deploy;
   LoadConfig load;
   Records::Shape records;
-  // Allows a layout that relies on in-order placement to run on a fabric without it, so that the fuzzer can
+  // true: a layout that relies on in-order placement may run on a fabric without it, so that the fuzzer can
   // show the consequences.
   bool waives_order = false;
   Pinning pinning;  // which core each worker is pinned to
