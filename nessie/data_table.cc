@@ -123,7 +123,7 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
       case Verdict::dropped:
         LOCH_PROBE("nessie.stamp-of-another-incarnation");
         ++counts_.stamps_dropped;
-        [[fallthrough]];  // the late stamp may have overwritten the right one: the owner must check
+        [[fallthrough]];  // the dropped stamp may have overwritten a valid one, so the entry is put in doubt
       case Verdict::doubted:
         fabric::store_word_release(word_at(index, layout_.stamp_at()), 0);
         doubts_.push_back(index);

@@ -1,5 +1,5 @@
-// Ends a PUT or DELETE whose word is in the slot (Nessie, 2017, 4.2.2, 4.2.4 and 4.3.2): removes other
-// entries of the key (published variants), then commits or rolls back.
+// Ends a PUT or DELETE whose word is in the slot (Nessie, 2017, 4.2.2, 4.2.4 and 4.3.2): commits it or rolls
+// it back. The published variants remove all other entries of the key before that.
 #pragma once
 
 #include "nessie/put.h"
@@ -12,8 +12,8 @@ namespace loch::nessie {
 [[nodiscard]] coro::Task<Attempt> remove_duplicates(Access access, Writing* w);
 
 // Ends a verified operation: a PUT's entry becomes valid, a DELETE's tombstone leaves the index. conflict:
-// another operation took the word away. ambiguous: the CAS ended in an error and is resolved in the
-// background (unfinished.h).
+// another operation has replaced or removed this operation's word. ambiguous: the CAS ended in an error, and
+// the background finds out its outcome (unfinished.h).
 [[nodiscard]] coro::Task<Attempt> end(Access access, Writing* w);
 
 // Rolls back (H3 in docs/protocols/nessie.md): restores the exact word that the slot held; the replaced entry

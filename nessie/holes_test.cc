@@ -167,7 +167,7 @@ TEST(Holes, TwoInsertersOfOneKey) {
         cluster.key_at(cluster.candidate(k, 0), {cluster.candidate(k, 1), cluster.candidate(k, 2)});
     EXPECT_EQ(cluster.put(0, first, 5).result.status, OpStatus::ok);
     cluster.begin_put(2, k, 11);
-    EXPECT_TRUE(cluster.step(2));  // the PUT has seen the first slot full
+    EXPECT_TRUE(cluster.step(2));  // worker 2's PUT reads the first slot: full
     EXPECT_EQ(cluster.remove(0, first).result.status, OpStatus::ok);
     cluster.begin_put(4, k, 12);
     cluster.step(4, lead);

@@ -1,5 +1,5 @@
-// Tests Nessie when requests fail, links are down for long, or nodes lose their memory. Each test is an
-// interleaving that once led to a wrong result (A1 to A6 in docs/protocols/nessie.md).
+// Tests Nessie when requests fail, links are down for long, or nodes lose their memory. Most tests repeat an
+// interleaving that once led to a wrong result (A1 to A4 and A6 in docs/protocols/nessie.md).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -49,8 +49,8 @@ TEST(FailingRequests, OneValueIsRemovedOnce) {
   EXPECT_TRUE(two_deletes_of_one_value_are_ok("desired-word-proves"));
 }
 
-// A DELETE's CAS ends in an error and may have been executed. In that case no client stamps the removed
-// entry, and its owner has to find out that it may be reused.
+// A DELETE's CAS ends in an error, and its client does not learn whether the CAS removed the entry, so that
+// it does not stamp the entry. The entry's owner has to find out that the entry may be reused.
 TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   for (const bool takes_effect : {true, false}) {
     TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}, {"nessie.stamping", "eager"}}));
@@ -92,7 +92,7 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   EXPECT_EQ(cluster.put(1, k, 1).result.status, OpStatus::ok);
   const EntryId old = cluster.settings().format.entry(cluster.word(cluster.candidate(k, 0)));
   EXPECT_EQ(old.node, 1u);
-  // the replaced entry's stamp waits in node 0's queue
+  // this PUT replaces the entry `old`, whose stamp then waits in node 0's queue
   EXPECT_EQ(cluster.put(0, k, 2).result.status, OpStatus::ok);
   cluster.fabric().advance(30'000'000);
   cluster.begin_flush(0);
@@ -318,7 +318,8 @@ TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   EXPECT_TRUE(found.empty()) << found.front();
 }
 
-// A dead client's PUT is rolled back to a word whose memory was declared lost meanwhile (seed 20027850).
+// Scrub rolls a dead client's PUT back: it restores the word that the PUT had replaced, but the memory of the
+// entry that this word names was declared lost meanwhile (seed 20027850).
 TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 0}, {});
@@ -405,7 +406,7 @@ TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   }
   EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
   for (std::uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(cluster.get(3, keys[i]).value, i);
-  // A further loss of the same node is declared anew.
+  // A second loss of the same node's memory can be declared too.
   lose_memory(cluster, 2);
   EXPECT_TRUE(cluster.declare_lost(1, {2}).is_complete);
   expect_service(cluster, keys, {0, 1, 3});
@@ -460,14 +461,15 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   }
 }
 
-// The repairing node cannot reach any node but the lost one, and so cannot read the newest member table.
-// It must not begin again from the lost node's table, which is empty.
+// A declaration of node 2's loss stops halfway, and a PUT stores a value. The declaration is repeated while
+// only node 2 answers, whose member table is empty: it must not take this table for the newest one and begin
+// anew. Returns whether the value is still there.
 bool is_kept_by_a_blind_repair(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}, 4, mutant));
   cluster.kill(2);
   lose_memory(cluster, 2);
   cluster.fabric().cut_off(2, true);
-  cluster.begin_declare(1, {2});  // node 2's share gets a new host; then node 3 cannot be read
+  cluster.begin_declare(1, {2});  // node 2's share of the index gets a new host; then node 3 is cut off
   while (cluster.store().counters().at("members_told") < 6) EXPECT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(3, true);
   EXPECT_FALSE(cluster.finish(1).is_complete);
@@ -567,7 +569,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  table.doubt(*copy());  // entries in doubt are examined last in, first out
+  table.doubt(*copy());  // examined first: the owner examines the entry that was put in doubt last
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {
       fabric.ring(worker, StepFabric::Alarms::timers);
@@ -633,8 +635,8 @@ TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
   EXPECT_EQ(failed, 2u * 4);
 }
 
-// A pending word names its entry, and that entry its previous version: the leak scan must not suspect
-// either.
+// A PUT is under way: the index word names its pending entry, and that entry names the key's previous
+// version. The scan for leaked entries must suspect neither.
 TEST(OnlineScrub, TheVersionUnderALivingPutIsNoLeak) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 3});

@@ -39,7 +39,8 @@ coro::Task<Reserve> is_reserved(Access access, Word word) {
   const bool is_honoured = settings.rules.migrate_tags && !access.lane.has(Flaw::reserved_slot_is_free);
   if (!is_honoured || !settings.format.is_tagged(word)) co_return Reserve::free;
   const Fetched copy = co_await fetch(access, word, Extent::header);
-  // If the MIGRATE's copy was reused as another entry, or its node declared lost, the slot is not reserved.
+  // The slot is not reserved if the MIGRATE's copy has been reused as another entry, or its node declared
+  // lost.
   if (copy.is_replaced || copy.is_gone) co_return Reserve::free;
   if (!copy.ok) co_return copy.why == Attempt::expired ? Reserve::expired : Reserve::failed;
   const bool is_unfinished = copy.meta.kind == EntryKind::copy && !copy.meta.is_valid &&

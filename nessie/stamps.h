@@ -9,8 +9,8 @@
 
 namespace loch::nessie {
 
-// To be called when the entry has just left the index. Its stamp is written at once, or queued for the
-// background if nessie.stamping allows it or the entry's node is out of reach.
+// Stamps an entry that has just left the index: at once, or later in the background if nessie.stamping allows
+// it or the entry's node is out of reach.
 [[nodiscard]] coro::Task<void> recycle(Access access, EntryId id);
 // Asks the owner of an entry to find out whether the entry has left the index (doubts.h); for use after an
 // error.

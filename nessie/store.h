@@ -45,7 +45,7 @@ struct Peer {
   fabric::RemoteRegion data;
   std::uint32_t epoch = 0;  // number of the connection over which the region was looked up
   std::uint32_t incarnation = 0;
-  Nanos not_before = 0;  // the background does not try to reach the node before this time
+  Nanos not_before = 0;  // background work does not try to reach the node before this time
   bool is_gone = false;  // the node was declared lost and is not known to be back
 };
 
@@ -77,7 +77,7 @@ struct Unfinished {
   cuckoo::Place place;
   Word own = 0, back = 0;
   EntryId entry;           // the entry that the word `own` names
-  bool is_commit = false;  // for take_back: the CAS of unknown outcome is that of a commit
+  bool is_commit = false;  // for take_back: the CAS of unknown outcome was to commit `entry`
   // Entries that have left the index if the CAS of unknown outcome took place.
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;

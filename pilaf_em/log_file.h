@@ -22,8 +22,8 @@ class LogFile {
   // Writes a prefix of `bytes` at offset `at` and returns its length; the caller may retry the rest. After an
   // error the file may contain any part of `bytes`.
   [[nodiscard]] virtual Result<std::size_t> write(std::uint64_t at, std::span<const std::byte> bytes) = 0;
-  // Returns when all written data is on the disk. After an error its state is unknown: the kernel may have
-  // marked unwritten pages as clean, so that a second call proves nothing.
+  // Returns when all written data is on the disk. After an error it is unknown what is on the disk, even if a
+  // second call succeeds: the kernel may have marked pages as clean without having written them.
   [[nodiscard]] virtual Result<> sync() = 0;
   [[nodiscard]] virtual Result<> truncate(std::uint64_t bytes) = 0;
 };

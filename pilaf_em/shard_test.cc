@@ -83,7 +83,8 @@ class Bench {
     return shard_->put_now(item(name, value));
   }
 
-  // Plans a PUT, growing as often as needed, and leaves applying its steps to the caller.
+  // Plans a PUT, and grows the table or the extents first as often as it needs; the caller applies the PUT's
+  // steps.
   void plan(const Item& item) {
     for (;;) {
       const Planned planned = shard_->plan_put(item);

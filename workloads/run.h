@@ -21,7 +21,7 @@ struct RunPlan {
   kv::DeployConfig deploy;
   LoadConfig load;
   Records::Shape records;
-  // Allows a layout that relies on in-order placement to run on a fabric without it, so that the fuzzer can
+  // true: a layout that relies on in-order placement may run on a fabric without it, so that the fuzzer can
   // show the consequences.
   bool waives_order = false;
   Pinning pinning;  // which core each worker is pinned to
@@ -54,10 +54,10 @@ struct RunOutcome {
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
   std::vector<std::string> notes;
   std::uint64_t outstanding = 0;   // number of operations that never returned
-  std::vector<std::string> stuck;  // Driver::stuck() of this process
+  std::vector<std::string> stuck;  // what Driver::stuck() returned in this process
   // Errors that Store::audit found; filled only after a final sweep, when no operation is under way.
   std::vector<std::string> unsound;
-  std::map<std::string, std::uint64_t> repaired;  // counts of Driver::repaired()
+  std::map<std::string, std::uint64_t> repaired;  // the counts that Driver::repaired() returned
   std::vector<std::uint32_t> declared_lost;
   std::optional<measure::Timeline> timeline;  // set if LoadConfig::timeline asks for it
   std::optional<ClockReport> clocks;          // set if several processes recorded histories

@@ -57,7 +57,7 @@ struct WorkloadSpec {
   std::optional<std::uint64_t> operations;
   std::optional<std::uint32_t> key_size, value_size;  // bytes of the largest key and value
   SizeRequest key_sizes, value_sizes;
-  std::optional<double> target_rate;     // operations a second, all clients; 0: closed loop
+  std::optional<double> target_rate;     // operations a second of all clients together; 0: closed loop
   std::optional<std::uint32_t> threads;  // YCSB's threadcount: client workers in all
   std::optional<Nanos> duration;         // YCSB's maxexecutiontime
   std::optional<bool> verify;            // YCSB's dataintegrity

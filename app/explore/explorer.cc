@@ -32,7 +32,7 @@ struct Level {
   std::size_t next = 0;
   std::vector<Sleeper> asleep;
   std::vector<Hash> chains;
-  Arena::Saved saved;  // saved memory of the state, if there is more than one move and memory can be saved
+  Arena::Saved saved;  // saved memory of the state; empty if it has only one move or memory cannot be saved
 };
 
 class Search {

@@ -22,10 +22,10 @@ namespace loch::explore {
 struct Limits {
   std::uint64_t states = 10'000'000;
   Nanos time = 0;            // limit in ns of real time; 0: none
-  bool reduces = true;       // use sleep sets
+  bool reduces = true;       // true: sleep sets skip other orders of independent moves
   bool saves = true;         // true: backtrack by restoring saved memory; false: by repeating the moves
-  bool shortens = true;      // look for the shortest trace of a violation
-  bool keeps_going = false;  // continue after a violation, to count all states and outcomes
+  bool shortens = true;      // true: look for the shortest trace of a violation
+  bool keeps_going = false;  // true: continue after a violation, to count all states and outcomes
 };
 
 struct Violation {

@@ -13,8 +13,8 @@ namespace loch::explore {
 
 class Rewinder {
  public:
-  // Starts a run of the plan. `saves` false: always rewind by repeating moves. `plan` and `idle` have to
-  // outlive this object.
+  // Starts a run of the plan. `idle`: the timers that are known to change nothing (Run::set_idle_alarms).
+  // `saves` false: always rewind by repeating moves. `plan` and `idle` have to outlive this object.
   Rewinder(const Plan& plan, const HashSet* idle, bool saves);
   ~Rewinder();
   Rewinder(const Rewinder&) = delete;

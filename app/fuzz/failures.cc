@@ -202,8 +202,8 @@ void plan_repairs(FuzzScenario& s) {
                        s.failures.repair_after.at(i), *plan);
     cli::order_repairs(*plan);
   }
-  // If the protocol promises no service after a link failure, lost messages too may put any key out of
-  // service.
+  // If the protocol promises no service after a link failure, keys of any node may stay out of service,
+  // because a request whose messages are lost fails as on a broken link.
   const bool may_fail = s.failures.retries.has_value();
   if (!may_fail || s.plan.module->promise(kv::Loss::link_down, s.plan.options) != kv::Promise::unavailable)
     return;

@@ -16,15 +16,15 @@ namespace loch::fuzz {
 struct FixEvidence {
   std::uint32_t timings = 0;  // number of runs in each trial; the first has the finding's own timing
   std::uint32_t found = 0;    // number of runs without any fix that had the finding's verdict
-  // The smallest sets of fixes with which no run had the finding's verdict; empty if no fix and no pair
-  // helps.
+  // Each fix with which no run had the finding's verdict; if there is no such fix, each such pair of fixes.
   std::vector<std::vector<kv::Fix>> cures;
 };
 
 // The protocol's fixes that the options leave switched off; empty if the variant has no holes.
 [[nodiscard]] std::vector<kv::Fix> fixes_of(const FuzzOptions& options, const kv::Module& module);
 
-// Runs the experiment, in tens to hundreds of runs. Runs nothing if the protocol has no fixes.
+// Runs the finding's scenario with the protocol's fixes switched on, tens to hundreds of times in all. Runs
+// nothing if the protocol has no fixes.
 [[nodiscard]] FixEvidence try_fixes(const FuzzFinding& finding, const FuzzOptions& options,
                                     const kv::Module& module);
 

@@ -27,7 +27,7 @@ class Shrinker {
         best_(*finding.ran),
         found_(finding),
         fixes_(finding.fixed) {
-    // If the variant has a single hole, that hole is the cause, and no experiment is needed.
+    // If the variant has a single hole, the finding is put down to that hole without an experiment.
     const std::vector<kv::Fix> all = fixes_of(options, *best_.plan.module);
     if (fixes_.empty() && all.size() == 1) fixes_.push_back(all.front().option);
   }
@@ -103,8 +103,8 @@ class Shrinker {
     ++runs_;
     const Result<> done = run_scenario(sound, options_.hardware, finding);
     if (!done) return false;
-    // If a hole was fixed, it suffices that the finding's own verdict disappears, because the variant's other
-    // holes may cause other verdicts.
+    // Without its mutant, the protocol must hold. With a hole closed by its fix, only the finding's own
+    // verdict must disappear, because the variant's other holes may cause other verdicts.
     return fixes_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
   }
 
@@ -132,7 +132,7 @@ class Shrinker {
   void take(FuzzScenario candidate, Attempt attempt) {
     best_ = std::move(candidate);
     keep(std::move(attempt.finding));
-    // Fixes every operation's begin to the time observed in this run, so that removing other operations does
+    // Sets every operation's begin to the time observed in this run, so that removing other operations does
     // not shift it. Operations that never began are left out.
     FuzzScenario anchored = best_;
     anchored.plan.load.script = std::move(attempt.transcript.load);

@@ -28,7 +28,7 @@ constexpr int fewer = 1;
 #endif
 
 constexpr std::uint32_t absent = none;
-constexpr std::uint32_t somebody = none - 1;  // a preloaded value other than "init", which no GET reads
+constexpr std::uint32_t somebody = none - 1;  // a preloaded value that is not "init"; no GET reads this value
 
 // Tries every order of the operations that their invocation and return times allow. The code shares
 // nothing with the checker's algorithms.
@@ -77,7 +77,7 @@ class Oracle {
         // In a lossy cache an INSERT may succeed although the key was present, because the cache may have
         // evicted it.
         if (value != absent && rules_.model == Model::linearizable) {
-          // an INSERT with unknown outcome may have found the key present
+          // the INSERT found the key present and changed nothing, which contradicts its outcome if that is ok
           if (op.outcome == Outcome::ok) continue;
         } else {
           next = op.value;

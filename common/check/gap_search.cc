@@ -20,9 +20,9 @@ struct Configuration {
   bool present = false;
   Nanos last_absent = beginning;   // while the key is present: the time at which it was last absent
   Nanos last_present = beginning;  // while the key is absent: the time at which it was last present
-  // While the key is absent: an INSERT has returned that found the key present, so the next write must take
-  // effect and have been invoked by this time in ns (the earliest return of such INSERTs); `forever` without
-  // such an INSERT.
+  // If an INSERT has found the key present, and no write that explains it has taken effect yet: the time in
+  // ns by which the next write must have been invoked and take effect, which is the earliest return of such
+  // an INSERT. Else `forever`.
   Nanos owed = forever;
   // number of writes with unknown outcome that have been used to make the key present
   std::uint32_t free_puts = 0;
@@ -40,7 +40,7 @@ struct Event {
   Step step = Step::release;
   PointKind kind = PointKind::put;
   bool optional = false;
-  std::uint32_t number = none;  // rank by deadline among the operations of this kind that have a deadline
+  std::uint32_t number = none;  // position by deadline among the operations of this kind that have one
   std::uint32_t operation = none;
   Nanos release_ns = 0;  // ns; the operation takes effect at this time or later
   // for Step::forward: time in ns at which the write of the zone's value was invoked
@@ -82,8 +82,8 @@ class GapSearch {
       if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
       now_.swap(next_);
     }
-    // A configuration in which an INSERT that found the key present still needs an earlier write is no
-    // solution: all writes that must take effect have been used.
+    // At the end, a configuration is no solution if an INSERT that found the key present still lacks the
+    // write that made it present: no write is left that could have done so.
     const auto is_even = [](const Configuration& c) { return c.owed == forever; };
     if (!std::ranges::any_of(now_, is_even)) return {Verdict::violated, Contradiction::no_order, none};
     return {};
@@ -229,9 +229,9 @@ class GapSearch {
     if (use_insert(&to)) next_.push_back(std::move(to));
   }
 
-  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be the next write. If
-  // it was invoked too late, after Configuration::owed, calls `then` with each configuration in which
-  // another, earlier invoked PUT or INSERT takes effect first.
+  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be its next write. If
+  // that write was invoked too late (after Configuration::owed), a pending PUT or a pending INSERT that was
+  // invoked in time has to take effect first: calls `then` for each of the two that exists.
   template <typename Then>
   void once_settled(const Configuration& from, Nanos write_ns, Then then) const {
     if (write_ns <= from.owed) return then(from);
@@ -254,7 +254,9 @@ class GapSearch {
     });
   }
 
-  // Handles the deadline of an INSERT that found the key present.
+  // Handles the last instant at which an INSERT that found the key present can take effect. If the key has
+  // been absent ever since the INSERT could take effect, the next write has to be one that was invoked by now
+  // (Configuration::owed).
   void exist_when_due(const Configuration& from, const Event& event) {
     if (from.present || event.release_ns <= from.last_present) {
       next_.push_back(from);
@@ -263,8 +265,9 @@ class GapSearch {
     Configuration to = from;
     to.owed = std::min(to.owed, event.at);
     next_.push_back(to);
-    // A write with unknown outcome can make the key present for an INSERT whose deadline has come, but not
-    // later, since it is not recorded when each such write was invoked.
+    // The key may also have been made present by a write with unknown outcome. Such a write is tried only
+    // now, and not later: the times at which these writes were invoked are not recorded, so that a later
+    // attempt could use one that was invoked too late.
     to = from;
     if (from.owed == forever && use_free_put(&to)) next_.push_back(std::move(to));
   }
@@ -302,7 +305,7 @@ class GapSearch {
     Configuration to = from;
     if (use_insert(&to)) lose_in_turn(to, losses);
     to = from;
-    // Using a write with unknown outcome and losing its value at once only helps an INSERT that found the key
+    // A write with unknown outcome whose value is lost at once is of use only if some INSERT found the key
     // present.
     if ((!to.puts.empty() || has_exists_) && use_put(&to)) lose_in_turn(to, losses);
   }
@@ -346,7 +349,7 @@ class GapSearch {
     }
   }
 
-  // The latest time until now at which the key was absent; `beginning` if it never was.
+  // The latest time, at most now, at which the key can have been absent; `beginning` if it never was.
   [[nodiscard]] Nanos absent_until(const Configuration& c) const {
     return c.present ? c.last_absent : std::min(at_, c.owed);
   }
@@ -373,8 +376,9 @@ class GapSearch {
     next_.push_back(std::move(to));
   }
 
-  // Uses the PUT that is due first of the pending PUTs invoked by Configuration::owed, or else a write with
-  // unknown outcome; returns false if there is neither.
+  // Makes the key present by a pending PUT that was invoked by Configuration::owed, the one with the earliest
+  // deadline, or, if no INSERT requires an earlier write, by a write with unknown outcome. Returns false if
+  // there is neither.
   bool use_put(Configuration* c) const {
     const auto first =
         std::ranges::find_if(c->puts, [&](std::uint32_t number) { return put_written_[number] <= c->owed; });
@@ -391,8 +395,8 @@ class GapSearch {
     return true;
   }
 
-  // Uses the INSERT that is due first of the pending INSERTs invoked by Configuration::owed; the key must be
-  // absent. Returns false if there is none.
+  // Makes the absent key present by a pending INSERT that was invoked by Configuration::owed, the one with
+  // the earliest deadline. Returns false if there is none.
   bool use_insert(Configuration* c) const {
     const auto first = std::ranges::find_if(
         c->inserts, [&](std::uint32_t number) { return insert_written_[number] <= c->owed; });
@@ -450,7 +454,7 @@ class GapSearch {
     std::ranges::sort(
         next_, [&](const Configuration& a, const Configuration& b) { return promise(a) < promise(b); });
     std::size_t kept = 0;
-    // index of the first kept configuration with the same `present` and number of removes
+    // index of the first kept configuration that has the same `present` and as many pending DELETEs
     std::size_t group = 0;
     for (std::size_t i = 0; i < next_.size(); ++i) {
       if (kept > 0 && (next_[group].present != next_[i].present ||
@@ -472,7 +476,8 @@ class GapSearch {
   std::vector<Event> events_;
   std::uint32_t losses_ = 0;
   bool has_exists_ = false;  // whether some INSERT found the key present
-  // time in ns at which each PUT (each INSERT) was invoked, indexed by its rank by deadline
+  // the times in ns at which the PUTs and the INSERTs that have a deadline were invoked, each in the order of
+  // the deadlines
   std::vector<Nanos> put_written_, insert_written_;
   std::uint32_t free_puts_ = 0;  // number of writes with unknown outcome that were invoked so far
   std::uint32_t free_removes_ = 0;

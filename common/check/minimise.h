@@ -16,10 +16,11 @@ namespace loch::check {
 
 struct Minimal {
   std::vector<KeyOp> operations;  // the operations that contradict each other, ordered by invocation
-  // the kept operations, some with their outcome made unknown; `judgement` has indices into it
+  // these operations as the checker judged them, some with their outcome made unknown; `judgement` has
+  // indices into this vector
   std::vector<KeyOp> judged;
-  Judgement judgement;       // the verdict on `judged`
-  Start start = Start::any;  // the key's start state for which `judged` was judged
+  Judgement judgement;       // the checker's verdict on the kept operations
+  Start start = Start::any;  // the key's state at the start, as assumed for that verdict
 };
 
 // Reduces `operations`, which must violate linearizability under `rules`, to a smallest sub-history.

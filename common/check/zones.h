@@ -33,11 +33,11 @@ struct ForwardZone {
 // The kind of a point: operations that take effect at one instant of [release_ns, deadline_ns], outside
 // forward zones (spans in which the key holds one value). An optional point may be left out.
 enum class PointKind : std::uint8_t {
-  put,     // makes the key present: a PUT and the GETs of its value, which all overlap
+  put,     // makes the key present: a PUT and the GETs of its value, if all of them overlap
   remove,  // makes the key absent: a DELETE
   absent,  // needs the key absent: a GET or DELETE that returned not_found
   lost,    // may make the key absent: a lost node, which need not have held the key
-  insert,  // makes the absent key present: an INSERT and the GETs of its value, which all overlap
+  insert,  // makes the absent key present: an INSERT and the GETs of its value, if all of them overlap
   exists,  // needs the key present: an INSERT that returned exists
 };
 inline constexpr std::size_t point_kinds = 6;

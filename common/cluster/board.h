@@ -27,7 +27,7 @@ inline constexpr std::size_t item_bytes_max = std::size_t{1} << 20;
 class Board {
  public:
   virtual ~Board() = default;
-  // Leaves an item of at most item_bytes_max bytes.
+  // Leaves an item, of at most item_bytes_max bytes, on the board for its receiver.
   virtual void post(const Slot& slot, std::string bytes) = 0;
   // Asks for an item, which take() returns once it is there.
   virtual void expect(const Slot& slot) = 0;

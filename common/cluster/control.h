@@ -51,8 +51,8 @@ class Control {
   // before a handler is set wait for it; set it before the first barrier returns. Setting a handler (or
   // an empty one) returns when no call of the old handler is running, unless a handler itself sets it.
   virtual void on_message(std::function<void(std::uint32_t from, std::string_view message)> handler) = 0;
-  // Sets the handler that the control thread calls once for each loss of a rank, including losses for
-  // which no handler was called yet. is_lost(rank) is then true, unless the rank has been restarted already.
+  // Sets the handler that the control thread calls once for each loss of a rank, also for an earlier loss
+  // that no handler was told of. is_lost(rank) is then true, unless the rank has been restarted already.
   virtual void on_lost(std::function<void(std::uint32_t rank)> handler) = 0;
 
   // ---- Ranks that come back -----------------------------------------------------------------------

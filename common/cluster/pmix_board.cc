@@ -155,7 +155,7 @@ class PmixBoard final : public Board {
     return fmt::format("loch.{}.{}.{}.{}.{}", job_, slot.lane, slot.from, slot.to, slot.number);
   }
 
-  // PMIx calls these on a thread of its own.
+  // PMIx calls on_posted() and on_found() on a thread of its own.
   static void on_posted(pmix_status_t status, void* context) {
     auto* posting = static_cast<Posting*>(context);
     PmixBoard& board = *posting->board;

@@ -15,7 +15,7 @@ struct SuperviseConfig {
   // Called in the supervisor after the child was killed by a signal and reaped, to mark the rank lost and
   // release its resources.
   std::function<void(pid_t child, int signal)> on_killed;
-  // Called after the child has ended in any way, and after on_killed.
+  // Called whenever the child has ended; if a signal killed the child, on_killed is called first.
   std::function<void()> on_ended;
   // Called in the supervisor in place of waitpid: waits for the child's end, may do other work meanwhile,
   // and returns the child's wait status.

@@ -125,7 +125,8 @@ void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
   }
 }
 
-// Handles a notice of a rank's fate. A rank may announce its own fate, or the silence of another rank.
+// Handles a notice that a rank has ended, was killed, is back, or is silent. A rank reports the first three
+// of itself; that it is silent (no message of it has come for long) is reported by another rank.
 void Switchboard::take_fate(const Message& message) {
   const auto notice = parse_notice(message.payload, config_.ranks);
   const bool is_of_sender = notice && notice->rank == message.from && is_said_in(message.kind, notice->fate);
@@ -261,7 +262,8 @@ void Switchboard::cut_off(const std::string& why) {
   child_.kill();
 }
 
-// Whether this is the lowest rank that is not silent: only that rank prints which ranks are lost.
+// Whether all lower ranks are silent: of the ranks that are still heard, only the lowest prints which ranks
+// are lost.
 bool Switchboard::is_speaker() const {
   for (std::uint32_t rank = 0; rank < config_.rank; ++rank) {
     if (!peers_[rank].is_silent) return false;

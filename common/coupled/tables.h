@@ -51,8 +51,8 @@ struct ClientCounts {
   std::uint64_t retries = 0, reconnects = 0, unsent = 0, timeouts = 0, late_frames = 0, busy = 0;
 };
 
-// A row, the table of one server worker, on a node of this process. Once that worker runs, no other may
-// touch the row.
+// A row, the table of one server worker, on a node of this process. Once that worker runs, no other thread
+// may access the row.
 struct Row {
   Row(const Settings& settings, fabric::Region& index, fabric::Region& data, fabric::NodeId node,
       std::uint32_t server)

@@ -19,8 +19,8 @@ using KeyWriter = std::function<void(std::uint64_t i, std::byte* out)>;
 struct PlacementStats {
   std::uint64_t keys = 0;
   std::uint64_t moved = 0;         // insertions that found all candidate slots full
-  std::uint64_t moves = 0;         // number of keys moved by such insertions
-  std::uint64_t longest_path = 0;  // moves of the longest path
+  std::uint64_t moves = 0;         // number of moves by which slots were freed for these insertions
+  std::uint64_t longest_path = 0;  // largest number of moves for one insertion
   // by_rank[r]: number of keys that end in their candidate slot of rank r
   std::vector<std::uint64_t> by_rank;
   double load = 0;  // load factor: keys / slots
@@ -34,7 +34,7 @@ class Placement {
  public:
   static constexpr std::uint32_t free_slot = 0xFFFF'FFFF;
 
-  // The number of the key in a slot, or free_slot.
+  // The number of the key that lies in the slot `place`, or free_slot.
   [[nodiscard]] std::uint32_t owner(const Place& place) const { return owners_[family_->number(place)]; }
   [[nodiscard]] std::uint64_t slots() const { return owners_.size(); }
   [[nodiscard]] std::uint32_t owner(std::uint64_t number) const { return owners_[number]; }

@@ -13,12 +13,13 @@ namespace loch::onesided {
 struct Landing {
   fabric::Region* region = nullptr;
   std::uint64_t word_at = 0;  // offset in `region` of the last word that the request places
-  // bits that are set in the word that the request places, and not in the zeroed word
+  // bits that are 0 in the polled word until the request has placed it, and then 1
   std::uint64_t mark = 0;
-  Nanos until = 0;  // time after which the request counts as late, and a READ after it determines its status
+  Nanos until = 0;  // time at which the polling ends; then settle() finds out the request's status
 };
 
-// Posts the request unsignaled, and returns the watch of its landing word, which has to be awaited at once.
+// Posts the request unsignaled, and returns a watch for the last word that the request places. The caller has
+// to await the watch at once.
 [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
                                                     const Landing& landing);
 // Determines the status of a request whose watch did not end in `ready`, by `flush`, a READ after it on its

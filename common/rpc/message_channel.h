@@ -41,10 +41,10 @@ namespace loch::rpc {
 // Known-bad variants of the channel, for mutants that the tests have to find.
 struct MessageFlaws {
   bool ignores_server_incarnation =
-      false;  // a server executes requests that were addressed to its node's earlier incarnation
-  bool ignores_client_incarnation = false;  // a restarted client is mistaken for its earlier incarnation
-  bool takes_any_number = false;            // a late reply is taken for the reply to the lane's next request
-  // a request that an earlier incarnation may have executed counts as not sent
+      false;  // true: a server executes requests that were addressed to its node's earlier incarnation
+  bool ignores_client_incarnation = false;  // true: a restarted client is taken for its earlier incarnation
+  bool takes_any_number = false;            // true: a late reply is taken for that to the lane's next request
+  // true: a request that an earlier incarnation may have executed counts as not sent
   bool refused_is_unsent = false;
 };
 
@@ -62,7 +62,7 @@ struct MessageShape {
   Nanos reply_timeout = 20'000'000;                  // ns without a reply after which a request is sent again
   Nanos patience = 1'000'000'000;  // ns without a reply after which the caller is told that there is none
   Nanos reconnect_timeout = 20'000'000;
-  std::uint32_t first_number = 0;    // the number before that of a lane's first request
+  std::uint32_t first_number = 0;    // a lane's first request has the next higher number
   std::uint32_t reply_buffers = 64;  // reply buffers of a server worker
   MessageFlaws flaws = {};
   // most RECVs of a server worker's pool; the device's depth limits it too
@@ -89,10 +89,10 @@ struct MessageRegions {
   fabric::Region* send = nullptr;  // a buffer for each lane, then reply_buffers for each server worker
   // client_receives for each client worker, then server_receives for each server worker
   fabric::Region* receive = nullptr;
-  bool incarnation = false;  // the incarnation bit of the node
+  bool incarnation = false;  // the node's incarnation bit, which flips whenever the node restarts
 };
-// Registers a node's regions; called before Fabric::exchange. Refuses messages that the device cannot carry,
-// in one line.
+// Registers a node's regions; called before Fabric::exchange. Fails with an error of one line if the device
+// cannot carry messages of this shape.
 [[nodiscard]] Result<MessageRegions> register_messages(fabric::Fabric& fabric, fabric::NodeId node,
                                                        const MessageShape& shape);
 
@@ -193,8 +193,8 @@ class MessageClient {
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
   bool is_led_ = false;  // whether a coroutine of some lane receives for all lanes
-  // By server, with the keys of last_number: incarnation bit of the server's node, which flips when the
-  // server refuses a request.
+  // For each server worker (node << 16 | its index): the incarnation bit of its node, as this client knows
+  // it; flipped when the server refuses a request.
   std::map<std::uint32_t, bool> incarnations_;
   MessageCounters counters_;
 };

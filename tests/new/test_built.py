@@ -51,8 +51,8 @@ class Built(unittest.TestCase):
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
         cls.tree = cls.folder / "tree"
-        # A repository of its own with the files of the working tree, uncommitted ones among them. Its build folder is
-        # inside it, as usual, because ccache treats only paths below the source folder as relative.
+        # Makes a git repository of its own from the files of the working tree, uncommitted ones included. The build
+        # folder lies inside it, because ccache treats only paths below the source folder as relative.
         for file in source_files():
             copy = cls.tree / file.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ class Kinds(Folder):
         return (copy / "figure.svg").read_text(), results
 
     def panels(self, svg):
-        return len(re.findall(r'<g id="axes_\d+">', svg)) - 1  # the axes of the legend are no panel
+        return len(re.findall(r'<g id="axes_\d+">', svg)) - 1  # minus 1: the legend has axes too and is no panel
 
     def test_simulations_that_differ_by_their_model_are_named_once(self):
         self.assertEqual(_origins(["simulated (a, seed 1)", "simulated (a, seed 1)"]), ["simulated (a, seed 1)"])

@@ -109,8 +109,8 @@ def lacks(device: Mapping[str, Any], needs: Mapping[str, Any]) -> str:
     return ""
 
 
-# Combinations that Loch refuses although the device has what the protocol needs. A run that succeeds in spite of its entry
-# fails the test, so that the entry is removed.
+# Combinations that Loch refuses although the device has what the protocol needs. If a run succeeds although its
+# combination is listed here, the test fails, so that the entry is removed.
 GAPS: tuple[tuple[str, Callable[[Mapping[str, Any], Protocol], bool]], ...] = ()
 
 

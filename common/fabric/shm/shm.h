@@ -31,8 +31,8 @@ struct ShmConfig {
   // The NUMA node of the machine on which each node's regions are placed, by node; empty: wherever the kernel
   // puts them.
   std::vector<std::uint32_t> numa_nodes;
-  // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond.
-  // Needed for histories, where the times of several workers are put in one order.
+  // true: workers read CLOCK_MONOTONIC, as histories need, where the times of several workers are put in one
+  // order. false: they read the time-stamp counter if the kernel trusts it; it may be off by a microsecond.
   bool exact_clock = true;
 };
 

@@ -66,14 +66,15 @@ class alignas(64) SimRegion : public Region {
   std::uint64_t mapped_;
 };
 
-// A message in transit: those of its bytes that its source region stores (Elision), and that region.
+// A message in transit: its source region, and a copy of those of its bytes that this region stores (Elision
+// in region.h).
 struct Staged {
   Staged* next_free = nullptr;
   const Region* source = nullptr;
   std::uint64_t offset = 0;  // logical offset in the source region
   // how many bytes of the source region are stored before the first byte of the message
   std::uint64_t first = 0;
-  std::uint64_t kept = 0;    // number of the message's bytes that the source region stores
+  std::uint64_t kept = 0;    // how many of the message's bytes the source region stores
   std::uint32_t length = 0;  // logical length of the message
   std::uint8_t size_class = 0;
   // Number of bytes that the source region stores before byte `at` of the message.
@@ -90,8 +91,8 @@ class StagingPool {
   ~StagingPool();
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
-  // Takes a buffer for [offset, offset + length) of a region that has to outlive the buffer; its contents are
-  // undefined.
+  // Takes a buffer for the bytes [offset, offset + length) of `source`, which has to outlive the buffer. The
+  // buffer's contents are undefined.
   [[nodiscard]] Staged* take(const Region& source, std::uint64_t offset, std::uint32_t length);
   void give(Staged* staged);
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }

@@ -136,7 +136,7 @@ class KeyCache {
   static std::size_t place(std::uint64_t key) { return (key ^ key >> 48) % 16; }
   std::vector<Set> sets_;
   std::vector<std::uint8_t> turn_;
-  // recently found keys, by a hash of the key: they belong to pages that a worker uses all the time
+  // recently found keys, indexed by a hash of the key: most are of pages that a worker uses all the time
   std::uint64_t recent_[16] = {};
 };
 

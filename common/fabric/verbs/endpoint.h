@@ -77,21 +77,21 @@ struct LinkRecord {
 // One control message between processes during the run.
 struct Notice {
   enum class Kind : std::uint8_t {
-    connect,        // asks for a connection; `link` is the posting end
-    accept,         // answers connect; `link` is the receiving end, which is ready
-    refuse,         // answers connect: no connection is possible for `link.key`
+    connect,        // asks for a connection; `link` is the sender's end, which posts requests
+    accept,         // answers `connect`: `link` is the receiving end, which is ready
+    refuse,         // answers `connect`: no connection is possible for `link.key`
     reconnect,      // the receiving end of `link.key` broke: connect again
     fence,          // asks to cut every connection from `node`, which is dead
-    fenced,         // answers fence: connections from `node` are cut
+    fenced,         // answers `fence`: connections from `node` are cut
     clients_ended,  // the sender's clients have ended run `number`
     back,           // the sender has restarted; `record` has its new regions
-    here,           // answers back: `record` is of the sender's node, `number` is that of its current run
+    here,           // answers `back`: `record` is of the sender's node, `number` is that of its current run
   };
   Kind kind = Kind::connect;
   LinkRecord link;
   NodeId node = 0;
   std::uint64_t number = 0;
-  NodeRecord record{};  // set in notices of the kinds back and here
+  NodeRecord record{};  // set in notices of the kinds `back` and `here`
 };
 
 struct Limits {

@@ -50,7 +50,7 @@ void ask_port(const DeviceList& devices, PortListing& port) {
   port.lid = state.lid;
 }
 
-// Opens the port as a run with this port alone would.
+// Opens the port, if it is usable, as a run would on a host that has no other port.
 void try_port(const HostOffer& host, PortListing& port) {
   port.refusal = port.offer.refusal;
   if (!port.refusal.empty()) return;
@@ -91,7 +91,7 @@ Listing list_ports(const Wish& wish) {
   }
   listing.choice = std::move(chosen->front());
   for (const PortListing& port : listing.ports) {
-    // A run takes this port and fails, if the port cannot be opened.
+    // A run would choose this port whether or not it can be opened; if it cannot, the run would fail.
     const bool is_chosen =
         port.offer.device == listing.choice->device && port.offer.number == listing.choice->port;
     if (!is_chosen || port.refusal.empty()) continue;

@@ -19,7 +19,7 @@ struct PortListing {
   std::uint16_t lid = 0;
   std::string firmware, driver;  // empty: unknown
   int numa_node = -1;            // -1: unknown, or the machine has one
-  // The GID and partition that the fabric takes on this port, if it is told to use this port.
+  // The GID and partition that a run on this port would use; empty if the fabric cannot use the port.
   std::optional<Chosen> taken;
   std::optional<Capabilities> can;  // what the device can do on this port, found by opening it
   std::string refusal;              // why the fabric cannot use the port; empty if it can
@@ -28,7 +28,7 @@ struct PortListing {
 struct Listing {
   std::string host;
   std::vector<PortListing> ports;
-  Result<Chosen> choice;  // the fabric's choice if this host were the only one
+  Result<Chosen> choice;  // what the fabric would choose in a run on this host alone
 };
 
 // Lists every port of every device. Each usable port is opened for a moment, to find out what the device can

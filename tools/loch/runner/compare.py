@@ -44,7 +44,7 @@ class Test:
     least_p: float  # the smallest p value that these numbers of repeats can give
     low: float | None  # 95 % interval of `ratio`, by inversion of the test; None if least_p exceeds LEVEL
     high: float | None
-    effect: float | None  # mean log(B/A) over the standard deviation of repeats within points; None without a deviation
+    effect: float | None  # mean log(B/A) divided by the standard deviation within points; None if that is unknown or 0
 
 
 @dataclass

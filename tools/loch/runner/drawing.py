@@ -55,7 +55,7 @@ class Run:
     duration_s: float
     bins: list[Bin]
     events: list[Event]
-    probed_keys: float  # number of keys that the prober writes; 0: no prober
+    probed_keys: float  # number of keys that a client worker PUTs as probes; 0: no probes
 
 
 @dataclass(frozen=True)

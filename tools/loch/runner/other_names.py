@@ -8,7 +8,7 @@ import re
 from .located import Item
 from .options import KEY_OF_ALIAS
 
-# The keys of an experiment below which texts contain names of options.
+# Keys of an experiment. Texts in their values, at any depth, may contain names of options.
 _OF_NAMES = ("figure", "figures", "claims", "derive", "exclude", "tune", "zip", "maximize", "minimize", "measure")
 _ALIAS = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, KEY_OF_ALIAS))})(?![\w-])") if KEY_OF_ALIAS else None
 

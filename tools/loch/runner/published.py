@@ -32,7 +32,7 @@ class Cell:
     """
 
     id: str
-    field: str  # a result field; for a single number a description of it
+    field: str  # a result field; for a single number, a text that describes it
     series: str
     at: Any
     value: float | None
@@ -357,7 +357,7 @@ def _on_axis(results: Results, cell: Cell) -> list[Comparison]:
             or system.published != cell.series
             or system.params["fabric"] == "shm"
         ):
-            continue  # another axis or series, or a run on one machine's shared memory, unlike the paper's cluster
+            continue  # not this number's axis or series, or a run on shm where the paper used a cluster
         if not results.has_field(system.name, cell.field):
             continue  # this experiment does not have the result field
         for axes in results.axes_of(system.name):

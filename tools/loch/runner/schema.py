@@ -19,7 +19,7 @@ from .values import at_most, field_of, known, listed, no_program, option_of, tex
 TOP = document_shape.keys(document_shape.Experiment)
 # Upper limits of an experiment; a larger one is a mistake that would take hours before its first point runs.
 SYSTEMS_MAX, AXIS_MAX = 100, 1000
-COMBINATIONS_MAX = 100_000  # combinations of axis values, before `exclude`
+COMBINATIONS_MAX = 100_000  # combinations of axis values, before `exclude` removes some
 POINTS_MAX = 10_000
 
 

@@ -8,8 +8,8 @@
 namespace loch::fabric::verbs::zoo {
 namespace {
 
-// By code, the delay in microseconds before a request is sent again to a receiver that had no buffer
-// (InfiniBand 1.3, table 45).
+// For each code of the RNR timer: the microseconds after which a request is sent again to a receiver that had
+// no buffer (InfiniBand 1.3, table 45).
 constexpr std::uint32_t not_ready_us[32] = {655360, 10,    20,    30,     40,     60,     80,     120,
                                             160,    240,   320,   480,    640,    960,    1280,   1920,
                                             2560,   3840,  5120,  7680,   10240,  15360,  20480,  30720,

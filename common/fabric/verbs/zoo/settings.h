@@ -1,5 +1,5 @@
-// The settings of the emulated NICs, from the environment variable LOCH_ZOO: a machine of the table, and the
-// keys that change its properties.
+// The settings of the emulated NICs, from the environment variable LOCH_ZOO: the name of an emulated machine,
+// then keys that change properties of its devices or make calls fail.
 //
 //   LOCH_ZOO=mlx5-ib
 //   LOCH_ZOO=mlx5-roce,delay_us=20,fail=ibv_create_qp:3:ENOMEM
@@ -64,8 +64,8 @@ struct Raise {
 };
 
 struct Settings {
-  std::string machine;               // the machine's name
-  std::vector<DeviceModel> devices;  // the machine's devices, as changed by the keys
+  std::string machine;               // name of the emulated machine
+  std::vector<DeviceModel> devices;  // the machine's devices, after the changes that LOCH_ZOO asks for
   std::uint64_t delay_ns = 0;        // upper bound in ns of each request's random delay before execution
   // probability that a reliable request is executed late, as if its first transmission had been lost
   double retransmit = 0;
@@ -75,9 +75,9 @@ struct Settings {
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
   std::vector<Raise> raises;
-  std::uint64_t swallow = 0;  // number of the first completion to be dropped, with all later ones; 0: none
-  std::string net;            // file that the processes of one network share; "": no other processes
-  std::string counters;       // folder for files of error counters, named as in sysfs; "": none
+  std::uint64_t swallow = 0;        // all completions from this number on are dropped; 0: none
+  std::string net;                  // file that the processes of one network share; "": no other processes
+  std::string counters;             // folder for files of error counters, named as in sysfs; "": none
   std::uint32_t counter_start = 0;  // first value of the counters of transport errors
   std::string calls;  // file for the number of calls of each function, written at exit; "": none
 };
