@@ -62,15 +62,15 @@ enum class Flaw : std::uint8_t {
   move_settles_forward,  // an unfinished MIGRATE is completed whatever its source slot holds
   move_settles_back,     // an unfinished MIGRATE is rolled back whatever its source slot holds
   keys_not_renewed,      // a restarted node is addressed with its old region keys
-  suspicion_frees,       // a suspected entry is reused after the expiry period without a look at the index
-  // whether a doubted entry may be reused is decided without regard to a rollback that may link the entry
-  // again
+  suspicion_frees,  // an entry that may still be in the index is reused unchecked after the expiry period
+  // flaw: an entry counts as in no slot although a pending entry names it as previous version, so that a
+  // rollback would link it again
   doubt_ignores_previous,
   lost_words_stay,     // a word that names lost memory is read as EMPTY, but its slot is not emptied
   no_new_incarnation,  // a declaration of loss does not change the incarnation of the node's memory
-  // a declaration proceeds although a node that may have a newer member table cannot be asked
+  // a node is declared lost although a node that may have a newer member table cannot be asked
   declares_by_some,
-  scrub_keeps_tags,     // a slot stays reserved for a dead client's copy although the copy's target was lost
+  scrub_keeps_tags,     // a slot stays reserved by a dead client's MIGRATE although no slot names its copy
   scrub_by_change,      // a dead client's MIGRATE is completed if its source has changed in any way
   scrub_takes_nodes,    // scrub also repairs entries of living workers on the dead client's node
   insert_in_two_steps,  // an INSERT is made of a GET and then, if that finds nothing, a PUT
@@ -92,7 +92,7 @@ struct Rules {
 
   // ---- PUT
   bool full_scan = true;            // a PUT first reads all candidate slots, and prefers the one with the key
-  bool removes_duplicates = false;  // a PUT CASes other entries of its key to EMPTY
+  bool removes_duplicates = false;  // a PUT empties the slots of other entries of its key by CAS
   // mutant: a PUT empties the old entry's slot before it links the new entry
   bool removes_before_commit = false;
   bool aborts_on_pending = true;  // a PUT's attempt ends at a pending entry of its key (Nessie, 2017, 4.3.2)
@@ -100,7 +100,7 @@ struct Rules {
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
   bool fast_update = false;  // a PUT updates a key by one CAS, to the word of an entry that is valid already
-  bool links_before_write = false;  // mutant: the CAS overtakes the CPU's stores to the DTE
+  bool links_before_write = false;  // mutant: the CAS that links a DTE overtakes the CPU's stores to it
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;
@@ -132,7 +132,7 @@ struct Rules {
   // ---- memory-system mutants
   bool cpu_on_index = false;      // the CPU, not the NIC, swaps index words of its own node
   bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
-  // a READ counts as complete when its last byte has arrived, in whatever order
+  // a READ counts as complete when its last byte has arrived, even if earlier bytes have not
   bool polls_tail_unordered = false;
 
   friend bool operator==(const Rules&, const Rules&) = default;

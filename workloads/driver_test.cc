@@ -114,7 +114,7 @@ TEST_P(DriverOn, NodesThatOnlyServeIssueNothingAndOthersHoldNothing) {
   EXPECT_EQ(total(outcome).total(), 1'000U);
   std::set<std::int32_t> clients;
   for (const check::Operation& operation : recording.operations) clients.insert(operation.client);
-  EXPECT_EQ(clients.size(), 8U);  // 2 nodes, 2 workers, a window of 2
+  EXPECT_EQ(clients.size(), 8U);  // 2 nodes x 2 workers x 2 window slots
   EXPECT_EQ(*clients.rbegin(), 7);
   const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
   EXPECT_EQ(report.verdict(), check::Verdict::holds);
@@ -150,7 +150,7 @@ TEST_P(DriverOn, HistoryIsCompleteAndLinearizable) {
     clients.insert(operation.client);
     if (operation.kind == OpKind::put) EXPECT_TRUE(written.insert(*operation.value).second);
   }
-  EXPECT_EQ(clients.size(), 12U);  // 3 nodes, 2 workers, a window of 2
+  EXPECT_EQ(clients.size(), 12U);  // 3 nodes x 2 workers x 2 window slots
   const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
   EXPECT_EQ(report.verdict(), check::Verdict::holds)
       << (report.failures.empty() ? "" : report.failures[0].reason);
@@ -321,7 +321,8 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   plan_.load.think = plan_.load.duration / 100;
   const measure::Tally sum = total(run());
   const std::uint64_t workers = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers;
-  // Each slot's last operation may begin inside the window and end after it.
+  // The window has time for 100 think times of a worker; besides, each slot may bring one operation that
+  // began before it.
   EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));
   EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
   plan_.load.rate = 1'000;
