@@ -13,7 +13,7 @@ namespace loch::nessie {
 
 // How a PUT that gives up after its own CAS rolls the CAS back (H3 in docs/protocols/nessie.md).
 enum class Rollback : std::uint8_t {
-  none,      // does nothing: a pending entry stays in the index for ever (2015 report)
+  none,      // no rollback: a pending entry stays in the index for ever (2015 report)
   restore,   // changes the slot by CAS back to the exact word that the PUT had replaced
   to_empty,  // changes the slot by CAS to EMPTY, which loses the value that the PUT had replaced
 };
@@ -43,7 +43,7 @@ enum class Deletion : std::uint8_t {
 // The content of EMPTY words (H2 in docs/protocols/nessie.md).
 enum class EmptyWord : std::uint8_t {
   plain,   // one constant, so that an ABA change of an EMPTY slot is undetected
-  unique,  // names the slot's last occupant
+  unique,  // each names the entry that its slot held last
 };
 
 // Known-bad variants with one wrong step, for the checker to find (apply_mutant). Each breaks a rule, check

@@ -42,7 +42,7 @@ class InsertLedger;
 class OperationLog {
  public:
   virtual ~OperationLog() = default;
-  // Called just before a PUT or DELETE is issued.
+  // Called just before a PUT, INSERT or DELETE is issued.
   virtual void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value,
                        Nanos invoke_ns) = 0;
   virtual void record(const check::OperationView& operation) = 0;
@@ -110,7 +110,7 @@ struct LoadConfig {
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos warmup = 0;
-  Nanos duration = 0;  // 0: the window ends after `operations`
+  Nanos duration = 0;  // ns of the measurement window; 0: it ends after `operations`
   // Number of operations of all clients together; 0: the window ends after `duration`.
   std::uint64_t operations = 0;
   std::uint64_t read_only = 0;  // the first `read_only` records are never written
@@ -295,7 +295,8 @@ class Driver {
   // whether each GET's value is compared with the expected one: with --verify in every slot, otherwise only
   // in slots that write a history
   const bool judges_values_;
-  // every operation of a slot is a GET, PUT, DELETE or INSERT, issued as soon as the previous one has ended
+  // whether every operation of a slot is a GET, PUT, DELETE or INSERT, issued as soon as the previous one has
+  // ended
   const bool is_plain_;
   KeyTable keys_;
   // If every worker draws records uniformly from the first N: N. 0: choose_record() draws them.

@@ -97,7 +97,7 @@ TEST_P(DriverOn, CountsEveryOperationOnce) {
   EXPECT_EQ(sum.unmeasured, 0U);
   EXPECT_EQ(sum.corrupt, 0U);
   EXPECT_EQ(sum.verified, sum.of(OpKind::get).by_status[0]);
-  EXPECT_GT(sum.of(OpKind::get).by_status[1], 0U);  // some GETs found a deleted key
+  EXPECT_GT(sum.of(OpKind::get).by_status[1], 0U);  // [1]: not_found, of GETs of deleted keys
   EXPECT_NEAR(static_cast<double>(sum.of(OpKind::get).total()), 500, 80);
   EXPECT_NEAR(static_cast<double>(sum.of(OpKind::remove).total()), 100, 45);
   EXPECT_EQ(sum.of(OpKind::put).latency_ns.count(), sum.of(OpKind::put).completed());
@@ -336,7 +336,7 @@ TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.records.most = plan_.deploy.max_keys = 400;
   const RunOutcome outcome = run();
   const measure::Tally sum = total(outcome);
-  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // no GET draws a key whose insert is not acknowledged
+  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // [1]: not_found; no GET draws an unacknowledged insert
   EXPECT_THAT(outcome.notes, ::testing::Contains(::testing::HasSubstr("inserts became updates")));
 }
 

@@ -172,7 +172,8 @@ void TraceBuilder::spread_second() {
   trace_->span_ = static_cast<Nanos>(start + second_ns);
 }
 
-// Numbers the records, preloaded ones first, and returns the record number of each key in the file's order.
+// Numbers the records, preloaded ones first. Returns the record number of each key, in the order in which the
+// keys first occur in the file.
 std::vector<std::uint32_t> TraceBuilder::number_records() {
   const auto is_preloaded = [&](const Key& key) {
     return request_.preload == TracePreload::all || (request_.preload == TracePreload::found && key.is_found);

@@ -45,7 +45,7 @@ TEST(Waits, NothingFoundIsMoreThanTheStretch) {
   EXPECT_EQ(to_string(waits.median), "> 2000");
   EXPECT_EQ(to_string(waits.ninetieth), "> 2000");
   EXPECT_EQ(waits.share, 0);
-  EXPECT_GT(waits.share_high, 0.001);  // after 2,000 seeds without a find, the share may still be up to 0.2 %
+  EXPECT_GT(waits.share_high, 0.001);  // after 2,000 seeds in vain, the share may be up to 0.2 %
   EXPECT_LT(waits.share_high, 0.002);
 }
 

@@ -39,7 +39,7 @@ struct KeyRules {
 
 enum class Contradiction : std::uint8_t {
   none,
-  corrupt_read,  // the GET Judgement::first read a value that no PUT wrote
+  corrupt_read,  // the GET Judgement::first read a value that was never written
   failed_read,   // the GET Judgement::first read the value of Judgement::second, a PUT that failed
   // the GET Judgement::first returned before the PUT of its value, Judgement::second, was invoked
   read_before_put,

@@ -120,8 +120,8 @@ class WriteChannel {
   [[nodiscard]] const SlotGrid& staged_reply_grid() const { return staged_replies_; }
   [[nodiscard]] const Node& local(fabric::NodeId node) const;
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
-  // How this worker tells that a frame has arrived. Over UC, always by its check: a WRITE that was believed
-  // lost and sent again may still be in the network, and be placed over the next request.
+  // How this worker tells that a frame has arrived. Over UC, always by the frame's checksum: a WRITE that was
+  // believed lost and sent again may still be in the network, and be placed over the next request.
   [[nodiscard]] Arrival arrival(const fabric::Worker& worker) const {
     if (config_.flaws.trusts_trailer) return Arrival::by_trailer;
     return config_.transport == fabric::Transport::uc ? Arrival::by_check : arrival_on(worker.capabilities());
