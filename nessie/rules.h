@@ -30,7 +30,7 @@ enum class Verify : std::uint8_t {
 // How an entry is committed, that is, becomes visible to GETs.
 enum class Commit : std::uint8_t {
   flip,  // a local store sets the valid byte of the DTE
-  cas,   // a CAS clears the pending bit of the ITE; it fails if another client has taken the slot meanwhile
+  cas,   // a CAS clears the pending bit of the ITE; it fails if the slot's word has changed
 };
 
 enum class Deletion : std::uint8_t {
@@ -91,7 +91,7 @@ struct Rules {
   bool use_previous = true;   // a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
 
   // ---- PUT
-  bool full_scan = true;            // a PUT first reads all candidate slots, and prefers the one with the key
+  bool full_scan = true;            // a PUT first reads all candidate slots, and takes one that holds the key
   bool removes_duplicates = false;  // a PUT empties the slots of other entries of its key by CAS
   // mutant: a PUT empties the old entry's slot before it links the new entry
   bool removes_before_commit = false;
@@ -130,7 +130,7 @@ struct Rules {
   Flaw flaw = Flaw::none;
 
   // ---- memory-system mutants
-  bool cpu_on_index = false;      // the CPU, not the NIC, swaps index words of its own node
+  bool cpu_on_index = false;      // a worker swaps index words of its own node by the CPU, not by the NIC
   bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
   // a READ counts as complete when its last byte has arrived, even if earlier bytes have not
   bool polls_tail_unordered = false;

@@ -200,7 +200,7 @@ TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
     completed += bin.completed();
     failed += bin.failed;
     busy += bin.completed() > 0 ? 1 : 0;
-    EXPECT_EQ(bin.unwritable, std::nullopt);  // no prober runs, so writability is not measured
+    EXPECT_EQ(bin.unwritable, std::nullopt);  // LoadConfig::probe_keys is 0: not measured
   }
   EXPECT_GT(completed, 0U);
   EXPECT_EQ(completed, sum.completed());
