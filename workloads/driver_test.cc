@@ -375,7 +375,7 @@ TEST_P(DriverOn, RefusesBadLoads) {
   EXPECT_FALSE(run_load(*other, plan_));
 }
 
-// Tests that need equal runs to give equal results, which only virtual time does.
+// Tests in which equal runs have to give equal results, as they do only in virtual time.
 class DriverOnSim : public DriverOn {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DriverOnSim);
 INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOnSim, ::testing::Values("sim"));
