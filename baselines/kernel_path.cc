@@ -11,7 +11,7 @@ namespace {
 constexpr double table_reply = 10;
 constexpr double by_byte(double ns_16, double ns_1024) { return (ns_1024 - ns_16) / (1024 - 16); }
 constexpr double fixed(double ns_16, double byte_ns) { return ns_16 - byte_ns * (16 + table_reply); }
-// CPU time in ns of each TCP segment of a request after its first. A request of 4096 bytes has two such
+// CPU time in ns of each TCP segment of a request other than the first. A request of 4096 bytes has two such
 // segments, which account for the CPU time that the fixed part and the part for each byte do not explain.
 constexpr double by_segment(double ns_4096, double fixed_ns, double byte_ns) {
   return (ns_4096 - fixed_ns - byte_ns * (4096 + table_reply)) / 2;

@@ -206,7 +206,7 @@ TEST(KernelModel, Predictions) {
       EXPECT_LT(ten.median_us(), 300);
     }
     EXPECT_GT(peak.per_second(), 30e3);
-    EXPECT_LT(peak.per_second(), 126e3);  // a store cannot be faster than an echo
+    EXPECT_LT(peak.per_second(), 126e3);  // 126e3: echoes a second in Pilaf's table 1, which no store exceeds
   }
 }
 

@@ -34,7 +34,8 @@ class Layout {
   // Bytes of the six buckets that one READ of the index fetches.
   [[nodiscard]] std::uint32_t neighbourhood_bytes() const { return neighbourhood * bucket_bytes(); }
 
-  // What memory stores of buckets and of values if only the first `kept` bytes of each value are stored.
+  // The bytes that a simulation stores of each bucket: all where buckets hold pointers, else the key and the
+  // first `kept` bytes of the value.
   [[nodiscard]] fabric::Elision bucket_elision(std::uint32_t kept) const {
     if (form_ == Form::variable) return {};
     return head_of(bucket_bytes(), key_size_ + kept);

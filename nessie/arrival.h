@@ -18,7 +18,7 @@ namespace loch::nessie {
 // another READ to the peer.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(Lane* lane, onesided::Ended ended, fabric::NodeId peer);
 
-// Base of the READs of index words and of entries, with the members that onesided::try_again() calls.
+// Base class of the READs of index words and of entries, with the members that onesided::try_again() calls.
 struct LaneReading {
   Access access;
   fabric::NodeId peer = 0;  // node to which the last attempt was sent

@@ -183,8 +183,8 @@ coro::Task<void> one_put_of_each(TestRun* run, std::vector<fabric::OpStats>* out
   }
 }
 
-// A PUT READs five index words and executes one CAS, both by the protocol's own counters and by those of the
-// counting fabric decorator.
+// A PUT READs five index words and executes one CAS, as counted both by the protocol and by the counting
+// fabric decorator.
 TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {
   TestRun run(make_fabric("sim", 5, 3), small(5, 1, 100), {});
   std::vector<fabric::OpStats> all;

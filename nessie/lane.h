@@ -42,7 +42,7 @@ struct InHand {
   bool is_writing = false;       // a PUT or DELETE is under way, so that `fresh` and `linked` are valid
   std::optional<EntryId> fresh;  // an allocated entry that is in no slot
   EntryId linked;                // an entry whose word is, or may be, in a slot
-  std::array<EntryId, most_moves> copies{};  // copies of the MIGRATEs under way
+  std::array<EntryId, most_moves> copies{};  // entries into which MIGRATEs under way copy
   std::uint32_t moves = 0;                   // number of `copies` in use
   [[nodiscard]] bool has(const EntryId& id) const;
 };

@@ -184,8 +184,8 @@ TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
   }
   ASSERT_EQ(ids.size(), entries);
   stamp(ids[4], 1'024'000);                            // deadlines are stored in units of 1,024 ns
-  EXPECT_FALSE(mine.allocate(1'024'000).has_value());  // at the deadline: too early
-  EXPECT_FALSE(mine.allocate(1'024'010).has_value());  // at the end of the margin: must be strictly past it
+  EXPECT_FALSE(mine.allocate(1'024'000).has_value());  // now is the deadline: too early
+  EXPECT_FALSE(mine.allocate(1'024'010).has_value());  // now is deadline + 10 ns of clock margin: too early
   const auto again = mine.allocate(1'024'011);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->index, ids[4].index);

@@ -12,7 +12,8 @@
 
 namespace loch::nessie {
 
-// One PUT or DELETE over all its attempts. The entry that it writes is in Lane::in_hand.
+// One PUT, INSERT or DELETE by tombstone, over all its attempts. The entry that it writes is in
+// Lane::in_hand.
 struct Writing {
   kv::Key key;
   kv::ValueView value;

@@ -13,7 +13,7 @@ namespace loch::nessie {
 
 // How a PUT that gives up after its own CAS rolls the CAS back (H3 in docs/protocols/nessie.md).
 enum class Rollback : std::uint8_t {
-  none,      // does nothing: a pending entry stays in the index for ever (2015 report)
+  none,      // no rollback: a pending entry stays in the index for ever (2015 report)
   restore,   // changes the slot by CAS back to the exact word that the PUT had replaced
   to_empty,  // changes the slot by CAS to EMPTY, which loses the value that the PUT had replaced
 };
@@ -30,7 +30,7 @@ enum class Verify : std::uint8_t {
 // How an entry is committed, that is, becomes visible to GETs.
 enum class Commit : std::uint8_t {
   flip,  // a local store sets the valid byte of the DTE
-  cas,   // a CAS clears the pending bit of the ITE; it fails if another client has taken the slot meanwhile
+  cas,   // a CAS clears the pending bit of the ITE; it fails if the slot's word has changed
 };
 
 enum class Deletion : std::uint8_t {
@@ -43,7 +43,7 @@ enum class Deletion : std::uint8_t {
 // The content of EMPTY words (H2 in docs/protocols/nessie.md).
 enum class EmptyWord : std::uint8_t {
   plain,   // one constant, so that an ABA change of an EMPTY slot is undetected
-  unique,  // names the slot's last occupant
+  unique,  // each names the entry that its slot held last
 };
 
 // Known-bad variants with one wrong step, for the checker to find (apply_mutant). Each breaks a rule, check
@@ -62,15 +62,15 @@ enum class Flaw : std::uint8_t {
   move_settles_forward,  // an unfinished MIGRATE is completed whatever its source slot holds
   move_settles_back,     // an unfinished MIGRATE is rolled back whatever its source slot holds
   keys_not_renewed,      // a restarted node is addressed with its old region keys
-  suspicion_frees,       // a suspected entry is reused after the expiry period without a look at the index
-  // whether a doubted entry may be reused is decided without regard to a rollback that may link the entry
-  // again
+  suspicion_frees,  // an entry that may still be in the index is reused unchecked after the expiry period
+  // flaw: an entry counts as in no slot although a pending entry names it as previous version, so that a
+  // rollback would link it again
   doubt_ignores_previous,
   lost_words_stay,     // a word that names lost memory is read as EMPTY, but its slot is not emptied
   no_new_incarnation,  // a declaration of loss does not change the incarnation of the node's memory
-  // a declaration proceeds although a node that may have a newer member table cannot be asked
+  // a node is declared lost although a node that may have a newer member table cannot be asked
   declares_by_some,
-  scrub_keeps_tags,     // a slot stays reserved for a dead client's copy although the copy's target was lost
+  scrub_keeps_tags,     // a slot stays reserved by a dead client's MIGRATE although no slot names its copy
   scrub_by_change,      // a dead client's MIGRATE is completed if its source has changed in any way
   scrub_takes_nodes,    // scrub also repairs entries of living workers on the dead client's node
   insert_in_two_steps,  // an INSERT is made of a GET and then, if that finds nothing, a PUT
@@ -91,8 +91,8 @@ struct Rules {
   bool use_previous = true;   // a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
 
   // ---- PUT
-  bool full_scan = true;            // a PUT first reads all candidate slots, and prefers the one with the key
-  bool removes_duplicates = false;  // a PUT CASes other entries of its key to EMPTY
+  bool full_scan = true;            // a PUT first reads all candidate slots, and takes one that holds the key
+  bool removes_duplicates = false;  // a PUT empties the slots of other entries of its key by CAS
   // mutant: a PUT empties the old entry's slot before it links the new entry
   bool removes_before_commit = false;
   bool aborts_on_pending = true;  // a PUT's attempt ends at a pending entry of its key (Nessie, 2017, 4.3.2)
@@ -100,7 +100,7 @@ struct Rules {
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
   bool fast_update = false;  // a PUT updates a key by one CAS, to the word of an entry that is valid already
-  bool links_before_write = false;  // mutant: the CAS overtakes the CPU's stores to the DTE
+  bool links_before_write = false;  // mutant: the CAS that links a DTE overtakes the CPU's stores to it
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;
@@ -130,9 +130,9 @@ struct Rules {
   Flaw flaw = Flaw::none;
 
   // ---- memory-system mutants
-  bool cpu_on_index = false;      // the CPU, not the NIC, swaps index words of its own node
+  bool cpu_on_index = false;      // a worker swaps index words of its own node by the CPU, not by the NIC
   bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
-  // a READ counts as complete when its last byte has arrived, in whatever order
+  // a READ counts as complete when its last byte has arrived, even if earlier bytes have not
   bool polls_tail_unordered = false;
 
   friend bool operator==(const Rules&, const Rules&) = default;

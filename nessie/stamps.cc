@@ -1,4 +1,5 @@
-// Stamps entries that left the index for reuse: by this node's CPU, or by a WRITE to the entry's node.
+// Stamps entries that have left the index, so that they may be reused later: by this node's CPU, or by a
+// WRITE to the entry's node.
 #include "nessie/stamps.h"
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 namespace loch::nessie {
 namespace {
 
-// Writes the stamp. Returns false if the entry's node cannot be reached.
+// Writes the stamp by which an entry that left the index may be reused later. Returns false if the entry's
+// node cannot be reached.
 coro::Task<bool> stamp(Access access, Unlinked unlinked) {
   const Settings& settings = access.settings();
   Lane& lane = access.lane;

@@ -45,7 +45,7 @@ enum class LogHeader : std::uint8_t {
 struct RecordHead {
   // The marks of records of a PUT, "PLFP", and of a DELETE, "PLFD", as little-endian words.
   static constexpr std::uint32_t put_mark = 0x50464C50, remove_mark = 0x44464C50;
-  static constexpr std::uint32_t synced_bits = 0x00150000;  // the bits by which a mark's 'F' becomes 'S'
+  static constexpr std::uint32_t synced_bits = 0x00150000;  // a mark XOR these bits has 'S' in place of 'F'
   std::uint32_t mark = 0, key_bytes = 0, value_bytes = 0, check = 0;
   std::uint64_t number = 0;
   [[nodiscard]] std::uint64_t whole_bytes() const;

@@ -23,9 +23,9 @@ struct LogVisitor {
 };
 
 struct RecoveryRules {
-  bool cuts_damage = false;  // cut a damaged middle (option pilaf.log-repair)
-  // Mode fsync: recovered data may be in the page cache only, so recovery writes it to the disk before it is
-  // served.
+  bool cuts_damage = false;  // cut the log at damage although intact records follow it (pilaf.log-repair)
+  // Whether recovery syncs the data before it is served (mode fsync), because it may be in the page cache
+  // only.
   bool syncs = false;
 };
 
@@ -37,7 +37,7 @@ struct Recovered {
   std::uint64_t records_dropped = 0;  // number of valid record heads in the dropped bytes
   // Number of intact records in the dropped bytes, cut because of damage before them (cuts_damage).
   std::uint64_t intact_dropped = 0;
-  bool has_new_header = false;  // cuts_damage: a damaged header was rewritten
+  bool has_new_header = false;  // a damaged header was rewritten (only with RecoveryRules::cuts_damage)
 };
 
 // Recovers the log: passes its records to the visitor, cuts the file if allowed, and leaves it ready for

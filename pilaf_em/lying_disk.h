@@ -18,9 +18,10 @@ namespace loch::pilaf::testing {
 
 class LyingDisk final : public LogDisk {
  public:
-  // The faults to inject, each with the number of the call at which it happens; 0: never.
+  // The faults to inject. A number names the call at which the fault happens (0: never); a bool holds for all
+  // calls.
   struct Plan {
-    std::uint64_t power_fails_at = 0;  // during this call; later calls fail until restart()
+    std::uint64_t power_fails_at = 0;  // power fails during this call; calls after it fail until restart()
     std::uint64_t sync_fails_at = 0;   // the first sync at this call or a later one fails
     std::uint64_t full_at = 0;      // from this call on, each write takes a random part of its bytes or fails
     bool writes_are_short = false;  // a write may take fewer bytes than requested, but at least one
@@ -44,7 +45,7 @@ class LyingDisk final : public LogDisk {
   // Fails the power if it has not failed yet, and restores it: from then on, files have the platter's
   // content. Clears the plan.
   void restart();
-  // The file's content as a process reads it. set_contents also changes the platter.
+  // The file's content as a process reads it, of which a part may not be on the platter yet.
   [[nodiscard]] const std::vector<std::byte>& contents(const std::string& path) { return files_[path].cache; }
   void set_contents(const std::string& path, std::vector<std::byte> bytes);
 

@@ -17,8 +17,8 @@ namespace loch::sequencer {
 struct ServedSettings {
   kv::DeployConfig config;
   std::string prefix;          // prefix of option and region names, such as "seq-rpc"
-  rpc::DatagramShape replies;  // posting of replies by a server worker
-  rpc::PostingShape requests;  // posting of requests by a client worker
+  rpc::DatagramShape replies;  // how a server worker posts replies
+  rpc::PostingShape requests;  // how a client worker posts requests
   std::uint32_t batch = 1;     // largest number of requests for which one fetch-and-add claims numbers
   // Nanoseconds before a request is repeated; doubles with every repetition, to at most 16 times this value.
   Nanos retry_after = 0;

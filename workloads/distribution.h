@@ -34,7 +34,7 @@ struct DistributionSpec {
   double hotspot_data = 0.2;                   // share of the records that are hot
   double hotspot_operations = 0.8;             // share of the operations that draw a hot record
   double exponential_percentile = 95;          // per cent of the draws that fall on the newest records
-  double exponential_fraction = 0.8571428571;  // share of the records that these newest ones are
+  double exponential_fraction = 0.8571428571;  // share of all records that count as the newest
   // Distribution::locality: the share of operations that draw from the records of the client's node (record i
   // belongs to node i mod nodes, where the preload puts its value: equal parts). The other operations draw
   // uniformly from all records; 0 is uniform (Nessie 2015, section 6.2, figure 9).
@@ -46,7 +46,7 @@ struct DistributionSpec {
 class Zipfian {
  public:
   Zipfian(std::uint64_t items, double theta);                 // computes zeta(items, theta)
-  Zipfian(std::uint64_t items, double theta, double zeta_n);  // takes zeta from the caller
+  Zipfian(std::uint64_t items, double theta, double zeta_n);  // zeta_n: zeta(items, theta)
   // Maps u in [0, 1) to a rank in [0, items); rank 0 is the most popular.
   [[nodiscard]] std::uint64_t rank(double u) const;
   [[nodiscard]] double zeta() const { return zeta_n_; }

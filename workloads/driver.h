@@ -43,7 +43,7 @@ class InsertLedger;
 class OperationLog {
  public:
   virtual ~OperationLog() = default;
-  // Called just before a PUT or DELETE is issued.
+  // Called just before a PUT, INSERT or DELETE is issued.
   virtual void invoked(OpKind kind, std::string_view key, std::optional<std::string_view> value,
                        Nanos invoke_ns) = 0;
   virtual void record(const check::OperationView& operation) = 0;
@@ -64,7 +64,8 @@ struct FailurePlan {
     std::vector<kv::ClientId> dead;
     std::vector<fabric::NodeId> lost;
   };
-  // Keys that need this node (or, if given, this server worker of the node) may stay out of service.
+  // The final sweep leaves out the keys that need this node (or, if given, this server worker of the node),
+  // because a failure may have put them out of service for good.
   struct Excuse {
     fabric::NodeId node = 0;
     std::optional<std::uint32_t> server;
@@ -110,7 +111,7 @@ struct LoadConfig {
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos warmup = 0;
-  Nanos duration = 0;  // 0: the window ends after `operations`
+  Nanos duration = 0;  // ns of the measurement window; 0: it ends after `operations`
   // Number of operations of all clients together; 0: the window ends after `duration`.
   std::uint64_t operations = 0;
   std::uint64_t read_only = 0;  // the first `read_only` records are never written
@@ -175,7 +176,7 @@ class Driver {
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
   // Length of the measurement window in seconds, as this process's workers measured it.
   [[nodiscard]] double window_s() const;
-  // Number of repairs of the scrub after the load, by kind; empty unless this process did the scrub.
+  // What the scrub after the load repaired, counted by kind; empty unless this process did the scrub.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
   [[nodiscard]] bool did_scrub() const { return did_scrub_; }
   // Lines such as "key: GET conflict", one for each operation of the final sweep that met a conflict,
@@ -217,7 +218,7 @@ class Driver {
 
   Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Records& records, kv::Store& store,
          fabric::Fabric& fabric, LogFactory logs);
-  // Keys or values have different sizes, so their sizes are recorded.
+  // Whether keys or values differ in size, so that their sizes are recorded.
   const bool has_sizes_;
 
   [[nodiscard]] fabric::WorkerSpec worker_spec(fabric::NodeId node, fabric::Role role,
@@ -244,7 +245,8 @@ class Driver {
   coro::Task<bool> wait_and_operate(ClientWorker* own, Slot* slot);
   coro::Task<void> insert(ClientWorker* own, Slot* slot, Nanos due);
   coro::Task<void> operate(ClientWorker* own, Slot* slot, OpKind kind, std::uint64_t record, Nanos due);
-  // The parts of operate() before and after an operation's only suspension.
+  // The part of operate() before its only suspension, the await of issue(); end_operation() is the part after
+  // it.
   void begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::uint64_t record, Nanos invoked);
   [[nodiscard]] coro::Task<kv::OpResult> issue(Slot& slot, OpKind kind) const;
   // Ends the operation that was due at `due` and issued at `invoked`; returns the current time.
@@ -299,11 +301,11 @@ class Driver {
   // whether each GET's value is compared with the expected one: with --verify in every slot, otherwise only
   // in slots that write a history
   const bool judges_values_;
-  // every operation of a slot is a GET, PUT, DELETE or INSERT, issued as soon as the previous one has ended
+  // whether every operation of a slot is a GET, PUT, DELETE or INSERT, issued as soon as the previous one has
+  // ended
   const bool is_plain_;
   KeyTable keys_;
-  // Every worker draws records uniformly from the first `draws_below_`; 0: another distribution
-  // (choose_record()).
+  // If every worker draws records uniformly from the first N: N. 0: choose_record() draws them.
   std::uint64_t draws_below_ = 0;
   std::unique_ptr<Chooser> chooser_;
   std::unique_ptr<InsertLedger> inserts_;

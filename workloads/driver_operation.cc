@@ -66,7 +66,8 @@ Nanos Driver::next_due(ClientWorker& own) const {
   return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
 
-// A digest is computed only for values that are written or verified.
+// Sets the slot's key and, for a write, its value. Computes the key's digest only if the value is written or
+// verified.
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
   slot.key_size = records_.key_size(record);
   slot.stats = {};

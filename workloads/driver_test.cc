@@ -97,7 +97,7 @@ TEST_P(DriverOn, CountsEveryOperationOnce) {
   EXPECT_EQ(sum.unmeasured, 0U);
   EXPECT_EQ(sum.corrupt, 0U);
   EXPECT_EQ(sum.verified, sum.of(OpKind::get).by_status[0]);
-  EXPECT_GT(sum.of(OpKind::get).by_status[1], 0U);  // some GETs found a deleted key
+  EXPECT_GT(sum.of(OpKind::get).by_status[1], 0U);  // [1]: not_found, of GETs of deleted keys
   EXPECT_NEAR(static_cast<double>(sum.of(OpKind::get).total()), 500, 80);
   EXPECT_NEAR(static_cast<double>(sum.of(OpKind::remove).total()), 100, 45);
   EXPECT_EQ(sum.of(OpKind::put).latency_ns.count(), sum.of(OpKind::put).completed());
@@ -114,7 +114,7 @@ TEST_P(DriverOn, NodesThatOnlyServeIssueNothingAndOthersHoldNothing) {
   EXPECT_EQ(total(outcome).total(), 1'000U);
   std::set<std::int32_t> clients;
   for (const check::Operation& operation : recording.operations) clients.insert(operation.client);
-  EXPECT_EQ(clients.size(), 8U);  // 2 nodes, 2 workers, a window of 2
+  EXPECT_EQ(clients.size(), 8U);  // 2 nodes x 2 workers x 2 window slots
   EXPECT_EQ(*clients.rbegin(), 7);
   const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
   EXPECT_EQ(report.verdict(), check::Verdict::holds);
@@ -150,7 +150,7 @@ TEST_P(DriverOn, HistoryIsCompleteAndLinearizable) {
     clients.insert(operation.client);
     if (operation.kind == OpKind::put) EXPECT_TRUE(written.insert(*operation.value).second);
   }
-  EXPECT_EQ(clients.size(), 12U);  // 3 nodes, 2 workers, a window of 2
+  EXPECT_EQ(clients.size(), 12U);  // 3 nodes x 2 workers x 2 window slots
   const auto report = check::check_operations(recording.operations, {.initial = check::Initial::present});
   EXPECT_EQ(report.verdict(), check::Verdict::holds)
       << (report.failures.empty() ? "" : report.failures[0].reason);
@@ -200,7 +200,7 @@ TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
     completed += bin.completed();
     failed += bin.failed;
     busy += bin.completed() > 0 ? 1 : 0;
-    EXPECT_EQ(bin.unwritable, std::nullopt);  // no prober runs, so writability is not measured
+    EXPECT_EQ(bin.unwritable, std::nullopt);  // LoadConfig::probe_keys is 0: not measured
   }
   EXPECT_GT(completed, 0U);
   EXPECT_EQ(completed, sum.completed());
@@ -321,7 +321,8 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   plan_.load.think = plan_.load.duration / 100;
   const measure::Tally sum = total(run());
   const std::uint64_t workers = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers;
-  // Each slot's last operation may begin inside the window and end after it.
+  // The window has time for 100 think times of a worker; besides, each slot may bring one operation that
+  // began before it.
   EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));
   EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
   plan_.load.rate = 1'000;
@@ -335,7 +336,7 @@ TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.records.most = plan_.deploy.max_keys = 400;
   const RunOutcome outcome = run();
   const measure::Tally sum = total(outcome);
-  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // no GET draws a key whose insert is not acknowledged
+  EXPECT_EQ(sum.of(OpKind::get).by_status[1], 0U);  // [1]: not_found; no GET draws an unacknowledged insert
   EXPECT_THAT(outcome.notes, ::testing::Contains(::testing::HasSubstr("inserts became updates")));
 }
 
@@ -374,7 +375,7 @@ TEST_P(DriverOn, RefusesBadLoads) {
   EXPECT_FALSE(run_load(*other, plan_));
 }
 
-// Tests that need equal runs to give equal results, which only virtual time does.
+// Tests in which equal runs have to give equal results, as they do only in virtual time.
 class DriverOnSim : public DriverOn {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DriverOnSim);
 INSTANTIATE_TEST_SUITE_P(Fabrics, DriverOnSim, ::testing::Values("sim"));

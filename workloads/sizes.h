@@ -31,7 +31,7 @@ enum class SizeKind : std::uint8_t {
 // lines "I<tab>COUNT": COUNT draws of (I + 1) * B bytes.
 struct SizeHistogram {
   std::uint32_t block = 1;
-  std::vector<std::uint64_t> counts;  // COUNT of the line with number I, at index I
+  std::vector<std::uint64_t> counts;  // at index I: the COUNT of the line "I<tab>COUNT"
 };
 // Parses a histogram file; `file` is its name for errors, which also name the line.
 [[nodiscard]] Result<SizeHistogram> parse_size_histogram(std::string_view text, std::string_view file);

@@ -172,7 +172,8 @@ void TraceBuilder::spread_second() {
   trace_->span_ = static_cast<Nanos>(start + second_ns);
 }
 
-// Numbers the records, preloaded ones first, and returns the record number of each key in the file's order.
+// Numbers the records, preloaded ones first. Returns the record number of each key, in the order in which the
+// keys first occur in the file.
 std::vector<std::uint32_t> TraceBuilder::number_records() {
   const auto is_preloaded = [&](const Key& key) {
     return request_.preload == TracePreload::all || (request_.preload == TracePreload::found && key.is_found);
@@ -217,7 +218,7 @@ void TraceBuilder::set_sizes(const std::vector<std::uint32_t>& number) {
   for (std::uint64_t record = 0; record < trace_->preloaded_; ++record) note(table->value_bytes[record]);
   for (const TraceEvent& event : trace_->events_)
     if (brings_value(event.kind())) note(event.value_bytes);
-  if (table->value_most == 0) note(request_.unknown_value);  // the run neither preloads nor writes a value
+  if (table->value_most == 0) note(request_.unknown_value);  // no value: assume the size of unknown ones
   if (are_alike(table->key_bytes)) table->key_bytes.clear();
   if (table->value_least == table->value_most) table->value_bytes.clear();
   trace_->sizes_ = std::move(table);

@@ -58,8 +58,8 @@ std::vector<Nanos> times(const Trace& trace) {
 TEST(Trace, ColumnsOfTwitter) {
   const auto trace = must(twitter, {"0,a:b,9,100,3,get,0", "0,c,d,12,70,3,set,60", "0,a:b,9,0,3,delete,0",
                                     "0,c,d,12,0,4,set,60\r"});
-  // The first line's key is preloaded; the second line's key, which contains a comma, is not, because it is
-  // first written.
+  // The first line's key is preloaded; the second line's key, which contains a comma, is not, because its
+  // first operation is a write.
   EXPECT_THAT(asked(*trace), ElementsAre(Asked{OpKind::get, 0, 0}, Asked{OpKind::put, 1, 70},
                                          Asked{OpKind::remove, 0, 0}, Asked{OpKind::put, 1, 1}));
   EXPECT_EQ(trace->keys(), 2U);

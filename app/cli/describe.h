@@ -13,12 +13,13 @@
 
 namespace loch::cli {
 
-// One setting as JSON: key, type, placeholder, help and, where the setting has them, default, minimum,
-// maximum (bytes, nanoseconds), choices, unit, role, source, aliases (other accepted names).
+// One setting as JSON: key, type, placeholder, help and, where the setting has them, default, minimum and
+// maximum (sizes in bytes, times in nanoseconds), choices, unit, role, source, aliases (other accepted
+// names).
 [[nodiscard]] nlohmann::ordered_json to_json(const settings::Setting& setting);
 
-// The whole document: "schema" (1), "flags" of bench, "commands" (each with its operands, flags, exit
-// statuses and an example), "protocols", "faults", "hardware" and "workload" keys.
+// The whole document, an object with the keys "schema" (always 1), "flags" (those of bench), "commands" (each
+// with its operands, flags, exit statuses and an example), "protocols", "faults", "hardware" and "workload".
 [[nodiscard]] nlohmann::ordered_json describe(const kv::Registry& registry,
                                               const std::vector<settings::Command>& commands);
 

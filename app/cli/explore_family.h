@@ -6,8 +6,8 @@
 
 namespace loch::cli {
 
-// Exit status: 0: all complete, no violation; 1: violation found; 2: bad input; 3: a bound was reached; 130:
-// interrupted.
+// Exit status: 0: every scenario was explored completely, without a violation; 1: violation found; 2: bad
+// input; 3: a bound was reached; 130: interrupted.
 [[nodiscard]] int run_explore_family(const ExploreFlags& flags, const kv::Registry& registry);
 
 }  // namespace loch::cli

@@ -157,7 +157,7 @@ Result<> check_suite(const settings::Given& given) {
   return {};
 }
 
-// Refuses flags that a family sets itself (scenarios, initial operations), and gives it two keys by default.
+// Refuses flags that do not go with --family, and sets two keys if none are given.
 Result<> complete_family(ExploreFlags& f) {
   if (f.each.has_scenario)
     return refuse(fmt::format("--family: \"{}\": a family has its own scenarios", f.each.scenario));

@@ -75,9 +75,9 @@ class Arena {
   Arena();
   void restore_blocks(const Saved* saved);
 
-  State* state_;           // free lists; stored at the beginning of the range, so that they are saved too
-  coro::FramePool* pool_;  // frame pool, allocated in the range
-  std::vector<std::byte> first_;          // contents of the range at mark()
+  State* state_;  // free lists; at the start of the arena's address range, so that save() includes them
+  coro::FramePool* pool_;                 // the coroutines' frame pool, allocated in the arena
+  std::vector<std::byte> first_;          // contents of the arena at mark()
   std::vector<std::uint32_t> different_;  // working memory of save(): numbers of the changed blocks
 };
 

@@ -1,4 +1,4 @@
-// 128-bit hashes over what identifies a state of a run.
+// 128-bit hashes of the states of an explored run.
 #pragma once
 
 #include <xxhash.h>

@@ -1,4 +1,4 @@
-// Tests which symptoms are derived from small histories.
+// Tests which symptom, such as a stale read, is found in small histories.
 #include "app/fuzz/cause.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@ namespace loch::fuzz {
 [[nodiscard]] std::string report(const FuzzFinding& finding, const FuzzOptions& options);
 
 struct StoredFinding {
-  std::string replay, page;  // paths of the replay file and of the page
+  std::string replay, page;  // paths of the replay file and of the HTML page that draws the finding
 };
 // Writes FOLDER/NAME.replay.json and FOLDER/NAME.html, making the folder if needed. The finding has to have a
 // scenario and its history.

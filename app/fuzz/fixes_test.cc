@@ -1,4 +1,4 @@
-// Tests that holes of the published Nessie are named by the fixes that remove their findings.
+// Tests that a finding in the published Nessie is attributed to the fixes that make it disappear.
 #include "app/fuzz/fixes.h"
 
 #include <gmock/gmock.h>

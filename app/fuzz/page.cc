@@ -168,7 +168,8 @@ std::string beginning_of(const std::string& key, const std::vector<Operation>& h
   return {};
 }
 
-// Text with the initial values of the contradiction's keys, such as "At the beginning B was init."
+// A sentence for each key that has a contradictory operation and an initial value, such as "At the beginning
+// B was init."
 std::string beginnings(const Layout& l, const std::vector<Operation>& history) {
   std::string text;
   for (std::size_t i = 0; i < l.keys.size(); ++i) {

@@ -1,4 +1,4 @@
-// Runs a stored scenario again and prints whether it still shows its finding.
+// Runs a stored scenario again and prints whether it still shows the stored finding.
 #include "app/fuzz/replay_command.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Medians, percentiles and confidence intervals of the number of seeds between finds.
+// Medians, percentiles and confidence intervals of the number of seeds until a known-bad variant is found.
 #include "app/fuzz/waits.h"
 
 #include <fmt/format.h>
@@ -37,15 +37,16 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   }
   std::ranges::sort(waits);
   const bool is_cut = count < starts;
-  // The seeds after the last find are a wait that did not end with a find. Its length is unknown, so the
-  // longest sequence of seeds without a find is reported as its lower bound.
+  // The seeds after the last one that found the variant are a wait without an end. Its length is unknown, so
+  // the longest sequence of seeds that found nothing is reported as its lower bound.
   const std::uint64_t rest = sightings.seeds - before;
   const std::uint64_t longest = std::max(rest, waits.empty() ? 0 : waits.back());
   WaitStatistics s{.starts = count,
                    .median = rank_of(waits, is_cut, 0.5, longest),
                    .ninetieth = rank_of(waits, is_cut, 0.9, longest)};
-  // If the measurement ended with the last find, the number of seeds is random and the number of finds fixed
-  // (inverse binomial sampling). The unbiased estimate of the share is then (finds - 1) / (seeds - 1).
+  // If the measurement ended once the variant was found as often as required, the number of seeds is random
+  // and that of findings fixed (inverse binomial sampling). The unbiased estimate of the share of seeds that
+  // find it is then (findings - 1) / (seeds - 1).
   const double found = static_cast<double>(is_cut ? count : count - 1);
   const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
   if (n <= 0) return s;

@@ -17,21 +17,20 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Waits, EachStartBeginsBehindTheFindBefore) {
-  // The finds divide the sequence into waits of 3, 1, 10 and 20 seeds.
+  // Found at the seeds 3, 4, 14 and 34, that is, after waits of 3, 1, 10 and 20 seeds.
   const Sightings s{.seeds = 40, .finds = {3, 4, 14, 34}, .by = {}, .errors = 0};
   const WaitStatistics of_four = waits_of(s, 4);
   EXPECT_EQ(of_four.starts, 4U);
   EXPECT_EQ(of_four.median, (Wait{3, false}));
   EXPECT_EQ(of_four.ninetieth, (Wait{20, false}));
-  const WaitStatistics of_two = waits_of(s, 2);  // uses only the first two finds
+  const WaitStatistics of_two = waits_of(s, 2);  // only the first two waits count: 3 and 1 seeds
   EXPECT_EQ(of_two.starts, 2U);
   EXPECT_EQ(of_two.median, (Wait{1, false}));
   EXPECT_EQ(of_two.ninetieth, (Wait{3, false}));
 }
 
 TEST(Waits, TheStartThatTheEndCutOffCountsAsTheLongest) {
-  // The sequence consists of waits of 3, 1 and 10 seeds, which end with a find, and of 26 seeds without a
-  // find.
+  // Found after waits of 3, 1 and 10 seeds, and then not in the last 26 seeds.
   const Sightings s{.seeds = 40, .finds = {3, 4, 14}, .by = {}, .errors = 0};
   const WaitStatistics waits = waits_of(s, 100);
   EXPECT_EQ(waits.starts, 3U);
@@ -46,7 +45,7 @@ TEST(Waits, NothingFoundIsMoreThanTheStretch) {
   EXPECT_EQ(to_string(waits.median), "> 2000");
   EXPECT_EQ(to_string(waits.ninetieth), "> 2000");
   EXPECT_EQ(waits.share, 0);
-  EXPECT_GT(waits.share_high, 0.001);  // after 2,000 seeds without a find, the share may still be up to 0.2 %
+  EXPECT_GT(waits.share_high, 0.001);  // after 2,000 seeds in vain, the share may be up to 0.2 %
   EXPECT_LT(waits.share_high, 0.002);
 }
 

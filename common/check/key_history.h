@@ -13,7 +13,7 @@ namespace loch::check {
 inline constexpr Nanos beginning = std::numeric_limits<Nanos>::min();
 inline constexpr Nanos forever = std::numeric_limits<Nanos>::max();
 inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-// The number of the preloaded value's name "init" in every history.
+// In every history, the name "init" of the preloaded value has this number.
 inline constexpr std::uint32_t init_value = 0;
 
 struct KeyOp {
@@ -39,18 +39,18 @@ struct KeyRules {
 
 enum class Contradiction : std::uint8_t {
   none,
-  corrupt_read,  // the GET Judgement::first read a value that no PUT wrote
+  corrupt_read,  // the GET Judgement::first read a value that was never written
   failed_read,   // the GET Judgement::first read the value of Judgement::second, a PUT that failed
   // the GET Judgement::first returned before the PUT of its value, Judgement::second, was invoked
   read_before_put,
   // Judgement::first and second prove a span in which the key held one value; third and fourth prove an
   // overlapping span of another value.
   two_values_at_once,
-  // The interval from Judgement::first to second lies within a span in which, as third and fourth prove, the
-  // key held another value.
+  // Judgement::first, a write of a value or a GET of that value, can have taken effect only in a span in
+  // which, as Judgement::third and fourth prove, the key held another value.
   within_other_value,
-  // The operation Judgement::first needs the key absent during a span in which, as third and fourth prove,
-  // the key was present.
+  // Judgement::first, which found or made the key absent, can have taken effect only in a span in which, as
+  // Judgement::third and fourth prove, the key was present.
   absent_in_value,
   no_order,  // no order explains the operation Judgement::first together with the earlier ones
   gave_up,   // the search reached its limit: the verdict is undecided

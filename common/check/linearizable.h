@@ -80,7 +80,7 @@ struct CheckReport {
   std::uint64_t keys = 0;
   std::uint64_t violated_keys = 0;
   std::uint64_t undecided_keys = 0;
-  std::uint64_t corrupt_reads = 0;  // GETs that read a value that no PUT of the key wrote
+  std::uint64_t corrupt_reads = 0;  // GETs that read a value never written to the key
   // keys whose history is violated or undecided, at most options.report_limit
   std::vector<KeyReport> failures;
   [[nodiscard]] Verdict verdict() const;

@@ -93,7 +93,7 @@ int lose(Control& control, const std::string& scenario) {
 }
 
 // Scenario "again", one incarnation of rank 1: greets the other ranks, waits for 200 greetings to its own
-// incarnation, and is killed, except for the last incarnation.
+// incarnation, and is then killed unless it is the last incarnation.
 int live(Control& control) {
   const std::uint32_t self = control.incarnation(control.rank());
   std::atomic<int> greetings = 0, strange = 0;

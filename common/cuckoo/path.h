@@ -30,8 +30,9 @@ struct Path {
   [[nodiscard]] std::size_t moves() const { return slots.empty() ? 0 : slots.size() - 1; }
 };
 
-// Breadth-first search from the slots `from`. Returns a shortest path; of several, the one from the first
-// of `from` and over the lowest ranks. Gives up after looking at `most_slots` slots.
+// Breadth-first search for a path from one of the slots `from` to a free slot. Returns a shortest path; of
+// several, the one that is found first in the order of `from` and of each key's candidates. Gives up after
+// looking at `most_slots` slots.
 [[nodiscard]] Path shortest_path(Occupancy& table, std::span<const std::uint64_t> from,
                                  std::uint64_t most_slots);
 

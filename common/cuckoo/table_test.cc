@@ -41,7 +41,7 @@ TEST(EntryPool, RetiredEntriesRestStrictlyUntilTheirTime) {
 
 using Key = std::uint64_t;
 
-// A table in a vector, with the stores that a table's owner makes.
+// Owns a cuckoo table whose words lie in a vector instead of registered memory.
 class Owner final : public TableMemory {
  public:
   Owner(std::uint64_t slots, std::uint32_t functions, std::uint32_t row)

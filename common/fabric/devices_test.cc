@@ -33,8 +33,8 @@ Capabilities poor() {
   return can;
 }
 
-// least() takes every field of the poorer device, in either order of the arguments; otherwise two hosts would
-// decide differently.
+// least() takes the weaker value of each capability, whatever the order of its arguments, so that every host
+// that compares the same devices gets the same capabilities; only the device names are in another order.
 TEST(Devices, TheLeastOfTwoIsTheSameEitherWay) {
   Capabilities expected = poor();
   expected.device = "mlx5_0, mlx4_0";

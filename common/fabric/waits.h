@@ -21,8 +21,8 @@ struct TimerWait {
 struct WatchWait {
   WatchWord word;  // the watched word if set.count is 0
   WatchSet set;
-  std::uint32_t start = 0;   // index of the slot that is looked at first
-  Nanos deadline = forever;  // Worker::now() time
+  std::uint32_t start = 0;   // index in `set` of the slot that is checked first
+  Nanos deadline = forever;  // the wait ends at this Worker::now() time at the latest
   WatchAny result;
   std::coroutine_handle<> waiter;
   WatchWait* next = nullptr;

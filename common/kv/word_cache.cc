@@ -19,7 +19,7 @@ constexpr int most_eviction_tries = 8;
 WordCache::WordCache(std::uint64_t capacity, std::uint32_t key_bytes, std::uint32_t value_bytes)
     : key_bytes_(key_bytes), value_bytes_(value_bytes) {
   LOCH_CHECK_GT(capacity, 0U);
-  // Small caches have few shards, so that their capacity is not cut into single entries.
+  // About one shard for each 64 entries, at most 16, so that no shard of a small cache is tiny.
   const std::uint64_t shards = std::bit_floor(std::clamp<std::uint64_t>(capacity / 64, 1, 16));
   slots_per_shard_ = static_cast<std::uint32_t>((capacity + shards - 1) / shards);
   for (std::uint64_t i = 0; i < shards; ++i) {

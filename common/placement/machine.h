@@ -19,9 +19,9 @@ struct Cpu {
 
 struct NumaNode {
   std::uint32_t number = 0;
-  std::uint32_t package = 0;  // the socket that the node belongs to
-  // Latency from this node to every node, in the order of Machine::numa_nodes; empty if the firmware does not
-  // tell.
+  std::uint32_t package = 0;  // the socket that the NUMA node belongs to
+  // Latency from this NUMA node to each NUMA node, in the order of Machine::numa_nodes; empty if the firmware
+  // does not tell.
   std::vector<std::uint64_t> latency;
 };
 
@@ -29,8 +29,8 @@ struct Machine {
   std::vector<Cpu> cpus;             // ascending by number
   std::vector<NumaNode> numa_nodes;  // ascending by number; at least one
 
-  // How far CPUs of the one NUMA node are from memory of the other: 0 for the same node. Comparable within a
-  // machine only. The largest number if either is no NUMA node of the machine.
+  // How far CPUs of NUMA node `from` are from memory of NUMA node `to`: 0 for the same node. Comparable
+  // within a machine only. The largest number if either is no NUMA node of the machine.
   [[nodiscard]] std::uint64_t distance(std::uint32_t from, std::uint32_t to) const;
   [[nodiscard]] bool has_numa_node(std::uint32_t number) const;
 };

@@ -83,7 +83,7 @@ TEST(Plan, TheCoreOfTheLowestCpuIsLeftWhereThereAreEnoughCores) {
   EXPECT_THAT(cores(planned(machine, {7}, 0)[0]), ElementsAre(1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(cores(planned(machine, {15}, 1)[0]), testing::Not(testing::Contains(0)));
   EXPECT_THAT(cores(planned(machine, {16}, 1)[0]), testing::Contains(0));
-  // Eight workers near the NIC take all eight cores of its NUMA node, even that of the lowest CPU.
+  // Eight workers take all eight cores of the NIC's NUMA node, even the one with the machine's lowest CPU.
   EXPECT_THAT(planned(machine, {8}, 0)[0].workers, Each(Field(&Cpu::numa_node, 0)));
   EXPECT_THAT(numbers(planned(machine_of("NUMANode:1 Core:2 PU:1"), {1})[0]), ElementsAre(1));
 }
@@ -143,7 +143,7 @@ TEST(Plan, TheOtherHalfOfASocketIsNextWithSubNuma) {
 
 TEST(Plan, OnlyAllowedCpusAreUsed) {
   const Machine machine = machine_of(two_sockets);
-  const Numbers allowed = {1, 5, 7, 9, 20, 21, 22};  // four cores of node 0, two of node 1
+  const Numbers allowed = {1, 5, 7, 9, 20, 21, 22};  // on 4 cores of NUMA node 0, and on 2 of NUMA node 1
   const NodePlan each = planned(machine, {6}, 0, allowed)[0];
   EXPECT_THAT(numbers(each), ElementsAre(5, 7, 9, 1, 20, 22));
   EXPECT_THAT(numbers(planned(machine, {7}, 0, allowed)[0]), ElementsAre(5, 7, 9, 1, 20, 22, 21));

@@ -76,7 +76,8 @@ struct ChannelConfig {
   Nanos retry_after = 0;        // ns without a reply after which the same request is sent again
   Nanos give_up_after = 0;      // ns after which a call makes no further attempt
   Nanos reconnect_timeout = 0;  // ns that one attempt to reconnect may take (RC only)
-  // low 16 bits of the number before that of a client's first request; 0: given by the clock
+  // If not 0: the low 16 bits of the number that precedes the number of a client's first request. 0: the
+  // clock gives them.
   std::uint64_t first_number = 0;
   ChannelFlaws flaws;
 };
@@ -88,10 +89,10 @@ class WriteChannel {
   struct Node {
     // slots [server worker of the node][client lane of the cluster], into which clients WRITE
     fabric::Region* requests = nullptr;
-    fabric::Region* staged_requests = nullptr;  // [server worker of the cluster][client lane of the node]
+    fabric::Region* staged_requests = nullptr;  // send slots [server of the cluster][client lane of the node]
     // slots [server worker of the cluster][client lane of the node], into which servers WRITE
     fabric::Region* replies = nullptr;
-    fabric::Region* staged_replies = nullptr;  // [server worker of the node][client lane of the cluster]
+    fabric::Region* staged_replies = nullptr;  // send slots [server of the node][client lane of the cluster]
     bool is_restarted = false;  // the node was restarted: its clients had an earlier incarnation
   };
   // The regions of another node, as one worker addresses them.
@@ -119,8 +120,8 @@ class WriteChannel {
   [[nodiscard]] const SlotGrid& staged_reply_grid() const { return staged_replies_; }
   [[nodiscard]] const Node& local(fabric::NodeId node) const;
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
-  // How this worker tells that a frame has arrived. Over UC, always by its check: a WRITE that was believed
-  // lost and sent again may still be in the network, and be placed over the next request.
+  // How this worker tells that a frame has arrived. Over UC, always by the frame's checksum: a WRITE that was
+  // believed lost and sent again may still be in the network, and be placed over the next request.
   [[nodiscard]] Arrival arrival(const fabric::Worker& worker) const {
     if (config_.flaws.trusts_trailer) return Arrival::by_trailer;
     return config_.transport == fabric::Transport::uc ? Arrival::by_check : arrival_on(worker.capabilities());

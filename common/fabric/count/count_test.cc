@@ -29,7 +29,7 @@ TEST(Count, AnArrivedReplyBelongsToItsOperation) {
   reply.peer = 0;  // a peer on the same node: nothing crosses the network
   worker->attribute(reply);
   EXPECT_EQ(stats.write, 1u);
-  // Another node posted the request, so the count of posted requests of this node does not grow.
+  // Another node posted the reply's WRITE, so this node's count of posted WRITEs stays 0.
   EXPECT_EQ(fabric->report().nodes[0].counters.at("posted.write"), 0);
 }
 

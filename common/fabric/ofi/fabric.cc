@@ -138,7 +138,7 @@ class OfiFabric final : public Fabric {
   EndedRuns ended_;
   realtime::Regions<OfiRegion> regions_;
   realtime::WorkerPool pool_;
-  Progress progress_;  // declared after the pool, so that its thread ends before the workers
+  Progress progress_;  // declared after the pool, so that its thread ends before the workers are destroyed
   bool is_exchanged_ = false;
   Nanos clock_error_ = 0;
   std::uint64_t runs_ = 0;

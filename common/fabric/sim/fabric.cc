@@ -219,7 +219,7 @@ void SimFabric::add_background_workers() {
 
 RunEnd SimFabric::run_events() {
   if (sim_.live_clients == 0 && !sim_.stopping) sim_.begin_stopping();
-  // Waits until every acknowledged WRITE is in memory.
+  // Runs events until every worker's main coroutine has ended and every acknowledged WRITE is in memory.
   while (sim_.live_tasks > 0 || sim_.late_writes > 0) {
     if (is_interrupted_.load(std::memory_order_relaxed) && !sim_.stopping) sim_.begin_stopping();
     const Nanos deadline = sim_.config.deadline;

@@ -25,7 +25,7 @@ struct NicProfile {
   // Requester side: gap in ns between requests of one kind, over all queue pairs.
   double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0,
          request_atomic_ns = 0;
-  double request_line_ns = 0;  // added to the gap for each 64-byte line of a work request beyond the first
+  double request_line_ns = 0;  // ns added to the gap for each 64-byte line that a work request has beyond one
   // gap between work requests that the NIC fetches from one and the same queue pair
   double queue_pair_ns = 0;
   // Responder side: gaps between requests of one kind, and between responses (READ data, an ACK, an atomic

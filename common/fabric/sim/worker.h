@@ -80,7 +80,7 @@ class SimWorker final : public Worker {
   void connect_all();
   void start(coro::Task<void> main);
   void end_task();      // at the end of a run: destroys coroutines that have not finished
-  void kill();          // the worker dies between two instructions
+  void kill();          // kills the worker between two instructions, as a crash does
   void tell_to_stop();  // ends the worker's watches and receives, so that servers leave their loops
   void completed(
       SimRequest* request);         // a request has ended: queues its completion if a coroutine waits for it

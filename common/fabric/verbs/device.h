@@ -44,7 +44,7 @@ class Device {
   // Makes senders wait up to 1 s for a receiver that has no buffer posted because its worker lost its core.
   // To be called before any queue pair is connected.
   void wait_for_receivers() { port_.not_ready_timer = 28; }  // 28: code of an RNR timer of 164 ms
-  // To be called before any queue pair is connected to another process.
+  // Sets the traffic class of packets; to be called before any queue pair is connected to another process.
   void set_traffic_class(std::uint8_t traffic_class) { port_.traffic_class = traffic_class; }
   [[nodiscard]] const Address& address() const { return port_.address; }
   [[nodiscard]] const Capabilities& capabilities() const { return capabilities_; }

@@ -21,8 +21,8 @@ constexpr Nanos silence_most(Nanos request_lifetime) {
 class Silence {
  public:
   explicit Silence(Nanos most) : most_(most) {}
-  // To be called when completions are owed and a poll found none; `now` gives the time in ns. Returns whether
-  // the silence has lasted too long.
+  // Measures the silence; to be called when completions are owed and a poll found none. `now` gives the time
+  // in ns. Returns whether the silence has lasted too long.
   template <typename Now>
   [[nodiscard]] bool is_over(Now now) {
     if (++polls_ % polls_per_look != 0) return false;
@@ -31,7 +31,7 @@ class Silence {
     looked_ = at;
     return lasted_ > most_;
   }
-  // To be called when a poll found a completion.
+  // Ends the silence; to be called when a poll found a completion.
   void end() {
     polls_ = 0;
     lasted_ = 0;

@@ -84,7 +84,7 @@ class Bin(NamedTuple):
     t_s: float  # start of the bin in seconds after the start of the measured time
     ops_s: float
     failed_s: float
-    unwritable_keys: float | None  # number of probed keys that could not be written in the bin; None: no prober
+    unwritable_keys: float | None  # number of probed keys that could not be written in the bin; None: none was probed
 
 
 class Event(NamedTuple):

@@ -19,7 +19,7 @@ from loch.softroce.machine import Hardware, Machine, start
 from loch.softroce.switch import Switch
 
 HERE = Path(__file__).resolve().parent
-BOOT_LIMIT_S = 120  # seconds for booting, times the number of machines, because they share the host's cores
+BOOT_LIMIT_S = 120  # limit for booting: this many seconds times the number of machines, which share the host's cores
 SYNC_LIMIT_S = 20
 QUIET_S = 4  # seconds after which a slow start prints its progress
 STATUS_TIMEOUT, STATUS_NO_MACHINE, STATUS_KILLED = 124, 125, 137
