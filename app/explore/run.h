@@ -71,12 +71,12 @@ struct Move {
 // What a move accessed: two moves with disjoint footprints can be made in either order.
 struct Footprint {
   bool is_global = false;   // conflicts with every other move
-  bool is_idle = false;     // a timer whose only effect was that time passed
+  bool is_idle = false;     // the move was a timer that changed nothing but the time
   bool polls = false;       // the background coroutine polled (Run::has_polled)
-  bool is_ordered = false;  // Bounds::switches is set: conflicts with every other move
+  bool is_ordered = false;  // conflicts with every other move, because Bounds::switches is set
   bool begins = false, ends = false, fails = false;
-  std::uint8_t node = 0;        // node whose memory the coroutines that the move resumes may read
-  std::uint64_t changed = 0;    // bit mask of the regions that the coroutines that the move resumes changed
+  std::uint8_t node = 0;        // node whose memory the coroutines resumed by the move may read
+  std::uint64_t changed = 0;    // bit mask of the regions changed by the coroutines that were resumed
   std::int32_t region = -1;     // index of the region that the request accessed; -1: none
   bool region_is_seen = false;  // whether CPU code of the region's node reads the region
   bool is_write = false;

@@ -33,9 +33,9 @@ struct WorkerSpec {
   // Number of UD queue pairs that the device makes for the worker. A request's `lane` selects the one on
   // which it is posted; messages arrive on lane 0.
   std::uint32_t ud_lanes = 1;
-  // What the worker uses besides datagrams, so that a device creates no more than that. If receives_rc
-  // (receives_uc) is false, no RECVs may be posted for RC (UC); if uses_rc is false, an RC connection is made
-  // at its first use.
+  // What the worker uses besides datagrams; a device creates no more than that. Without receives_rc no RECVs
+  // may be posted for RC, without receives_uc none for UC. Without uses_rc, an RC connection is made at its
+  // first use.
   bool uses_rc = true, receives_rc = true, receives_uc = true;
 };
 
@@ -163,7 +163,7 @@ class Worker {
 
  protected:
   void set_costs(const CpuCosts* costs) { costs_ = costs; }
-  // To be called in the constructor of a worker that overrides do_mark().
+  // Makes mark() call do_mark(). A worker that overrides do_mark() calls this function in its constructor.
   void set_traced() { is_traced_ = true; }
   // The fabric's part of post(), post_detached() and mark().
   virtual void do_post(WorkRequest* chain) = 0;

@@ -257,8 +257,8 @@ coro::Task<void> add_until_failure(Cluster* cluster, int rounds, FailureCounts* 
   }
 }
 
-// Number of rounds. Real time needs many more than simulated time, because threads start one after another
-// and races are rare.
+// Number of rounds of a race. In real time many more are needed than in simulated time, because threads start
+// one after another and races are rare.
 int rounds_of(const Cluster& cluster, int rounds) {
   return cluster.fabric->capabilities().simulated ? rounds : rounds * 20;
 }

@@ -112,7 +112,7 @@ TEST_P(EveryProtocol, OverTheSimulator) {
                        "--value-size", "600",   "--warmup", "100us",  "--duration", "4ms"};
   const auto first = run(flags);
   ASSERT_TRUE(first);
-  expect_sound(*first, 500);  // a model of a server over kernel TCP, the slowest, completes 500
+  expect_sound(*first, 500);  // least number of operations: the slowest protocol (kernel TCP) completes 500
   // The same seed gives the same run.
   const auto second = run(flags);
   ASSERT_TRUE(second && first->point.sim && second->point.sim);

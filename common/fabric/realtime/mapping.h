@@ -1,4 +1,4 @@
-// Maps zeroed memory of this process, of which regions are made.
+// Maps zeroed memory for the regions of this process.
 #pragma once
 
 #include <cstddef>

@@ -291,7 +291,7 @@ void RealtimeWorker::wake_up() {
 // charges the yielding thread for it). After such a yield workers sleep instead of yielding for a while, for
 // which the kernel charges them nothing.
 void RealtimeWorker::share_core() {
-  if (is_armed_) {  // the doorbell was armed, and the worker has polled once more since then
+  if (is_armed_) {  // the doorbell, which ends a sleep, was armed before the last poll, which found nothing
     Nanos most = device_is_busy() || reconnects_ != nullptr ? nap : longest_sleep;
     if (timers_ != nullptr) most = std::min(most, timers_->at - now());
     if (most > 0) {

@@ -76,7 +76,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
   // (WorkRequest::lane).
   struct Link {
     std::uint64_t failed_lanes = 0;
-    // queue pairs on which a SEND waits for a receive buffer of the peer; later requests wait behind the SEND
+    // mask of the queue pairs on which a SEND waits for a receive buffer of the peer; later requests wait
+    // behind it
     std::uint64_t stalled_lanes = 0;
     std::uint32_t epoch = 1;
   };
