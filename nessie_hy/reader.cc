@@ -237,7 +237,7 @@ coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key
     if (bytes > half) fabric::copy_shared(to(half), from(half), bytes - half);
     co_await worker_.compute(a_half);
   }
-  std::atomic_thread_fence(std::memory_order_acquire);  // the loads come before the clock is read
+  std::atomic_thread_fence(std::memory_order_acquire);  // the entry is loaded before the clock is read
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   if (is_other) co_return Looked{Look::other_key, {}};
   co_return Looked{Look::value, landed_value()};

@@ -261,7 +261,7 @@ coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
     if (is_there || !confirms) {
       expect_cost(hand.stats, {.read = all + used, .payload = look});
       EXPECT_EQ(hand.stats.index_read, all);
-    } else {  // a confirmed miss: READs the root (48 bytes), all buckets again, and the root
+    } else {  // a confirmed miss: READs the root (48 bytes), the buckets and extents again, and the root
       expect_cost(hand.stats, {.read = 2 * (all + used) + 2, .payload = 2 * look + 2 * 48});
     }
     if (is_there) sum += all;

@@ -79,7 +79,7 @@ TEST(Placing, ARestartedProcessGoesByTheLaunchersWord) {
   const HostNodes host = nodes_of_this_host(o, devices_on({"a"}), 3, 1, 2);
   ASSERT_EQ(host.nodes.size(), 2U);
   EXPECT_EQ(host.nodes[0].servers, 4U);  // another process's node: assumed to be as large as the largest node
-  EXPECT_EQ(host.nodes[1].clients, 2U);  // this process's own node: known exactly
+  EXPECT_EQ(host.nodes[1].clients, 2U);  // this process's own node: its workers are known exactly
   EXPECT_EQ(host.first, 1U);
   EXPECT_TRUE(host.is_known);
   EXPECT_FALSE(nodes_of_this_host(o, devices_on({"a"}), 3, 0, 0).is_known);

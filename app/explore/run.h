@@ -158,7 +158,7 @@ class Run {
     std::uint8_t worker = 0;
     std::unique_ptr<kv::Client> store;
     std::coroutine_handle<> gate;  // resumed when the client's next operation begins
-    std::uint32_t next = 0;        // index in its program of the next operation
+    std::uint32_t next = 0;        // index of the next operation in the client's program
     std::optional<std::size_t> running;
     std::vector<std::byte> value;
     fabric::OpStats stats;

@@ -55,7 +55,7 @@ class Stretch {
     return part_;
   }
 
-  // Progress counters; other threads may call these functions.
+  // Numbers of seeds that were run, and that found the variant, so far. Any thread may call these functions.
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t found() const { return found_; }
 

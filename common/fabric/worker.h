@@ -112,7 +112,7 @@ class Worker {
   // were looked up under an older number are void.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
 
-  // Starts the wait of the awaitable Sleep.
+  // Starts the wait of a coroutine that awaits a Sleep.
   virtual void begin_timer(TimerWait* wait) = 0;
   virtual void begin_watch(WatchWait* wait) = 0;
   virtual void begin_receive(ReceiveWait* wait) = 0;

@@ -71,7 +71,7 @@ class PostingLists {
     std::uint32_t outstanding = 0;
     std::uint32_t since_signaled = 0;
   };
-  // The queue pairs to one peer worker over one transport. Datagrams to all peers share theirs.
+  // The queue pairs to one peer worker over one transport. For UD, one object serves all peers.
   struct Peer {
     fabric::Transport transport = fabric::Transport::rc;
     fabric::NodeId node = 0;
@@ -100,7 +100,7 @@ class PostingLists {
   std::deque<Entry> pool_;
   Queue free_;
   std::uint32_t waiting_ = 0;     // requests that wait to be posted, in the lists of all peers
-  bool is_flush_coming_ = false;  // an earlier caller of add() will post the lists
+  bool is_flush_coming_ = false;  // true: an earlier caller of add() will post the lists
   PostingCounts counts_;
 };
 

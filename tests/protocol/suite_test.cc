@@ -49,7 +49,7 @@ class EveryProtocol : public ::testing::TestWithParam<std::string> {
   EveryProtocol() : registry_(make_registry()), module_(*registry_.at(GetParam())) {}
   ~EveryProtocol() override { std::filesystem::remove_all(folder_); }
 
-  // Runs `loch bench` with these flags; nullopt if the fabric lacks what the protocol requires.
+  // Runs `loch bench` with these flags; nullopt if the fabric lacks a capability that the protocol requires.
   [[nodiscard]] std::optional<Outcome> run(const Words& flags);
   // Checks that the run finished, no value was corrupt, and the history satisfies the protocol's claim.
   void expect_sound(const Outcome& run, std::uint64_t least_operations) const;

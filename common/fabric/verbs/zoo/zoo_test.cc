@@ -300,7 +300,7 @@ TEST(ZooTest, DatagramsArriveBehindTheirHeader) {
   EXPECT_THAT(nic.ended(3), testing::Each(IBV_WC_SUCCESS));
   EXPECT_EQ(nic.word(4096 + 40), 99u);
   EXPECT_EQ(std::memcmp(nic.bytes.data() + 4096 + 32, path.grh.dgid.raw + 12, 4),
-            0);  // the port sent to itself: the IPv4 source is its own address
+            0);  // the port sent to itself, so the IPv4 source is the port's own address
   EXPECT_EQ(ibv_destroy_ah(handle), 0);
 }
 
