@@ -95,7 +95,7 @@ struct Operation {
   std::uint64_t begun = 0;         // number of the move that began the operation
   // Whether a time-out of the operation is no violation: because one of its requests or replies failed, or
   // because its deadline passed while another worker could go on or had an earlier deadline. The flag is not
-  // part of the state: if several paths lead to a state, it has its value on the first path.
+  // part of the state: if several paths lead to a state, the flag keeps the value from the first path.
   bool is_troubled = false;
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
@@ -128,11 +128,12 @@ class Run {
   // tables; writes and reads every key again. Returns the violations found, one line each. No move is
   // possible afterwards.
   [[nodiscard]] std::vector<std::string> end();
-  // The message for a state without moves: clients that wait for an event that never comes.
+  // Describes a state in which no move is possible although clients have not ended: they wait for an event
+  // that never comes.
   [[nodiscard]] std::string stuck() const;
-  // Describes an operation that timed out although none of its requests failed and the protocol promises
-  // service under the failures that happened; without its deadline it would wait for ever. Empty if there is
-  // none.
+  // Describes an operation that would wait for ever without its deadline: it timed out although none of its
+  // requests failed and the protocol promises service under the failures that happened. Empty if there is no
+  // such operation.
   [[nodiscard]] std::string stopped() const;
   // False: an operation before the exploration did not end, so the scenario cannot be explored.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }

@@ -42,8 +42,9 @@ class PostingLists {
   // its own completion or, if it is unsignaled, by a later one on its queue pair. This class sets the
   // request's `lane`, `is_signaled`, `next` and `sink`. The result has an atomic's old word.
   [[nodiscard]] coro::Task<fabric::Completion> execute(fabric::WorkRequest request);
-  // Posts the request when the coroutines that are ready now have run, and does not wait for its end. For UC
-  // and UD, with inlined data or no data; the caller does not learn whether it was executed.
+  // Posts the request when the coroutines that are ready now have run, and does not wait for its end. Only
+  // for UC and UD, and with inlined data or no data. The caller does not learn whether the request was
+  // executed.
   [[nodiscard]] coro::Task<void> send(fabric::WorkRequest request);
 
   [[nodiscard]] const PostingCounts& counts() const { return counts_; }

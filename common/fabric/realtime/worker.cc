@@ -265,7 +265,7 @@ RealtimeWorker::Span RealtimeWorker::watched() const {
   for (const WatchWait* wait = watches_; wait != nullptr; wait = wait->next) {
     Span one{wait->word.region, wait->word.offset, wait->word.offset + 8};
     if (const WatchSet& set = wait->set; set.count != 0) {
-      // The first slot ends 8 bytes behind set.offset, which is the offset of its last word.
+      // set.offset is the offset of the first slot's last word, so the first slot ends 8 bytes later.
       const std::uint64_t first = set.offset + 8;
       one = {set.region, first - std::min<std::uint64_t>(first, set.stride),
              first + std::uint64_t{set.count - 1} * set.stride};
