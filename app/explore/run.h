@@ -135,7 +135,7 @@ class Run {
   // requests failed and the protocol promises service under the failures that happened. Empty if there is no
   // such operation.
   [[nodiscard]] std::string stopped() const;
-  // False: an operation before the exploration did not end, so the scenario cannot be explored.
+  // Whether all operations before the exploration ended; if not, the scenario cannot be explored.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }
   // Whether the protocol can move keys.
   [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }

@@ -28,7 +28,7 @@ struct WorkerSpec {
   NodeId node = 0;
   Role role = Role::client;
   std::uint16_t index = 0;  // number on its node, counted from 0 over client and server workers
-  int core = -1;            // the core of its node that it is pinned to; -1: none
+  int core = -1;            // the core of its node to which the worker is pinned; -1: none
   std::string name;         // the name that traces show, such as "client 3"
   // Number of UD queue pairs that the device makes for the worker. A request's `lane` selects the one on
   // which it is posted; messages arrive on lane 0.

@@ -181,7 +181,7 @@ coro::Task<void> send_numbers(Cluster* cluster, Transport transport, std::uint64
     }
     const WcStatus status = co_await worker.post_and_wait(burst);
     EXPECT_EQ(status, WcStatus::success);
-    const Nanos pause = worker.now() + 50'000;  // lets the receiver keep up
+    const Nanos pause = worker.now() + 50'000;  // end of a pause of 50 us, which lets the receiver keep up
     co_await worker.sleep_until(pause);
   }
   const Nanos end = worker.now() + 5 * millisecond;

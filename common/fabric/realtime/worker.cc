@@ -21,7 +21,8 @@ constexpr std::uint64_t turns_per_clock = 8;
 // worker sleeps. After fewer such turns (turns_before_yield) it yields its core.
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
-// Longest sleep in ns. It is bounded because no doorbell announces a deadline or the end of the run.
+// Longest sleep in ns. No doorbell announces a deadline or the end of the run, so a sleeping worker has to
+// wake up to see them.
 constexpr Nanos longest_sleep = 500'000;
 // A yield that takes longer than this many ns has given the core to another program. The worker then sleeps
 // instead of yielding for a while.

@@ -35,7 +35,7 @@ struct NodeTable {
 // State shared by the workers of this process; constant during the run.
 struct Shared : realtime::Shared {
   std::vector<NodeTable> nodes;
-  Job* job = nullptr;  // null if the run has one process
+  Job* job = nullptr;  // the memory shared by the run's processes; null if the run has one process
   [[nodiscard]] bool is_lost(NodeId node) const { return job != nullptr && job->is_lost(node); }
 };
 
