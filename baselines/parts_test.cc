@@ -180,7 +180,8 @@ TEST(Program, AMissingOneIsALineThatSaysHowToGetIt) {
   EXPECT_TRUE(find_program("", {"no-such-server-program", "sh"}, "", "x", "y"));
 }
 
-// CPU time of a server for a request of n bytes and a reply of 10, in microseconds (Pilaf, table 1).
+// The most requests that a server answers, in millions a second, for requests of `bytes` bytes and replies of
+// 10 bytes (Pilaf, table 1).
 TEST(KernelPathOf, AddsUpToTheTable) {
   struct Row {
     Link link;
@@ -201,7 +202,8 @@ TEST(KernelPathOf, AddsUpToTheTable) {
 
 TEST(LinksOf, CarryOneMessageAtATime) {
   Links links(3);
-  // The message enters the receiver's link while it is still leaving the sender's.
+  // Times in ns, for a message that is ready at 100 and takes 10 on each link. It enters the receiver's link
+  // while it is still leaving the sender's, so that it ends at 110 and not at 120.
   EXPECT_EQ(links.pass(0, 1, 100, 10), 110);
   EXPECT_EQ(links.pass(0, 2, 100, 10), 120);  // waits for the previous message at the sender's link
   EXPECT_EQ(links.pass(2, 1, 100, 10), 120);  // waits at the receiver's link for the message from node 0

@@ -174,7 +174,7 @@ coro::Task<DrtmClient::Locked> DrtmClient::settle_lock(Address item) {
 // Releases the lock. True once this client certainly does not hold it.
 coro::Task<bool> DrtmClient::release(Address item, fabric::OpStats* stats) {
   constexpr int most_tries = 4;
-  bool is_certain = true;  // whether the lock is certainly still held
+  bool is_certain = true;  // false after a failed CAS, which may have released the lock
   for (int i = 0; i < most_tries; ++i) {
     fabric::WorkRequest request = state_request(fabric::Verb::cas, item, stats);
     request.compare = lock_word_;

@@ -100,7 +100,8 @@ TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   f.write(*region_, 0, Op::put, {1, 2}, value.data(), 9);
   fabric::store_word_release(region_->at((at + 15) / 8 * 8), 0);
   EXPECT_TRUE(f.is_here(*region_, 0, word(f, 0)));
-  // A GET lies in one line, so where lines are placed as a whole its trailer proves that it has arrived.
+  // A GET fits in one cache line. On a fabric that places cache lines as a whole, the GET's trailer therefore
+  // proves that all of it has arrived.
   f.checks = true;
   EXPECT_EQ(f.arrival(Op::get), rpc::Arrival::by_trailer);
   f.places_lines = false;

@@ -31,8 +31,8 @@ std::uint64_t Log::append(const Header& header, const std::byte* value) {
   const std::uint64_t bytes = entry_bytes(header.kept);
   LOCH_CHECK_LE(bytes, memory_.size());
   const std::uint64_t offset = head_;
-  // The real defect would write past the end of the log's memory; here those bytes are dropped, so that no
-  // other memory is corrupted.
+  // In a real server this defect would write past the end of the log's memory; here those bytes are dropped,
+  // so that no other memory is corrupted.
   const bool is_cut = defects_.wrap_underflows && offset >= memory_.size();
   const std::uint64_t room = is_cut ? memory_.size() - place(offset) : bytes;
   put(offset, &header, std::min<std::uint64_t>(sizeof header, room));

@@ -96,7 +96,7 @@ TEST(Index, EvictsTheOldestOrByTag) {
     const Index::Room room = index.room(late, false, live);
     EXPECT_TRUE(room.evicts);
     EXPECT_EQ(room.place.way, eviction == Eviction::oldest ? 5u : late.tag(16) % 8);
-    // A slot whose log entry has been overwritten is free for a new entry.
+    // The log entry at offset 102 counts as overwritten, so that its slot, way 2, is free for a new entry.
     EXPECT_EQ(index.room(late, false, [](std::uint64_t offset) { return offset != 102; }).place.way, 2u);
   }
 }

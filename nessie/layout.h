@@ -68,7 +68,8 @@ static_assert(EntryMeta{true, EntryKind::copy, 2, 1, 15}.pack() == (watermark_bi
 // The deadline is in units of 1,024 ns of the unlinking node's clock, rounded up, modulo 2^45 (417 days).
 struct Stamp {
   Nanos deadline = 0;
-  // True if the writer does not know whether the entry left the index: the owner is asked to find out.
+  // True if the writer does not know whether the entry left the index, so that the entry's owner has to find
+  // out; false if the entry left it.
   bool is_suspicion = false;
   std::uint32_t generation = 0;
   std::uint32_t incarnation = 0;

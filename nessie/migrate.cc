@@ -64,8 +64,9 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   co_return Attempt::ok;
 }
 
-// Finds the target: the first other candidate of the moved key that is not on the path of nested MIGRATEs
-// (H14 in docs/protocols/nessie.md). If that slot is full, first moves its key away.
+// Finds the target slot: the first other candidate slot of the moved key that is not on the path of nested
+// MIGRATEs (H14 in docs/protocols/nessie.md). If that slot is full, first moves the key in it to another
+// slot.
 coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint32_t depth) {
   const WordFormat& format = access.settings().format;
   for (std::uint32_t i = 0; i < access.settings().functions(); ++i) {

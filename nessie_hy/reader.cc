@@ -79,8 +79,8 @@ struct Reader::Tables {
                                            kv::Key key) const {
     return reader.look_up(reader.where(place), {word, read_at}, key);
   }
-  // Only one server worker writes to an index row (its table), and it links complete entries: a GET never
-  // finds a pending entry, and no index word returns to a slot.
+  // The answer does not matter, because a GET never finds a pending entry: only one server worker writes to
+  // an index row (its table), and it links complete entries. No index word returns to a slot.
   [[nodiscard]] static bool goes_on_past_pending() { return true; }
   [[nodiscard]] bool confirms_misses() const { return reader.settings_.verifies_misses; }
   [[nodiscard]] static bool is_over_age() { return false; }
@@ -185,7 +185,8 @@ coro::Task<onesided::Looked> Reader::look_at_entry(Where where, Found found, kv:
   if (!read) co_return Looked{Look::failed, {}};
   co_await worker_.compute(worker_.costs().compare(key.size));
   const bool is_other = !onesided::is_key(node_.landing->at(landing_), key);
-  // An entry that was read too late may have been reused, so its key proves nothing.
+  // If the entry was read too late, it may have been reused: its key does not tell whether the index word
+  // named an entry of the wanted key.
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   if (is_other) co_return Looked{Look::other_key, {}};
   const Looked taken = co_await take_value(where, found);
@@ -209,8 +210,8 @@ coro::Task<onesided::Looked> Reader::take_value(Where where, Found found) {
     const bool read = co_await read_entry(where, IndexWord::entry(found.word), table_.entry.full_bytes());
     if (!read) co_return Looked{Look::failed, {}};
   }
-  // All bytes have been read. If the index word was read longer than the expiry period ago, they may belong
-  // to a reused entry.
+  // The whole entry has been read. If the expiry period has passed since its index word was read, the entry
+  // may have been reused meanwhile, and its bytes may be another entry's.
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   co_return Looked{Look::value, landed_value()};
 }
@@ -236,7 +237,7 @@ coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key
     if (bytes > half) fabric::copy_shared(to(half), from(half), bytes - half);
     co_await worker_.compute(a_half);
   }
-  std::atomic_thread_fence(std::memory_order_acquire);  // the loads come before the clock is read
+  std::atomic_thread_fence(std::memory_order_acquire);  // the entry is loaded before the clock is read
   if (is_too_old(found.read_at)) co_return Looked{Look::expired, {}};
   if (is_other) co_return Looked{Look::other_key, {}};
   co_return Looked{Look::value, landed_value()};
@@ -269,9 +270,9 @@ kv::ValueView Reader::landed_value() const {
   return {node_.landing->at(landing_ + entry.value_at()), entry.value_size(), table_.kept_value()};
 }
 
-// The word by which the cache knows an entry. Index words of different rows (tables of server workers) may be
-// equal, so that the row's number replaces the upper bits of the word: the filter, and bits that are the same
-// in all occupied words.
+// The word under which the cache stores an entry. Index words of different rows (tables of server workers)
+// may be equal; the row's number therefore replaces the upper bits of the index word, which are the filter
+// and bits that are the same in all occupied words.
 std::uint64_t Reader::cache_word(const Where& where, std::uint64_t word) const {
   constexpr std::uint32_t row_at = IndexWord::entry_bits + IndexWord::stamp_bits;
   return (word & ((std::uint64_t{1} << row_at) - 1)) | (std::uint64_t{where.row} + 1) << row_at;

@@ -50,8 +50,9 @@ coro::Task<void> one_of_each(Lane* lane, std::uint64_t keys) {
     EXPECT_EQ(anew.result.status, OpStatus::ok);
     const Lane::Outcome last = co_await lane->get(key);
     EXPECT_EQ(last.value, key + 2000);
-    // Each operation costs two WRITEs: a request (GET: key size + 16 bytes; PUT: value size + key size + 24
-    // bytes) and a reply (GET: value size + 8 bytes, a miss 8; PUT: 8 bytes).
+    // An operation on another node's key costs two WRITEs: a request (GET and DELETE: key size + 16 bytes;
+    // PUT: value size + key size + 24 bytes) and a reply (GET: value size + 8 bytes; a miss, PUT and DELETE:
+    // 8 bytes). An operation on a key of the client's own node costs none.
     const bool is_local = second.stats.local_accesses > 0;
     const std::uint64_t get = is_local ? 0 : key_size + 16 + value_size + 8;
     const std::uint64_t write = is_local ? 0 : value_size + key_size + 24 + 8;
@@ -136,8 +137,8 @@ TEST(OnSim, ADeclarationThatNobodyTakesEnds) {
   EXPECT_LT(seen.span, 2'000'000);
 }
 
-// The simulation keeps only the first bytes of each value: these must arrive at the client, and payload bytes
-// must count values in full.
+// The simulation keeps only the first bytes of each value: a GET has to return these bytes, and the counted
+// payload bytes have to be those of whole values.
 coro::Task<void> stamps(Lane* lane) {
   for (std::uint64_t key = 0; key < 30; ++key) {
     const Lane::Outcome put = co_await lane->put(key, 7'000 + key);

@@ -193,8 +193,8 @@ class Machine {
         message.find("--pilaf.log-repair true") == std::string::npos ||
         !message.starts_with("pilaf.log: log: ") || message.find('\n') != std::string::npos)
       say("a refusal does not say where: " + message);
-    // Mode fsync has at most one unsynced record, so a crash cannot leave intact records behind a damaged
-    // one.
+    // In mode fsync a log has at most one unsynced record. If it was always in this mode, a crash therefore
+    // cannot leave intact records behind a damaged one.
     if (sync == LogSync::fsync && mode_ == Mode::fsync) say("a crash left a damaged middle");
   }
 
@@ -237,7 +237,7 @@ class Machine {
   Variant variant_;
   std::vector<Given> given_;
   std::uint64_t values_ = 0, replayed_ = 0, refusals_ = 0;
-  // Number of records of given_ that are promised to survive a kill of the process, or a power failure.
+  // Numbers of records of given_ that are promised to survive: a kill of the process, and a power failure.
   std::uint64_t outlives_kill_ = 0, outlives_power_ = 0;
   bool has_failed_ = false;  // a sync failed, so its data may be in the page cache only
   std::vector<std::string> findings_;

@@ -79,7 +79,8 @@ void size_extents(const kv::Options& options, double keys, Settings& s) {
     const double count = std::ceil(bytes / static_cast<double>(s.block));
     return std::max<std::uint64_t>(static_cast<std::uint64_t>(count), 1) * s.block;
   };
-  // One block more than keys, because a PUT that moves a value to a new extent holds both for a moment.
+  // Room for one extent more than there are keys, because a PUT that moves a value to a new extent holds the
+  // old and the new one for a moment.
   const std::uint64_t need = blocks((std::ceil(keys) + 1) * static_cast<double>(s.block));
   const auto asked = static_cast<double>(options.integer("pilaf.extents-start"));
   s.extents_start = asked > 0 ? blocks(asked) : need;

@@ -51,7 +51,8 @@ TEST(Fnv64, ValuesOfYcsb) {
 }
 
 TEST(Zeta, FixedConstantOfTheScrambledGenerator) {
-  // YCSB summed its zeta constant term by term; zeta() agrees with the constant to its rounding error.
+  // YCSB's constant is a sum computed term by term; zeta() agrees with it up to the rounding errors of that
+  // sum.
   EXPECT_NEAR(zeta(10'000'000'000ULL, 0.99), 26.46902820178302, 1e-6);
 }
 
@@ -169,7 +170,8 @@ TEST(Exponential, PercentileWithinItsFraction) {
   DistributionSpec spec;
   spec.kind = Distribution::exponential;
   const auto hits = draw(spec, 10'000, 500'000);
-  // Counts draws of the newest 85.7 % of the records: 95 % of all draws if none were repeated.
+  // Counts draws of the newest 85.7 % of the records. These would be 95 % of all draws if draws beyond the
+  // first record were not repeated.
   std::uint64_t near = 0;
   for (std::uint64_t i = 10'000 - 8'571; i < 10'000; ++i) near += hits[i];
   // Share of the draws that fall before the first record and are repeated.

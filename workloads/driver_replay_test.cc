@@ -100,7 +100,7 @@ class ReplayOn : public ::testing::TestWithParam<std::string> {
     for (const measure::NodePart& node : outcome.nodes) sum.merge(node.tally);
     return sum;
   }
-  // The trace's operations by key, named as a history names keys.
+  // The trace's operations by key; keys have the names that they have in histories.
   [[nodiscard]] std::map<std::string, std::vector<TraceEvent>> wanted() const {
     const auto records = Records::make(plan_.records);
     std::vector<std::byte> key(trace_->key_most());
@@ -159,7 +159,8 @@ TEST_P(ReplayOn, OperationsBeginAtTheirTimesOrLate) {
   EXPECT_GE(outcome.window_s, 0.09975);
   Nanos first = INT64_MAX;
   for (const auto& [key, entries] : recording.by_key) first = std::min(first, entries.front().begin);
-  // Due times count from the begin of the run; the first operation begins at most the largest lag later.
+  // Due times count from the begin of the run, and the first operation begins at most the largest lag after
+  // that.
   for (const auto& [key, events] : wanted()) {
     const auto& got = recording.by_key.at(key);
     for (std::size_t i = 0; i < events.size(); ++i) {

@@ -37,7 +37,8 @@ struct ScriptedClient {
 // The operations of each slot; a slot without an entry does nothing.
 using Script = std::vector<ScriptedClient>;
 
-// Recorded operations of a run's clients, and of the final sweep, which runs in one slot of one client.
+// Recorded operations of a run's clients, and of the final sweep, in which one slot of one client reads and
+// writes the keys after the load.
 struct Transcript {
   Script load;
   ScriptedClient sweep;

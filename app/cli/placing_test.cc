@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// While an object lives, hwloc reports the machine of `description` instead of this one.
+// While an object of this class lives, hwloc reports the machine of `description` instead of this one.
 class OnMachine {
  public:
   explicit OnMachine(const char* description) { setenv("HWLOC_SYNTHETIC", description, 1); }
@@ -78,8 +78,8 @@ TEST(Placing, ARestartedProcessGoesByTheLaunchersWord) {
   o.server_nodes = 1;
   const HostNodes host = nodes_of_this_host(o, devices_on({"a"}), 3, 1, 2);
   ASSERT_EQ(host.nodes.size(), 2U);
-  EXPECT_EQ(host.nodes[0].servers, 4U);  // another process's node: taken to be as large as the largest
-  EXPECT_EQ(host.nodes[1].clients, 2U);  // this process's own node: known exactly
+  EXPECT_EQ(host.nodes[0].servers, 4U);  // another process's node: assumed to be as large as the largest node
+  EXPECT_EQ(host.nodes[1].clients, 2U);  // this process's own node: its workers are known exactly
   EXPECT_EQ(host.first, 1U);
   EXPECT_TRUE(host.is_known);
   EXPECT_FALSE(nodes_of_this_host(o, devices_on({"a"}), 3, 0, 0).is_known);
@@ -136,7 +136,7 @@ TEST(Placing, WorkersAreNotPinnedWhereItIsUnknownWhoSharesTheHost) {
   ASSERT_TRUE(left.has_value());
   EXPECT_FALSE(left->is_pinned());
   EXPECT_THAT(left->reason, HasSubstr("launcher"));
-  o.pin_is_given = true;  // the user asks for pinning although nobody says who shares the machine
+  o.pin_is_given = true;  // --pin, although the launcher does not say which processes share the host
   const auto pinned = place_workers(o, host, {});
   ASSERT_TRUE(pinned.has_value()) << pinned.error().message;
   EXPECT_TRUE(pinned->is_pinned());

@@ -20,16 +20,17 @@ namespace loch::explore {
 constexpr std::uint32_t key_bytes = 16;
 constexpr std::uint32_t least_value_bytes = 32;  // the smallest value with room for the writer's name
 
-// Bounds on events that may happen beside the clients' operations.
+// Largest numbers of failures and other events that an exploration adds to the clients' operations.
 struct Bounds {
-  std::uint32_t fails = 0;   // requests that fail, executed or not (UC, UD: lost messages)
-  std::uint32_t cuts = 0;    // failing requests after which reconnecting times out once
-  std::uint32_t kills = 0;   // clients that die in the middle of an operation
-  std::uint32_t clocks = 0;  // times that every clock passes the expiry period at once
-  std::uint32_t late = 0;    // deadlines that pass although the awaited event may still come
-  std::uint32_t torn = 0;    // READs and WRITEs of several cache lines that are executed in two halves
-  // Context switches: how often another worker may take a step although the last one could go on without
-  // waiting for time or for its next operation. nullopt: no bound, and equivalent orders are explored once.
+  std::uint32_t fails = 0;   // most requests that fail, executed or not (on UC and UD: lost messages)
+  std::uint32_t cuts = 0;    // most failing requests after which reconnecting times out once
+  std::uint32_t kills = 0;   // most clients that die in the middle of an operation
+  std::uint32_t clocks = 0;  // how often every clock may pass the expiry period at once
+  std::uint32_t late = 0;    // most deadlines that pass although the awaited event may still come
+  std::uint32_t torn = 0;    // most READs and WRITEs of several cache lines that are executed in two halves
+  // Most context switches: how often another worker may take a step although the last one could go on without
+  // waiting for time or for its next operation. nullopt: any number, and of equivalent orders only one is
+  // explored.
   std::optional<std::uint32_t> switches = {};
 };
 

@@ -71,12 +71,12 @@ struct Move {
 // What a move accessed: two moves with disjoint footprints can be made in either order.
 struct Footprint {
   bool is_global = false;   // conflicts with every other move
-  bool is_idle = false;     // a timer whose only effect was that time passed
+  bool is_idle = false;     // the move was a timer that changed nothing but the time
   bool polls = false;       // the background coroutine polled (Run::has_polled)
-  bool is_ordered = false;  // Bounds::switches is set: conflicts with every other move
+  bool is_ordered = false;  // conflicts with every other move, because Bounds::switches is set
   bool begins = false, ends = false, fails = false;
-  std::uint8_t node = 0;        // node whose memory the coroutines that the move resumes may read
-  std::uint64_t changed = 0;    // bit mask of the regions that the coroutines that the move resumes changed
+  std::uint8_t node = 0;        // node whose memory the coroutines resumed by the move may read
+  std::uint64_t changed = 0;    // bit mask of the regions changed by the coroutines that were resumed
   std::int32_t region = -1;     // index of the region that the request accessed; -1: none
   bool region_is_seen = false;  // whether CPU code of the region's node reads the region
   bool is_write = false;
@@ -95,7 +95,7 @@ struct Operation {
   std::uint64_t begun = 0;         // number of the move that began the operation
   // Whether a time-out of the operation is no violation: because one of its requests or replies failed, or
   // because its deadline passed while another worker could go on or had an earlier deadline. The flag is not
-  // part of the state: if several paths lead to a state, it has its value on the first path.
+  // part of the state: if several paths lead to a state, the flag keeps the value from the first path.
   bool is_troubled = false;
   std::optional<std::uint64_t> ended;
   kv::OpStatus status = kv::OpStatus::ok;
@@ -128,13 +128,14 @@ class Run {
   // tables; writes and reads every key again. Returns the violations found, one line each. No move is
   // possible afterwards.
   [[nodiscard]] std::vector<std::string> end();
-  // The message for a state without moves: clients that wait for an event that never comes.
+  // Describes a state in which no move is possible although clients have not ended: they wait for an event
+  // that never comes.
   [[nodiscard]] std::string stuck() const;
-  // Describes an operation that timed out although none of its requests failed and the protocol promises
-  // service under the failures that happened; without its deadline it would wait for ever. Empty if there is
-  // none.
+  // Describes an operation that would wait for ever without its deadline: it timed out although none of its
+  // requests failed and the protocol promises service under the failures that happened. Empty if there is no
+  // such operation.
   [[nodiscard]] std::string stopped() const;
-  // False: an operation before the exploration did not end, so the scenario cannot be explored.
+  // Whether all operations before the exploration ended; if not, the scenario cannot be explored.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }
   // Whether the protocol can move keys.
   [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }
@@ -158,7 +159,7 @@ class Run {
     std::uint8_t worker = 0;
     std::unique_ptr<kv::Client> store;
     std::coroutine_handle<> gate;  // resumed when the client's next operation begins
-    std::uint32_t next = 0;        // index in its program of the next operation
+    std::uint32_t next = 0;        // index of the next operation in the client's program
     std::optional<std::size_t> running;
     std::vector<std::byte> value;
     fabric::OpStats stats;

@@ -35,7 +35,7 @@ class Shortening {
     Move move;
   };
   [[nodiscard]] std::vector<Move> path_to(std::uint32_t node) const;
-  // A state at the depth that the search has reached.
+  // A state at the present depth of the breadth-first search, whose moves are tried next.
   struct Front {
     std::uint32_t node = 0;
     std::vector<Hash> chains;

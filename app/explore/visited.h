@@ -1,5 +1,5 @@
-// The set of visited states. Each has the bit mask of the moves that were in the sleep set at every visit, so
-// that no visit has explored them yet. It is a hash table with open addressing and 24 bytes per slot.
+// The set of visited states. Each has a bit mask of the moves that no visit has explored yet, because they
+// were in the sleep set at every visit. It is a hash table with open addressing and 24 bytes per slot.
 #pragma once
 
 #include <cstdint>

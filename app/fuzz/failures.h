@@ -6,8 +6,8 @@
 
 namespace loch::fuzz {
 
-// Whether the module promises service after any kind of loss; some emulations promise nothing, so failures
-// and repairs are not drawn for them.
+// Whether the module promises service after at least one kind of loss. Some emulations promise nothing, so
+// failures and repairs are not drawn for them.
 [[nodiscard]] bool promises_something(const kv::Module& module);
 
 // Draws the failures of a scenario whose cluster and load are already drawn. `share` scales the probability

@@ -85,7 +85,7 @@ class FieldReader {
   // Reads the JSON object `in`. `where`: prefix of the object's keys in error messages, such as "cluster.".
   // `error` is empty until the first fault. `in` and `error` have to outlive the reader.
   FieldReader(const nlohmann::json& in, std::string where, std::string& error);
-  // Reports every key of the object that was never read: such a key is unknown.
+  // Reports each key of the object that was not read, as an unknown key.
   ~FieldReader();
   FieldReader(const FieldReader&) = delete;
   FieldReader& operator=(const FieldReader&) = delete;

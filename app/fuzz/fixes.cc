@@ -11,8 +11,9 @@
 namespace loch::fuzz {
 namespace {
 
-// Bounds on the runs with different timing: enough of them that the finding appears several times without a
-// fix, so that its absence with a fix is significant.
+// The finding's scenario is repeated with different timing, at least least_timings times, until enough_found
+// runs show the finding or most_timings runs were made. If no run shows it with a fix switched on, that is
+// then significant.
 constexpr std::uint32_t least_timings = 12, most_timings = 48, enough_found = 5;
 
 class Trials {

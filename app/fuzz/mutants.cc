@@ -55,7 +55,7 @@ class Stretch {
     return part_;
   }
 
-  // Progress counters; other threads may call these functions.
+  // Numbers of seeds that were run, and that found the variant, so far. Any thread may call these functions.
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t found() const { return found_; }
 
@@ -81,7 +81,7 @@ class Stretch {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
-  Sightings so_far_, part_;  // of so_far_.finds only the number matters
+  Sightings so_far_, part_;  // of so_far_.finds only the length is used
   const Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0};
   std::mutex mutex_;

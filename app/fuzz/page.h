@@ -9,7 +9,8 @@
 
 namespace loch::fuzz {
 
-// Draws the page. `finding` has to be a run of the replay's scenario, with its history.
+// Returns an HTML page that shows `finding`, which has to be a run of the replay's scenario, with its
+// history.
 [[nodiscard]] std::string draw_page(const Replay& replay, const FuzzFinding& finding);
 
 // Escapes text for elements and quoted attributes of HTML and SVG; control characters become blanks.

@@ -62,8 +62,8 @@ class Layouter {
   [[nodiscard]] bool contradicts(const Operation& o) const {
     return std::ranges::any_of(sub_, [&](const Operation& each) { return is_same(each, o); });
   }
-  // Importance for drawing: 0 for operations that contradict each other, 1 for others on the same keys, 2 for
-  // the rest.
+  // The order in which operations are chosen for drawing, lowest first: 0 for operations that contradict each
+  // other, 1 for other operations on the same keys, 2 for the rest.
   [[nodiscard]] int weight(const Operation& o) const {
     if (contradicts(o)) return 0;
     return std::ranges::any_of(sub_, [&](const Operation& each) { return each.key == o.key; }) ? 1 : 2;

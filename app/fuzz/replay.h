@@ -18,9 +18,9 @@ struct Replay {
   std::string protocol, mutant, hardware;
   std::map<std::string, std::string> settings;  // options that the user had fixed
   FuzzScenario scenario;                        // has no module and no options before make_runnable()
-  // The finding: its verdict and cause.
+  // The finding: its seed, cause, verdict and reason, the program's commit, and hashes of the run.
   std::uint64_t seed = 0;     // seed from which the scenario was drawn
-  std::string commit, cause;  // the program's commit; the protocol's weakness that the finding shows
+  std::string commit, cause;  // commit of the program; the protocol's weakness that the finding shows
   FuzzVerdict verdict = FuzzVerdict::holds;
   std::string reason;
   std::uint64_t trace_hash = 0, history_hash = 0;

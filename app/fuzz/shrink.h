@@ -20,7 +20,7 @@ struct Shrunk {
   std::uint64_t runs = 0;  // number of runs that shrinking took
   // operations before shrinking, including those that check every key at the run's end
   std::uint64_t operations_from = 0;
-  // false: the script of the finding's operations did not reproduce it, and nothing was removed
+  // whether the script of the finding's operations reproduced the finding; if not, nothing was removed
   bool reproduced = false;
 };
 

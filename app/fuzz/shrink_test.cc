@@ -54,7 +54,7 @@ TEST_P(Shrinking, LeavesFewOperationsThatShowTheSame) {
   EXPECT_LE(shrunk.runs, options.shrink_runs + 4);
   EXPECT_EQ(shrunk.finding.verdict, finding.verdict);
 
-  // Shrinking again gives the same scenario.
+  // Shrinking the same finding a second time gives the same scenario.
   const Shrunk again = shrink(finding, options);
   EXPECT_EQ(to_text(make_replay(again.finding, options)), to_text(make_replay(shrunk.finding, options)));
 

@@ -17,7 +17,8 @@ bool is_found(const FuzzFinding& finding) {
   return finding.verdict != FuzzVerdict::holds && finding.verdict != FuzzVerdict::error;
 }
 
-// Finds the variant with the recorded seed or, if the code has changed since, with another seed.
+// Finds the known-bad variant or hole of `options` with the recorded seed or, if the code has changed since,
+// with another seed; nullopt if no seed finds it.
 std::optional<FuzzFinding> find(const FuzzOptions& options, const kv::Module& module,
                                 std::uint64_t recorded) {
   FuzzFinding finding = fuzz_seed(recorded, options, module);
@@ -83,7 +84,7 @@ int measure_shrinking(const FuzzOptions& options, const kv::Registry& protocols)
     one.protocol = protocol;
     if (options.all_mutants) {
       for (const auto& [mutant, what] : module->mutants()) {
-        if (what.first_seed == 0) continue;  // no random run finds the variant in reasonable time
+        if (what.first_seed == 0) continue;  // 0: random runs take too long to find the variant
         one.mutant = mutant;
         table.row(one, *module, fmt::format("`{}`", mutant), what.first_seed);
       }

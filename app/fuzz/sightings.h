@@ -24,10 +24,10 @@ class SightingsFile {
   // stored. Errors name the file and the line; an incomplete last line is dropped.
   [[nodiscard]] static Result<SightingsFile> open(const std::string& path);
 
-  // The sum of this measurement's stored parts.
+  // The sum of all stored parts of the measurement `key`.
   [[nodiscard]] Sightings of(const SightingsKey& key) const;
-  // Appends the part whose seeds follow those of the stored parts. The numbers in part.finds are counted from
-  // the part's first seed.
+  // Appends one part of the measurement `key`, whose seeds follow those of the stored parts. The numbers in
+  // part.finds are counted from the part's first seed.
   [[nodiscard]] Result<> add(const SightingsKey& key, const Sightings& part);
 
  private:

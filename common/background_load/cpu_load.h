@@ -21,7 +21,7 @@ struct CpuLoadConfig {
   std::uint32_t buffer_bytes = 64;  // input of one SHA-256 computation
 };
 
-// Hashes and CPU time of one background worker since it started.
+// What one background worker has done since it started: its number of hashes, and its CPU time in ns.
 struct WorkerUsage {
   std::uint64_t hashes = 0;
   Nanos cpu = 0;

@@ -10,8 +10,8 @@ namespace loch {
 // The full hash of the git commit that this binary was built from; "unknown" if the source was no git
 // clone or git was missing at build time.
 [[nodiscard]] std::string_view build_commit();
-// True if a tracked file differed from that git commit when this binary was built; false if the commit is
-// unknown.
+// True if a tracked file differed from the commit of build_commit() when this binary was built; false if that
+// commit is unknown.
 [[nodiscard]] bool build_is_dirty();
 // Name and version of the compiler, such as "Clang 19.1.7".
 [[nodiscard]] std::string_view build_compiler();

@@ -143,8 +143,8 @@ class Minimiser {
     }
   }
 
-  // Tries to weaken GETs, or writes, in groups of `group` operations; returns whether any group could be
-  // weakened.
+  // Tries to weaken the GETs (if `reads`) or else the writes, in groups of `group` operations; returns
+  // whether any group could be weakened.
   bool pass(std::size_t group, bool reads) {
     bool progress = false;
     for (std::size_t from = 0; from < ops_.size(); from += group) {

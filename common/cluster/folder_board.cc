@@ -54,7 +54,7 @@ class FolderBoard final : public Board {
   void expect(const Slot& slot) override { expected_.insert(slot); }
 
   std::optional<std::pair<Slot, std::string>> take() override {
-    if (is_empty_) {  // the last listing of the inbox showed no expected item
+    if (is_empty_) {  // true: the last listing of the inbox showed no expected item
       is_empty_ = false;
       look();
     }

@@ -91,7 +91,7 @@ constexpr auto known = std::to_array<Known>({
     {"local_link_integrity_errors", Meaning::damaged, bits(4)},
     {"excessive_buffer_overrun_errors", Meaning::buffer, bits(4)},
     {"port_xmit_wait", Meaning::waited, bits(32)},
-    // counters of mlx5, and of bnxt_re in newer versions
+    // counters of mlx5's driver, and of bnxt_re's in its newer versions
     {"packet_seq_err", Meaning::retransmission},
     {"local_ack_timeout_err", Meaning::retransmission},
     {"implied_nak_seq_err", Meaning::retransmission},
@@ -111,7 +111,7 @@ constexpr auto known = std::to_array<Known>({
     {"roce_slow_restart", Meaning::slowed},
     {"roce_slow_restart_cnps", Meaning::slowed},
     {"roce_slow_restart_trans", Meaning::slowed},
-    // counters of bnxt_re in older versions
+    // counters of the driver bnxt_re in its older versions
     {"to_retransmits", Meaning::retransmission},
     {"to_retransmit", Meaning::retransmission},
     {"seq_err_naks_rcvd", Meaning::retransmission},
@@ -129,7 +129,7 @@ constexpr auto known = std::to_array<Known>({
     {"rx_ecn_marked_pkts", Meaning::marked},
     {"rx_cnp_pkts", Meaning::notified},
     {"tx_cnp_pkts", Meaning::notified},
-    // counters of mlx4, in whose names sq is the requester and rq the responder
+    // counters of the driver mlx4, in whose names sq is the requester and rq the responder
     {"sq_num_to", Meaning::retransmission},
     {"sq_num_oos", Meaning::retransmission},
     {"rq_num_oos", Meaning::out_of_order},
@@ -139,7 +139,7 @@ constexpr auto known = std::to_array<Known>({
     {"sq_num_rnr", Meaning::not_ready},
     {"rq_num_rnr", Meaning::no_buffer},
     {"rq_num_udsdprd", Meaning::no_buffer},
-    // counters of irdma
+    // counters of the driver irdma
     {"tcpRetransSegs", Meaning::retransmission},
     {"RetransSegs", Meaning::retransmission},
     {"Nak Sequence Error", Meaning::sequence_nak},

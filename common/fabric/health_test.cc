@@ -57,7 +57,8 @@ TEST(Health, ACounterThatWasResetHasCountedAtLeastItsValue) {
       ElementsAre(Pair("packet_seq_err", CounterChange{0xfffffff0u, true})));
 }
 
-// A counter that was reset to 0 may have counted before that.
+// A counter that is reset to 0 may have counted errors before the reset, so the 0 does not show that the port
+// is healthy.
 TEST(Health, ACounterThatWasResetToZeroIsNoSignOfHealth) {
   const PortHealth health = compare(quiet, with(quiet, "packet_seq_err", 0));
   EXPECT_THAT(health.changes, ElementsAre(Pair("packet_seq_err", CounterChange{0, true})));

@@ -28,14 +28,14 @@ struct WorkerSpec {
   NodeId node = 0;
   Role role = Role::client;
   std::uint16_t index = 0;  // number on its node, counted from 0 over client and server workers
-  int core = -1;            // the core of its node that it is pinned to; -1: none
+  int core = -1;            // the core of its node to which the worker is pinned; -1: none
   std::string name;         // the name that traces show, such as "client 3"
   // Number of UD queue pairs that the device makes for the worker. A request's `lane` selects the one on
   // which it is posted; messages arrive on lane 0.
   std::uint32_t ud_lanes = 1;
-  // What the worker uses besides datagrams, so that a device creates no more than that. If receives_rc
-  // (receives_uc) is false, no RECVs may be posted for RC (UC); if uses_rc is false, an RC connection is made
-  // at its first use.
+  // What the worker uses besides datagrams; a device creates no more than that. Without receives_rc no RECVs
+  // may be posted for RC, without receives_uc none for UC. Without uses_rc, an RC connection is made at its
+  // first use.
   bool uses_rc = true, receives_rc = true, receives_uc = true;
 };
 
@@ -112,7 +112,7 @@ class Worker {
   // were looked up under an older number are void.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
 
-  // Starts the wait of the awaitable Sleep.
+  // Starts the wait of a coroutine that awaits a Sleep.
   virtual void begin_timer(TimerWait* wait) = 0;
   virtual void begin_watch(WatchWait* wait) = 0;
   virtual void begin_receive(ReceiveWait* wait) = 0;
@@ -163,7 +163,7 @@ class Worker {
 
  protected:
   void set_costs(const CpuCosts* costs) { costs_ = costs; }
-  // To be called in the constructor of a worker that overrides do_mark().
+  // Makes mark() call do_mark(). A worker that overrides do_mark() calls this function in its constructor.
   void set_traced() { is_traced_ = true; }
   // The fabric's part of post(), post_detached() and mark().
   virtual void do_post(WorkRequest* chain) = 0;

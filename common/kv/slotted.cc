@@ -15,7 +15,8 @@ struct Shape {
   SlotUse use;
 };
 
-// Number of bytes of the value itself that are present if `kept` bytes of its slot are present.
+// Number of bytes of a value of `length` bytes that are stored if the first `kept` bytes of its slot are
+// stored. The slot begins with the value's length.
 std::uint32_t kept_of(std::uint32_t kept, std::uint32_t length) {
   return std::min(length, kept - std::min(kept, slot_head_bytes));
 }

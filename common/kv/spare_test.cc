@@ -17,12 +17,12 @@ constexpr SpareNeed plenty{
     .lanes = 10, .reuse_after = 1'000'000'000, .entry_bytes = 100, .limit_bytes = 1u << 30};
 
 TEST(SpareForLoad, IsWhatTheFastestPutsReplaceMeanwhile) {
-  // 10 concurrent operations of at least 2 us each make 5 operations a microsecond
+  // 10 concurrent operations of at least 2 us each make 5 operations a microsecond, 5,000 in a load of 1 ms
   EXPECT_EQ(spare_for_load(load_of(1'000'000, 0), plenty), 5'000);
   SpareNeed rests_shortly = plenty;
   rests_shortly.reuse_after = 100'000;
   EXPECT_EQ(spare_for_load(load_of(1'000'000, 0), rests_shortly), 500);
-  // sending 25,000 bytes at 100 Gb/s makes each operation 2 us longer
+  // sending 25,000 bytes at 100 Gb/s adds 2 us to each operation, so half as many operations end
   EXPECT_EQ(spare_for_load(load_of(1'000'000, 25'000), plenty), 2'500);
   SpareNeed slow_table = plenty;
   slow_table.puts_per_ns_max = 1.0 / 1'000;

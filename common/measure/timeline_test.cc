@@ -59,7 +59,7 @@ TEST(TimelineRecording, EveryOperationIsInTheBinInWhichItEnded) {
   recorder.record(999, 50, true);
   recorder.record(1'000, 60, false);
   recorder.record(3'000, 7, true);
-  recorder.record(3'500, 9, true);  // ends exactly at the end of the window
+  recorder.record(3'500, 9, true);  // an operation that ends exactly at the end of the window
   recorder.flush();
   recorder.flush();  // a second flush adds nothing
   Timeline timeline(shape);
@@ -181,7 +181,7 @@ TEST(TimelineText, OfAResultHasAllBinsWithNullWhereNothingCompleted) {
   EXPECT_TRUE(bins[1]["p99_us"].is_null());
   EXPECT_TRUE(bins[1]["unwritable_keys"].is_null());
   EXPECT_EQ(bins[2]["t_s"], 2e-6);
-  EXPECT_EQ(bins[3]["ops_s"], 2e6);  // the last bin is half as wide
+  EXPECT_EQ(bins[3]["ops_s"], 2e6);  // the last bin is half as wide as the others
   EXPECT_EQ(bins[3]["failed_s"], 2e6);
   const auto events = events_json(timeline);
   EXPECT_EQ(events[0]["event"], "kill");

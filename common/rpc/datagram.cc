@@ -152,8 +152,8 @@ void ReplyDesk::wake_expired() {
   }
 }
 
-// Called when the coroutine that receives messages for all waiting ones stops: another waiting one takes
-// over.
+// Called when the coroutine that receives messages on behalf of all waiting coroutines stops: another waiting
+// one takes over.
 void ReplyDesk::resign() {
   is_led_ = false;
   for (Waiter& waiter : waiters_) {

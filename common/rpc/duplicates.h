@@ -19,8 +19,8 @@ enum class Freshness : std::uint8_t {
 
 class Duplicates {
  public:
-  // `first`: where requests carry only the low bits of their numbers, the first one gets the number nearest
-  // to this (extend_sequence).
+  // `first`: where requests carry only the low bits of their sequence numbers, the first request of each slot
+  // is taken to have the number nearest to `first` (extend_sequence).
   explicit Duplicates(std::uint32_t slots, std::uint64_t first = 0) : slots_(slots), seen_(slots) {
     for (Slot& slot : slots_) slot.last = first;
   }
@@ -34,7 +34,7 @@ class Duplicates {
   [[nodiscard]] const std::uint64_t* seen() const { return seen_.data(); }
 
   // Judges a request by its sequence number. The numbers of a slot only increase, and may jump: a restarted
-  // client begins with the time of its clock.
+  // client takes its first number from its clock.
   [[nodiscard]] Freshness judge(std::uint32_t slot, std::uint64_t sequence) const {
     const Slot& known = slots_[slot];
     if (!known.has_executed || sequence > known.last) return Freshness::fresh;

@@ -50,12 +50,13 @@ struct Trailer {
 static_assert(Trailer{0x1234, 5, 6, 0xABCDEF}.pack() == 0x00'00AB'CDEF'651'234);
 constexpr std::uint32_t trailer_bytes = 8;
 
-// The bits of a number above those in a trailer's sequence, as many as fit into `check`.
+// The bits of a message's number above the 16 in a trailer's `sequence`, as many as fit into `check`.
 [[nodiscard]] constexpr std::uint64_t turns_of(std::uint64_t number) {
   return (number >> 16) & Trailer::check_mask;
 }
 
-// The check over the stored bytes of the frame whose body is [at, at + body_bytes) of the region.
+// The checksum of the frame whose body is the bytes [at, at + body_bytes) of the region. Bytes that a
+// simulation elides (does not store) are left out.
 [[nodiscard]] std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at,
                                         std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code,
                                         std::uint64_t turns);
@@ -71,7 +72,7 @@ constexpr std::uint32_t trailer_bytes = 8;
 [[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                             std::uint64_t word, Arrival arrival, std::uint64_t turns = 0);
 
-// The number with these low bits that is nearest to `near`.
+// The full number that has the low bits `low` and is nearest to `near`.
 [[nodiscard]] constexpr std::uint64_t extend_sequence(std::uint64_t near, std::uint16_t low) {
   const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(low - near));
   return near + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));

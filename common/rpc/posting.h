@@ -42,8 +42,9 @@ class PostingLists {
   // its own completion or, if it is unsignaled, by a later one on its queue pair. This class sets the
   // request's `lane`, `is_signaled`, `next` and `sink`. The result has an atomic's old word.
   [[nodiscard]] coro::Task<fabric::Completion> execute(fabric::WorkRequest request);
-  // Posts the request when the coroutines that are ready now have run, and does not wait for its end. For UC
-  // and UD, with inlined data or no data; the caller does not learn whether it was executed.
+  // Posts the request when the coroutines that are ready now have run, and does not wait for its end. Only
+  // for UC and UD, and with inlined data or no data. The caller does not learn whether the request was
+  // executed.
   [[nodiscard]] coro::Task<void> send(fabric::WorkRequest request);
 
   [[nodiscard]] const PostingCounts& counts() const { return counts_; }
@@ -71,7 +72,7 @@ class PostingLists {
     std::uint32_t outstanding = 0;
     std::uint32_t since_signaled = 0;
   };
-  // The queue pairs to one peer worker over one transport. Datagrams to all peers share theirs.
+  // The queue pairs to one peer worker over one transport. For UD, one object serves all peers.
   struct Peer {
     fabric::Transport transport = fabric::Transport::rc;
     fabric::NodeId node = 0;
@@ -100,7 +101,7 @@ class PostingLists {
   std::deque<Entry> pool_;
   Queue free_;
   std::uint32_t waiting_ = 0;     // requests that wait to be posted, in the lists of all peers
-  bool is_flush_coming_ = false;  // an earlier caller of add() will post the lists
+  bool is_flush_coming_ = false;  // true: an earlier caller of add() will post the lists
   PostingCounts counts_;
 };
 

@@ -30,8 +30,9 @@ struct WriteReply {
 };
 
 // The number after which a client numbers its requests, if it starts or restarts when its clock says `now`
-// ns. It is above every number of an earlier incarnation that began at least a microsecond before.
-// `within_turn`: the low 16 bits of the result, for tests of wrap-around; 0: given by the clock.
+// ns. The result is above every number that an earlier incarnation of the client used, if that incarnation
+// began at least a microsecond before. `within_turn`: the low 16 bits of the result, for tests of
+// wrap-around; 0: they come from the clock.
 std::uint64_t first_number_of_an_incarnation(Nanos now, std::uint64_t within_turn);
 
 class WriteCaller {
@@ -41,17 +42,18 @@ class WriteCaller {
   };
 
   // Makes the caller for lane `lane` of the worker's node, on the worker's thread. The channel has to outlive
-  // it.
+  // the caller.
   WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane);
 
   // First step of a request: returns whether the lane's slot at the server is free. If an earlier request is
   // unanswered, asks for its reply again; if an earlier incarnation of this client may have left a request in
   // the slot, takes the slot over.
   [[nodiscard]] coro::Task<bool> prepare(ServerId server);
-  // Second step: returns where the caller writes the request's body, which ends request_tail_bytes before the
-  // frame's end. It is the server's slot itself if the server is on this node.
+  // Second step of a request, after prepare(): returns where the caller writes the request's body, which ends
+  // request_tail_bytes before the frame's end. If the server is on this node, that is the server's slot
+  // itself.
   [[nodiscard]] fabric::LocalSlice body(ServerId server, std::uint8_t code);
-  // Third step: sends the request and waits for the reply.
+  // Third step of a request, after prepare() and body(): sends the request and waits for the reply.
   [[nodiscard]] coro::Task<WriteReply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
 
   [[nodiscard]] bool is_local(ServerId server) const { return server.node == worker_.node(); }

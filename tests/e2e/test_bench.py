@@ -38,7 +38,8 @@ class Bench(EndToEnd):
 
     def test_a_get_moves_its_value(self) -> None:
         got = self.result(*SIM, "--get", "1", "--set", "value-size=4K", "--nessie.cache", "false")
-        # On 3 nodes two of three entries are remote, and a filter collision may fetch one more entry.
+        # Values have 4,096 bytes. Two of three entries are on another of the 3 nodes, and after a filter collision a
+        # GET fetches a second entry.
         self.assertGreater(got["wire_bytes"]["payload_per_get"], 4096 * 2 / 3 * 0.9)
         self.assertLess(got["wire_bytes"]["payload_per_get"], 4096 * 1.2)
 
@@ -293,7 +294,7 @@ class Bench(EndToEnd):
         operations, mix = got["operations"], got["config"]["mix"]
         self.assertEqual((mix["insert_if_absent"], mix["put"]), (0.5, 0))
         self.assertEqual(operations["put"], 0)
-        # All keys are present at first; deletes and inserts then change which are.
+        # At the start all keys are present; DELETEs and INSERTs then change which keys are.
         self.assertGreater(operations["exists"], 0.1 * operations["insert_if_absent"])
         self.assertLess(operations["exists"], 0.95 * operations["insert_if_absent"])
         told = ("ok", "not_found", "exists", "conflict", "timeout", "error")

@@ -60,7 +60,8 @@ class Run(EndToEnd):
 
     def test_an_interrupted_run_goes_on_where_it_stopped(self) -> None:
         self.write("tiny.yaml", EXPERIMENT)
-        # Once two points are stored, this loch-bench measures no further point until the file `go` exists.
+        # The script held-bench stands in for loch-bench: once two points are stored, it measures no further point until
+        # the file `go` exists.
         points, go, held = (self.folder / name for name in ("results/tiny/points", "go", "held-bench"))
         held.write_text(
             "#!/bin/sh\n"

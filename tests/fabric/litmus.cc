@@ -181,7 +181,7 @@ coro::Task<void> send_numbers(Cluster* cluster, Transport transport, std::uint64
     }
     const WcStatus status = co_await worker.post_and_wait(burst);
     EXPECT_EQ(status, WcStatus::success);
-    const Nanos pause = worker.now() + 50'000;  // lets the receiver keep up
+    const Nanos pause = worker.now() + 50'000;  // end of a pause of 50 us, which lets the receiver keep up
     co_await worker.sleep_until(pause);
   }
   const Nanos end = worker.now() + 5 * millisecond;
@@ -257,8 +257,8 @@ coro::Task<void> add_until_failure(Cluster* cluster, int rounds, FailureCounts* 
   }
 }
 
-// Number of rounds. Real time needs many more than simulated time, because threads start one after another
-// and races are rare.
+// Number of rounds of a race. In real time many more are needed than in simulated time, because threads start
+// one after another and races are rare.
 int rounds_of(const Cluster& cluster, int rounds) {
   return cluster.fabric->capabilities().simulated ? rounds : rounds * 20;
 }

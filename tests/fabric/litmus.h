@@ -44,7 +44,7 @@ struct OrderCounts {
 // it was posted, before the completion.
 struct BufferCounts {
   std::uint64_t inline_changed = 0, foreign = 0;
-  std::uint64_t changed = 0;  // allowed unless the payload was inline
+  std::uint64_t changed = 0;  // payloads, sent without inlining, that arrived changed: allowed
 };
 [[nodiscard]] BufferCounts reuse_buffer(const Backend& backend, int rounds);
 

@@ -266,8 +266,8 @@ class Mutated(Hostile):
                 except expression.ExpressionError:
                     pass
                 except (AttributeError, TypeError) as error:
-                    # A name such as CD[clients=*] stands for several values, but here evaluates to 0.5, which
-                    # a function may not accept.
+                    # A name such as CD[clients=*] stands for several values. This test gives every name the value 0.5,
+                    # on which a function of several values may fail in this way.
                     self.assertIn("[", text, f"{error}: {text}")
 
 

@@ -49,7 +49,7 @@ class EveryProtocol : public ::testing::TestWithParam<std::string> {
   EveryProtocol() : registry_(make_registry()), module_(*registry_.at(GetParam())) {}
   ~EveryProtocol() override { std::filesystem::remove_all(folder_); }
 
-  // Runs `loch bench` with these flags; nullopt if the fabric lacks what the protocol requires.
+  // Runs `loch bench` with these flags; nullopt if the fabric lacks a capability that the protocol requires.
   [[nodiscard]] std::optional<Outcome> run(const Words& flags);
   // Checks that the run finished, no value was corrupt, and the history satisfies the protocol's claim.
   void expect_sound(const Outcome& run, std::uint64_t least_operations) const;
@@ -112,7 +112,7 @@ TEST_P(EveryProtocol, OverTheSimulator) {
                        "--value-size", "600",   "--warmup", "100us",  "--duration", "4ms"};
   const auto first = run(flags);
   ASSERT_TRUE(first);
-  expect_sound(*first, 500);  // a model of a server over kernel TCP, the slowest, completes 500
+  expect_sound(*first, 500);  // least number of operations: the slowest protocol (kernel TCP) completes 500
   // The same seed gives the same run.
   const auto second = run(flags);
   ASSERT_TRUE(second && first->point.sim && second->point.sim);

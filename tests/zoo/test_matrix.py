@@ -8,7 +8,7 @@ import os
 import matrix
 import zoo
 
-# The fabric's suites run on the one device that moves the bytes of a message in random order.
+# The fabric's suites run on one emulated device only, the one that moves the bytes of a message in random order.
 SUITES_ON = "mlx5-adaptive"
 
 

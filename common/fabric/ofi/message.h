@@ -51,8 +51,8 @@ struct MessageBuffer : Context {
   void* description = nullptr;  // the provider's handle of this memory; null if it needs none
   Slot* owner = nullptr;        // SEND or immediate: the request that it belongs to; null for answers
   std::uint64_t to = 0;         // answer: the fi_addr_t of the endpoint to which it is sent
-  // time in ns at which an arrived message on RC is refused if it finds no RECV before, or at which an answer
-  // that the provider does not take is dropped
+  // time in ns; an arrived RC message that has found no RECV by then is refused, and an answer that the
+  // provider has not taken by then is dropped
   std::int64_t deadline = 0;
   std::uint32_t arrived = 0;  // incoming: number of bytes that arrived, the header included
   MessageHeader header{};

@@ -1,4 +1,4 @@
-// Maps zeroed memory of this process, of which regions are made.
+// Maps zeroed memory for the regions of this process.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class Mapping {
 // Pages for which that node has no room come from another. Returns false if the kernel refuses.
 [[nodiscard]] bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node);
 
-// Zeroed memory of ordinary pages, which the kernel may make huge by itself. Error: exhausted.
+// Zeroed memory in ordinary pages, which the kernel may replace by huge pages. Error: exhausted.
 [[nodiscard]] Result<Mapping> zeroed_memory(std::size_t bytes);
 // Zeroed memory in reserved huge pages (a whole number of them). nullopt: too few are free, or the memory
 // would fill less than half of one.

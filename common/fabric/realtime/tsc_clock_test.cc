@@ -34,7 +34,7 @@ void keeps_to_monotonic(bool by_ticks, Nanos span) {
 
 TEST(TscClock, KeepsToMonotonic) {
   if (!kernel_trusts_ticks()) GTEST_SKIP() << "this machine's clock source is not the time-stamp counter";
-  // longer than a baseline, so that the rate is renewed during the test
+  // 1.5 s is longer than the interval at which the clock measures the counter's rate anew, 0.5 s
   keeps_to_monotonic(true, 1'500'000'000);
 }
 

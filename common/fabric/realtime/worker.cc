@@ -21,7 +21,8 @@ constexpr std::uint64_t turns_per_clock = 8;
 // worker sleeps. After fewer such turns (turns_before_yield) it yields its core.
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
-// Longest sleep in ns. It is bounded because no doorbell announces a deadline or the end of the run.
+// Longest sleep in ns. No doorbell announces a deadline or the end of the run, so a sleeping worker has to
+// wake up to see them.
 constexpr Nanos longest_sleep = 500'000;
 // A yield that takes longer than this many ns has given the core to another program. The worker then sleeps
 // instead of yielding for a while.
@@ -265,7 +266,7 @@ RealtimeWorker::Span RealtimeWorker::watched() const {
   for (const WatchWait* wait = watches_; wait != nullptr; wait = wait->next) {
     Span one{wait->word.region, wait->word.offset, wait->word.offset + 8};
     if (const WatchSet& set = wait->set; set.count != 0) {
-      // The first slot ends 8 bytes behind set.offset, which is the offset of its last word.
+      // set.offset is the offset of the first slot's last word, so the first slot ends 8 bytes later.
       const std::uint64_t first = set.offset + 8;
       one = {set.region, first - std::min<std::uint64_t>(first, set.stride),
              first + std::uint64_t{set.count - 1} * set.stride};
@@ -291,7 +292,7 @@ void RealtimeWorker::wake_up() {
 // charges the yielding thread for it). After such a yield workers sleep instead of yielding for a while, for
 // which the kernel charges them nothing.
 void RealtimeWorker::share_core() {
-  if (is_armed_) {  // the doorbell was armed, and the worker has polled once more since then
+  if (is_armed_) {  // the doorbell, which ends a sleep, was armed before the last poll, which found nothing
     Nanos most = device_is_busy() || reconnects_ != nullptr ? nap : longest_sleep;
     if (timers_ != nullptr) most = std::min(most, timers_->at - now());
     if (most > 0) {

@@ -35,7 +35,7 @@ struct NodeTable {
 // State shared by the workers of this process; constant during the run.
 struct Shared : realtime::Shared {
   std::vector<NodeTable> nodes;
-  Job* job = nullptr;  // null if the run has one process
+  Job* job = nullptr;  // the memory shared by the run's processes; null if the run has one process
   [[nodiscard]] bool is_lost(NodeId node) const { return job != nullptr && job->is_lost(node); }
 };
 
@@ -76,7 +76,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
   // (WorkRequest::lane).
   struct Link {
     std::uint64_t failed_lanes = 0;
-    // queue pairs on which a SEND waits for a receive buffer of the peer; later requests wait behind the SEND
+    // mask of the queue pairs on which a SEND waits for a receive buffer of the peer; later requests wait
+    // behind it
     std::uint64_t stalled_lanes = 0;
     std::uint32_t epoch = 1;
   };

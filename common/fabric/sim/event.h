@@ -11,7 +11,7 @@ namespace loch::fabric::sim {
 struct Event {
   Nanos at = 0;             // virtual time, set by the queue
   std::uint64_t order = 0;  // order among events of one instant, lowest first; set by the queue
-  Event* next = nullptr;    // the next event in a slot of the event queue
+  Event* next = nullptr;    // the next event in the same slot of the event queue
   void (*fire)(Event* self) = nullptr;
   // Addresses that the handler will read, or null; they are prefetched when the event is due soon.
   const void* needs[2] = {};

@@ -86,7 +86,7 @@ TEST_F(StageCosts, TheBusCarriesBytesAndAHeaderForEachPacket) {
 
 TEST_F(StageCosts, FractionsOfAPicosecondAreCutOff) {
   HardwareProfile p = round_numbers();
-  p.pcie.gbytes_s = 7.88;  // 126,904 fs for each byte
+  p.pcie.gbytes_s = 7.88;  // 126,904 fs for each byte: 380.7 ps for 3 bytes
   EXPECT_EQ(pcie_span(Timing(p), 3, 0), 380);
 }
 
@@ -128,7 +128,8 @@ TEST_F(StageCosts, TheSendingSideHasAGapByVerbLinesAndPayload) {
 TEST_F(StageCosts, TheNicFetchesWorkRequestsAndPayloads) {
   expect_visit(work_request_fetch(t, 1), 11'000, 640'000 + 11'000);
   expect_visit(work_request_fetch(t, 3), 24'000 + 2 * 3000, 640'000 + 24'000 + 2 * 3000);
-  // 16 PCIe packets; the message leaves after the first 1,024 bytes, which are 8 packets
+  // In ps: 2,048 bytes are fetched in 16 PCIe packets of 128 bytes; the message leaves after the first 1,024
+  // bytes, which are 8 packets.
   expect_visit(payload_fetch(t, 2048), 256'000 + 16 * 3000, 640'000 + 128'000 + 8 * 3000);
 }
 

@@ -83,7 +83,8 @@ class Engine:
         self._folder: Path | None = None
         self._tasks: dict[int, _Task] = {}
         self._waiting: deque[int] = deque()
-        # ended tasks: time at which the end was seen, numbers of the task's points, reason
+        # ended tasks whose results are still awaited: time at which the end was seen, numbers of the task's points,
+        # reason
         self._over: dict[int, tuple[float, tuple[int, ...], str]] = {}
         self._numbers, self._over_numbers, self._renewals = itertools.count(), itertools.count(), itertools.count()
         self._looked = self._renewed = -1e9

@@ -39,7 +39,7 @@ class Line:
     published: float | str | None  # a number, words, or None if the paper withholds it
     obtained: float | None
     error: float | None
-    status: str  # obtained, withheld, calibration, claims, elsewhere, or no result stored
+    status: str  # "obtained", "withheld", "calibration", "claims", "elsewhere" or "no result stored"
     where: str = ""  # the experiment or document that covers the target
     kind: str = "E"
     counts: bool = False

@@ -14,7 +14,7 @@ from loch.setup.outcome import clear_line, say
 
 QUIET_S = 1.0  # seconds before progress is shown; most programs end earlier
 REPEAT_S = 15.0  # seconds between lines of progress where standard error is not a terminal
-GRACE_S = 1.0  # seconds to wait before signalling a child: after Ctrl-C on a terminal it has received SIGINT already
+GRACE_S = 1.0  # seconds to wait before signalling a child, which after Ctrl-C on a terminal receives SIGINT itself
 SHOWN_MAX = 90
 _STEPS = (b"[", b"Get:", b"Unpacking", b"Setting up")  # beginnings of the progress lines that ninja and apt-get print
 

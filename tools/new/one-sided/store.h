@@ -21,7 +21,7 @@ constexpr std::uint64_t state_at = 8, value_at = 16;
 struct Settings {
   kv::DeployConfig config;
   std::uint32_t attempts = 0;  // attempts of one operation to take the lock or to READ an unlocked value
-  bool has_lock = true;        // false: the known-bad variant without locks
+  bool has_lock = true;        // false only in the known-bad variant without locks
 
   [[nodiscard]] std::uint64_t slot_bytes() const { return value_at + (config.value_size + 7) / 8 * 8; }
   // Lets a simulation of much data keep only the beginning of each value in memory.

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 struct Driver {
   std::string_view device;  // what the emulated device's name begins with
   std::string_view name;
-  std::string_view names[Counters::kinds];  // error counters, by Counters::Kind
-  std::string_view quiet[3];                // counters that never change; "": none
+  std::string_view names[Counters::kinds];  // names of the error counters, by Counters::Kind
+  std::string_view quiet[3];                // names of counters that never change; "": none
 };
 
 constexpr Driver drivers[] = {

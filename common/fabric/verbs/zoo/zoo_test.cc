@@ -300,7 +300,7 @@ TEST(ZooTest, DatagramsArriveBehindTheirHeader) {
   EXPECT_THAT(nic.ended(3), testing::Each(IBV_WC_SUCCESS));
   EXPECT_EQ(nic.word(4096 + 40), 99u);
   EXPECT_EQ(std::memcmp(nic.bytes.data() + 4096 + 32, path.grh.dgid.raw + 12, 4),
-            0);  // the port sent to itself: the IPv4 source is its own address
+            0);  // the port sent to itself, so the IPv4 source is the port's own address
   EXPECT_EQ(ibv_destroy_ah(handle), 0);
 }
 
@@ -410,13 +410,13 @@ TEST(ZooTest, ResentRequestsAreCountedInFilesAsTheKernels) {
     EXPECT_EQ(line_of(port + "/hw_counters/packet_seq_err"), "4294967295");
     for (int i = 0; i < 3; ++i) ASSERT_EQ(nic.post(one, IBV_WR_RDMA_WRITE, nic.at(1024), nic.mr->rkey), 0);
     EXPECT_THAT(nic.ended(3), ElementsAre(IBV_WC_SUCCESS, IBV_WC_SUCCESS, IBV_WC_SUCCESS));
-    EXPECT_EQ(line_of(port + "/hw_counters/packet_seq_err"), "2");  // starts at 2^32 - 1; 3 requests resent
+    EXPECT_EQ(line_of(port + "/hw_counters/packet_seq_err"), "2");  // wraps: 2^32 - 1 + 3 resent requests
     ibv_qp_attr error{};
     error.qp_state = IBV_QPS_ERR;
     ASSERT_EQ(ibv_modify_qp(other, &error, IBV_QP_STATE), 0);
     ASSERT_EQ(nic.post(one, IBV_WR_RDMA_READ, nic.at(0), nic.mr->rkey), 0);
     EXPECT_THAT(nic.ended(1), ElementsAre(IBV_WC_RETRY_EXC_ERR));
-    EXPECT_EQ(line_of(port + "/hw_counters/local_ack_timeout_err"), "2");  // starts at 2^32 - 1; 3 time-outs
+    EXPECT_EQ(line_of(port + "/hw_counters/local_ack_timeout_err"), "2");  // wraps: 2^32 - 1 + 3 time-outs
     EXPECT_EQ(line_of(port + "/counters/symbol_error"), "0");
     EXPECT_EQ(line_of(folder + "/zoo_mlx5_0/device/numa_node"), "0");
   }
