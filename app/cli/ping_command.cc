@@ -351,11 +351,10 @@ settings::Command ping_command(PingFlags& flags) {
       .name = "ping",
       .usage = {"[flags]"},
       .about =
-          "Pings between all pairs of nodes over RC, UC and UD: a matrix with round trip, rate and loss, and "
-          "a "
-          "verdict that names the pair or host that stands out. Started by mpirun or srun, each process is "
-          "a node; by itself, one process has them all. Disjoint pairs ping at once, in rounds of a "
-          "tournament: N nodes take N - 1 rounds.",
+          "Pings between all pairs of nodes over RC, UC and UD: a matrix with round trip, rate and loss, "
+          "and a verdict that names the pair or host that stands out. Started by mpirun or srun, each "
+          "process is a node; by itself, one process has them all. Disjoint pairs ping at once, in rounds "
+          "of a tournament: N nodes take N - 1 rounds.",
       .flags =
           {
               {.setting = of(Type::boolean, "json", "", "the matrix and the verdict as JSON"),
