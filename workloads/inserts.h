@@ -39,7 +39,7 @@ class InsertLedger {
     while (early_.erase(frontier) != 0) ++frontier;
     acknowledged_.store(frontier, std::memory_order_release);
   }
-  // Length of the gapless prefix of this process's inserts that are acknowledged.
+  // Number of this process's first inserts that are all acknowledged, without a gap.
   [[nodiscard]] std::uint64_t acknowledged() const { return acknowledged_.load(std::memory_order_acquire); }
   // Maps a draw from [0, first + acknowledged()) to a record number.
   [[nodiscard]] std::uint64_t record(std::uint64_t draw) const {

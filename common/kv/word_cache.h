@@ -29,8 +29,8 @@ class WordCache {
 
   class Pin;
 
-  // The entry that `word` names, if it is cached and has not expired at `now`; its expiry becomes `expiry` if
-  // that is later.
+  // Finds the entry that `word` names; null if it is not cached or has expired at `now`. If `expiry` is later
+  // than the entry's expiry, it replaces the latter.
   [[nodiscard]] Pin find(std::uint64_t word, Nanos now, Nanos expiry);
   // Reserves a cache slot, into which the caller may write key and value of a new entry; other workers find
   // the entry after publish(). Null pin: the entry is cached already, or no slot could be evicted because of
