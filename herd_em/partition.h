@@ -53,8 +53,8 @@ class Partition {
   // Removes the key; returns whether it was present.
   bool remove(KeyHash key);
 
-  // Prefetches for the two cache misses of an operation: the key's bucket; then, once that is cached, the log
-  // entry of the first slot with the key's tag.
+  // An operation has two cache misses. prefetch_bucket() prefetches the key's bucket; prefetch_entry(), once
+  // the bucket is cached, the log entry of the first slot with the key's tag.
   void prefetch_bucket(KeyHash key) const { index_.prefetch(key); }
   void prefetch_entry(KeyHash key) const;
 

@@ -10,7 +10,7 @@
 
 namespace loch::workloads {
 
-// First record that client worker `number` of `workers` draws with Distribution::sequential.
+// The record with which client worker `number` of `workers` begins under Distribution::sequential.
 [[nodiscard]] constexpr std::uint64_t shape_place(std::uint64_t number, std::uint64_t workers,
                                                   std::uint64_t records) {
   return workers == 0 ? 0 : records / workers * number;

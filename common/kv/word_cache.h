@@ -45,7 +45,7 @@ class WordCache {
   struct Slot {
     std::uint64_t word = 0;  // 0: reserved or unused
     Nanos expiry = 0;
-    std::uint32_t chain = none;  // next entry of the hash bucket
+    std::uint32_t chain = none;  // index of the next entry in the same hash bucket
     std::uint32_t newer = none, older = none;
     std::atomic<std::uint32_t> pins{0};
     std::unique_ptr<std::byte[]> bytes;  // the key, followed by the value

@@ -62,7 +62,7 @@ struct Setting {
   std::string unit = {};         // unit of a number where the type does not imply it: "ns/B", "W"
   std::string source = {};       // the publication or measurement that a number comes from
   std::vector<std::string> aliases = {};  // other or former names that are also accepted
-  std::string named_by = {};  // the list that `loch list` prints of the values, such as "protocols"
+  std::string named_by = {};  // the argument with which `loch list` prints the values, such as "protocols"
 };
 
 // Makes a setting of any type but choice.

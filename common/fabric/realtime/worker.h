@@ -123,7 +123,7 @@ class RealtimeWorker : public Worker {
   }
 
   Shared* shared_;
-  mutable TscClock clock_;  // mutable because now() may renew the comparison with CLOCK_MONOTONIC
+  mutable TscClock clock_;  // mutable because now() may compare the clock with CLOCK_MONOTONIC anew
   coro::RunQueue run_queue_;
   // for each transport, the list of coroutines that wait for a message, the longest waiting first
   ReceiveWait* receivers_[3] = {};
