@@ -31,7 +31,7 @@ struct Step {
   };
   Kind kind = Kind::think;
   std::uint64_t at = 0;  // offset in the extents region (of an extent) or in the table region (of a bucket)
-  std::uint64_t begin = 0, end = 0;  // range in bytes or slots; poison: `end` is the freed extent's size
+  std::uint64_t begin = 0, end = 0;  // poison: `end` is the size of the extent that becomes free
   Bucket bucket = {};
   Root root = {};
 };
