@@ -35,12 +35,12 @@ struct KernelPath {
   double segment_ns = 0;  // ns of CPU time for each received segment after a message's first
   std::uint32_t segment_bytes = 0;
   Nanos one_way_ns = 0;     // latency that occupies no core, in addition to the simulated fabric's latency
-  double link_byte_ns = 0;  // ns a byte on a separate link; 0: messages use the fabric's link
+  double link_byte_ns = 0;  // ns for each byte on a separate link; 0: messages use the fabric's link
   std::uint32_t frame_bytes = 0;  // bytes of headers around each segment on the separate link
 
   [[nodiscard]] std::uint32_t segments(std::uint64_t bytes) const;
-  // CPU time in ns for receiving and for sending one message of `bytes` bytes. A server receives and sends
-  // one message for each request, and so does a client.
+  // cpu_to_receive() and cpu_to_send(): CPU time in ns for one message of `bytes` bytes. A server receives
+  // and sends one message for each request, and so does a client.
   [[nodiscard]] Nanos cpu_to_receive(std::uint64_t bytes) const;
   [[nodiscard]] Nanos cpu_to_send(std::uint64_t bytes) const;
   // The time for which a message of `bytes` bytes occupies its link.

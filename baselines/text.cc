@@ -50,7 +50,7 @@ std::string_view redis_verb(OpKind op) {
   constexpr std::array<std::string_view, op_kinds> verbs = {"GET", "SET", "DEL", "SETNX"};
   return verbs[static_cast<std::size_t>(op)];
 }
-// Removes and returns the text up to the next blank or line end.
+// Removes and returns the text up to the next blank or end of line.
 std::string_view take_name(std::string_view& text) {
   const std::string_view found = text.substr(0, text.find_first_of(" \r"));
   text.remove_prefix(found.size());

@@ -131,7 +131,7 @@ class PublishedPuts final : public PutChannel {
 fabric::WorkRequest write(const fabric::Worker& worker, const fabric::RemoteRegion& remote,
                           std::uint64_t offset, fabric::LocalSlice from, std::uint32_t bytes,
                           fabric::OpStats* stats) {
-  constexpr std::uint32_t inline_most = 144;  // HERD 2014, section 5.3
+  constexpr std::uint32_t inline_most = 144;  // bytes; HERD 2014, section 5.3
   fabric::WorkRequest request = fabric::one_sided(fabric::Verb::write, remote, offset, from, bytes, stats);
   request.transport = fabric::Transport::uc;
   request.is_signaled = false;

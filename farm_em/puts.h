@@ -46,11 +46,11 @@ class ExecutedPuts {
 struct PutCounts {
   std::uint64_t begun = 0;  // number of requests sent, each of which may have been executed
   std::uint64_t answered = 0;
-  std::uint64_t unexecuted = 0;  // number of replies to requests that the server did not execute last
+  std::uint64_t unexecuted = 0;  // replies for which the server's last executed request was another one
   std::uint64_t retries = 0, timeouts = 0;
   void add(const PutCounts& other);
 };
-// Adds the counts, and "violations", to `counters`.
+// Adds the counts to `counters`, and the number of unexecuted requests also to the counter "violations".
 void report(const PutCounts& sum, std::uint64_t executed, std::map<std::string, double>& counters);
 
 // Number of bytes of each value that are stored even if values are elided.

@@ -16,10 +16,10 @@ namespace loch::herd {
 
 // Defects of the known-bad variants of the log.
 struct LogDefects {
-  bool checks_nothing = false;  // an overwritten entry is taken for a live one
-  // The room up to the end of the memory is computed as "capacity - head" in unsigned arithmetic. Once the
-  // head exceeds the capacity, the result is huge: an entry never seems to reach the end of the memory, and
-  // its bytes beyond the end are lost.
+  bool checks_nothing = false;  // known-bad: overwritten entries are not detected
+  // Known-bad: the bytes left before the end of the memory are computed as "capacity - head" in unsigned
+  // arithmetic. Once the head exceeds the capacity, the result is huge, so that no entry seems to reach the
+  // end of the memory, and the bytes that an entry has beyond the end are lost.
   bool wrap_underflows = false;
 };
 

@@ -26,8 +26,8 @@ struct PartitionShape {
   Eviction eviction = Eviction::oldest;
   bool is_lossless = false;
   LogDefects log;
-  // Known-bad variant: a PUT compares the key only at the first slot with its tag; if another key is there,
-  // it inserts a second entry of its key beside an older one.
+  // Known-bad variant: a PUT compares its key only with that of the first slot that has the key's tag. If
+  // that slot holds another key, the PUT inserts an entry, even if a later slot holds the key.
   bool inserts_by_first_tag = false;
   // Known-bad variants in store mode: the log wraps around, slots are evicted, or the space of removed
   // entries is never reused.
@@ -42,8 +42,8 @@ class Partition {
  public:
   explicit Partition(const PartitionShape& shape);
 
-  // Stores a value of `length` bytes, of which only the first `kept` are given, at `value`, and are stored.
-  // Returns false without room, which happens only in store mode.
+  // Stores a value of `length` bytes. `value` points to its first `kept` bytes; only these are stored.
+  // Returns false if there is no room, which happens in store mode only.
   [[nodiscard]] bool put(KeyHash key, const std::byte* value, std::uint32_t length, std::uint32_t kept);
   // Copies the stored bytes of the value, at most value_bytes, to `out` and returns the value's length;
   // nullopt if the key is absent.
@@ -53,8 +53,8 @@ class Partition {
   // Removes the key; returns whether it was present.
   bool remove(KeyHash key);
 
-  // Prefetches for the two cache misses of an operation: the key's bucket; then, once that is cached, the log
-  // entry of the first slot with the key's tag.
+  // An operation has two cache misses. prefetch_bucket() prefetches the key's bucket; prefetch_entry(), once
+  // the bucket is cached, the log entry of the first slot with the key's tag.
   void prefetch_bucket(KeyHash key) const { index_.prefetch(key); }
   void prefetch_entry(KeyHash key) const;
 

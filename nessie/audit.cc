@@ -128,8 +128,8 @@ class Audit {
     if (!is_first) find("{}: the same key as {}", where, other->second);
   }
 
-  // Whether the entry is stamped for reuse: the stamp is of its current incarnation and is not a mere
-  // suspicion.
+  // Whether the entry's present use is stamped, so that the entry may be reused after the expiry period. A
+  // stamp that only suspects that the entry has left the index does not count.
   [[nodiscard]] bool is_stamped(const NodeState& state, const EntryId& id) const {
     const Word word = word_of(state, id, s_.entry.stamp_at());
     if (Stamp::is_live(word)) return false;
@@ -147,8 +147,8 @@ class Audit {
         members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
   }
 
-  // Whether leaked entries are expected: a client died after it had unlinked an entry and before it
-  // stamped it, and no leak scan was run.
+  // Whether leaked entries are expected, because a client died after it had unlinked an entry and before it
+  // stamped that entry, and no leak scan was run.
   [[nodiscard]] bool may_leak() const {
     if (is_share_missing()) return true;
     if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;
@@ -183,7 +183,8 @@ class Audit {
       }
       if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
-      // While a share is missing, stamps and unfinished operations that need its slots cannot be completed.
+      // While a share of the index lies on no node, stamps and unfinished operations that need its slots
+      // cannot be completed.
       if (is_share_missing()) continue;
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())

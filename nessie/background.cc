@@ -12,11 +12,13 @@
 namespace loch::nessie {
 namespace {
 
-// Longest sleep, in ns, before the background work checks again whether the worker's clients have ended.
+// Longest sleep of the background work, in ns. While the worker's clients run, each sleep is followed by a
+// check whether they have ended.
 constexpr Nanos longest_pause = 4'000'000;
 
-// Runs after the clients have ended, until all stamps are written, all unfinished operations completed and
-// all entries in doubt examined; at most for nessie.settle-timeout, in case a node does not come back.
+// Runs after the clients have ended: until all stamps are written, all unfinished operations completed, and
+// all entries examined that may have left the index without a stamp; at most for nessie.settle-timeout, in
+// case a node does not come back.
 coro::Task<void> end_background(Lane* lane) {
   WorkerState& own = lane->own;
   fabric::Worker& worker = lane->worker;

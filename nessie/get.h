@@ -37,9 +37,9 @@ struct Tables {
 [[nodiscard]] coro::Task<Got> get_once(Access access, kv::Key key);
 [[nodiscard]] Attempt attempt_of(onesided::Outcome outcome);
 
-// Looks the word up in the node's cache; a hit is valid for one expiry period after the word was read
-// (Nessie, 2017, 4.1.3). `read_at` is now() before the READ of the word. Lane::pinned keeps a cached value
-// from being evicted.
+// Looks up the entry that the word names in the node's cache. `read_at`: now() before the READ of the word; a
+// cached entry is valid for one expiry period from then on (Nessie, 2017, 4.1.3). Lane::pinned keeps a value
+// that was found from being evicted.
 [[nodiscard]] std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv::Key key);
 
 }  // namespace loch::nessie

@@ -145,9 +145,9 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
   for (int attempt = 0; attempt < most_tries; ++attempt) {
     const IndexShare& share = access.own().shares[place.node];
     if (share.is_void) [[unlikely]] {
-      // As far as this worker knows, the slot's share of the index lies on no node: its words are gone and
-      // the CAS fails. But the share may have been initialised again at its old place, and this operation's
-      // own word linked there since: if that is `expected`, the outcome is unknown.
+      // As far as this worker knows, the slot's share of the index lies on no node, so the CAS counts as
+      // lost. But the share may have been initialised again at its old place, and this operation may have
+      // linked its own word there since: if `expected` is its own word, the outcome is unknown.
       co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
     }
     const fabric::NodeId peer = share.index.node;

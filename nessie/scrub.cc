@@ -151,7 +151,7 @@ Access begin_repair(Lane& lane) {
 }
 
 coro::Task<void> repair_entries(Lane* lane, const std::vector<Finding>* held, kv::Repair* repaired) {
-  std::set<std::uint32_t> silent;  // nodes that did not answer; no more of their entries are repaired
+  std::set<std::uint32_t> silent;  // nodes that the repair could not reach; their other entries are not tried
   for (const Finding& each : *held) {
     const std::uint32_t node = lane->settings.format.entry(each.word).node;
     std::string kind = "unreachable";

@@ -42,8 +42,8 @@ struct EntryId {
   friend bool operator==(const EntryId&, const EntryId&) = default;
 };
 
-// Number of incarnations of a node's memory that a word distinguishes, since it has them modulo 16. The seven
-// before an incarnation count as older, all others do not.
+// A word stores the incarnation of a node's memory modulo this number. The seven values before an incarnation
+// count as older ones, the eight others do not.
 constexpr std::uint32_t incarnations = 16;
 [[nodiscard]] constexpr bool is_older(std::uint32_t incarnation, std::uint32_t than) {
   const std::uint32_t behind = (than - incarnation) % incarnations;
@@ -99,7 +99,8 @@ class WordFormat {
     return is_2015_ ? ((word >> offset_at_2015) & 0xFFFF'FFFF) == 0 : (word & empty_bit) != 0;
   }
   [[nodiscard]] std::uint64_t filter(Word word) const { return (word >> filter_at_) & mask(filter_bits_); }
-  // The entry that an occupied word names; of a unique EMPTY word, the last occupant or the tag's copy.
+  // The entry that an occupied word names. An EMPTY word of the hardened variant names the slot's last
+  // occupant or, if it is a tag, the copy that a MIGRATE made.
   [[nodiscard]] EntryId entry(Word word) const {
     if (is_2015_) {
       return {static_cast<std::uint32_t>(word & mask(dti_bits_)),
@@ -135,7 +136,7 @@ class WordFormat {
            id.node;
   }
   [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
-  // The EMPTY word to which a CAS sets a slot that holds `word`.
+  // The EMPTY word that replaces `word` when its slot is emptied.
   [[nodiscard]] Word emptied(Word word) const {
     if (is_2015_) return watermark_bit | next_version(word);
     return is_unique_ ? (word & ~pending_) | empty_bit : initial_empty();

@@ -43,7 +43,7 @@ class PilafClient final : public kv::Client {
     std::uint32_t rank = 0;  // index of the key's candidate bucket (0 to 2) at which the search continues
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
-    // whether an even root version was READ before this pass over the buckets
+    // whether the root was READ with an even version before the present pass over the buckets
     bool is_bracketed = false;
     std::uint64_t version = 0;
   };

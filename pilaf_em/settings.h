@@ -46,8 +46,8 @@ struct Rules {
   bool follows_epoch = true;  // a reply with a new epoch makes the next GET READ the root
   bool renews_keys = true;    // clients look up the regions (and rkeys) of a restarted node again
   bool inserts_in_two_steps = false;  // known-bad: an INSERT is a GET and, if that finds nothing, a PUT
-  bool serves_lost = false;        // a server that restarted without memory serves before it is declared lost
-  bool timeouts_are_none = false;  // an operation without a reply is reported to have had no effect
+  bool serves_lost = false;           // known-bad: a restarted node serves before it was declared lost
+  bool timeouts_are_none = false;     // known-bad: an operation without a reply claims no effect
 };
 // Changes the rules or flaws to those of the mutant; false if there is no such mutant.
 [[nodiscard]] bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws);

@@ -44,7 +44,7 @@ class NumberClient : public kv::Client {
 
   fabric::Worker& worker_;
   Ledger& ledger_;
-  std::uint64_t value_ = 0;  // the number to which the latest result points
+  std::uint64_t value_ = 0;  // the latest number given out; the operation's result points to it
 };
 
 // Counters of one worker, used only by its thread.

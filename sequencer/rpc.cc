@@ -195,7 +195,7 @@ coro::Task<std::uint64_t> RpcStore::claim(fabric::Worker& worker, std::uint64_t 
       break;
     case Fault::claims_one:  // known bad: adds 1 for a whole batch; later batches reuse numbers
       co_return counter().number().fetch_add(1, std::memory_order_relaxed);
-    // Known bad: numbers that another worker claims between this load and this store are given out twice.
+    // Known bad: load and store are not one atomic step, so that two workers may give out the same numbers.
     case Fault::splits_claim: {
       const std::uint64_t first = counter().number().load();
       co_await worker.spin_until(worker.now() + 200);

@@ -143,7 +143,7 @@ class Locality final : public Chooser {
   std::uint64_t next(const Drawer& d) const override {
     const bool is_own = d.rng->chance(share_);
     if (!is_own || d.node >= d.records) return d.rng->below(d.records);
-    // Number of records of this node: node, node + nodes, …
+    // Number of records that belong to this node: the records node, node + nodes, node + 2 · nodes, …
     const std::uint64_t own = (d.records - d.node + d.nodes - 1) / d.nodes;
     return d.node + d.rng->below(own) * d.nodes;
   }

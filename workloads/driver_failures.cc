@@ -60,8 +60,8 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
 
 coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repair* step, bool is_first) {
   bool is_complete = true;
-  // Fences each node only in the first try, because a node that has restarted by the next try is a member
-  // again.
+  // Nodes that this try of the repair has fenced. Only the first try fences, because a node that has
+  // restarted by a later try is a member again.
   std::vector<fabric::NodeId> fenced_nodes;
   const auto fence = [this, worker, is_first, &fenced_nodes](fabric::NodeId node) {
     if (!is_first || is_among(fenced_nodes, node)) return;
@@ -155,7 +155,7 @@ std::vector<fabric::NodeId> Driver::lost_nodes() const {
   return lost;
 }
 
-// Whether `node` does the repairs: the lowest-numbered surviving node that has clients.
+// Whether `node` does the repairs: of the surviving nodes with clients, the one with the lowest number.
 bool Driver::repairs_first(fabric::NodeId node) const {
   const std::vector<fabric::NodeId> lost = lost_nodes();
   for (std::uint32_t i = deploy_.server_nodes; i < deploy_.nodes; ++i) {

@@ -10,7 +10,7 @@
 
 namespace loch::workloads {
 
-// First record that client worker `number` of `workers` draws with Distribution::sequential.
+// The record with which client worker `number` of `workers` begins under Distribution::sequential.
 [[nodiscard]] constexpr std::uint64_t shape_place(std::uint64_t number, std::uint64_t workers,
                                                   std::uint64_t records) {
   return workers == 0 ? 0 : records / workers * number;
@@ -39,7 +39,7 @@ class InsertLedger {
     while (early_.erase(frontier) != 0) ++frontier;
     acknowledged_.store(frontier, std::memory_order_release);
   }
-  // Length of the gapless prefix of this process's inserts that are acknowledged.
+  // Number of this process's first inserts that are all acknowledged, without a gap.
   [[nodiscard]] std::uint64_t acknowledged() const { return acknowledged_.load(std::memory_order_acquire); }
   // Maps a draw from [0, first + acknowledged()) to a record number.
   [[nodiscard]] std::uint64_t record(std::uint64_t draw) const {

@@ -25,7 +25,8 @@
 namespace loch::cli {
 namespace {
 
-// Restricts a simulated CPU to its first `wanted` cores, socket by socket.
+// Reduces a simulated CPU to `wanted` cores on as few sockets as possible, with equally many cores on each.
+// 0: all cores.
 Result<> use_cores(std::uint32_t wanted, fabric::sim::CpuProfile& cpu) {
   if (wanted == 0) return {};
   const std::uint32_t per_socket = cpu.cores / cpu.sockets;

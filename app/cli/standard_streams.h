@@ -1,4 +1,5 @@
-// Handles standard input, output and errors that are closed, full, or a pipe without a reader.
+// Handles a standard input, standard output or standard error that is closed, full, or a pipe without a
+// reader.
 #pragma once
 
 #include <functional>

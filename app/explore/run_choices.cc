@@ -71,8 +71,8 @@ void Run::add_worker_moves(std::uint8_t w, std::vector<Move>& into) {
   add_alarms(w, into, false);
 }
 
-// Adds the worker's timers as possible moves. A background coroutine that has polled since memory last
-// changed is included only if `polled` is true, and every other worker only if it is false.
+// Adds the worker's timers as possible moves. With `polled`, adds them only for a background worker that has
+// polled since memory last changed; without it, only for all other workers.
 void Run::add_alarms(std::uint8_t w, std::vector<Move>& into, bool polled) {
   const Client* client = client_of(w);
   if (client != nullptr && client->is_dead) return;

@@ -127,7 +127,7 @@ coro::Task<void> Run::visit_all(Client* client, std::uint32_t keys, bool writes)
   for (std::uint32_t key = 0; key < keys; ++key) {
     for (const Verb verb : verbs) {
       ++run.moves_made_;
-      ++client->next;  // gives the next value that the client writes a unique number
+      ++client->next;  // each value that a client writes has a number of its own
       const std::size_t operation = run.note_begin(*client, {verb, key});
       co_await perform(client, operation);
     }
@@ -229,7 +229,7 @@ std::vector<std::string> Run::end() {
   if (!demands_service()) return wrong;
   visit(*survivor, false, wrong);
   for (const std::string& line : store_->audit({})) wrong.push_back("at rest: " + line);
-  // Writes every key too, because a GET does not fail at a lock that blocks only writers.
+  // Writing every key finds locks that block writers but not readers.
   if (wrong.empty()) visit(*survivor, true, wrong);
   return wrong;
 }

@@ -30,9 +30,9 @@ struct FuzzOptions {
   bool all_mutants = false;
   // measure how many seeds it takes to find each hole of the published design, instead of running a campaign
   bool all_holes = false;
-  std::uint64_t starts = 100;        // how often a variant is found before its measurement ends
-  std::string results;               // JSON-lines file for measurements of variants; empty: not stored
-  bool shrunk = false;               // measure how small the variants' findings become by shrinking
+  std::uint64_t starts = 100;        // a variant's or hole's measurement ends when this many seeds found it
+  std::string results;               // JSON-lines file for these measurements; empty: not stored
+  bool shrunk = false;               // measure how small a variant's or hole's findings become by shrinking
   Nanos time = 0;                    // limit in ns of real time; 0: no limit
   std::uint32_t jobs = 0;            // number of threads; 0: one per core
   bool first_only = false;           // stop at the first finding, and do not look for its cause
@@ -45,8 +45,8 @@ struct FuzzOptions {
   std::string history;               // file for the history of the first finding, to be read by loch check
   std::string findings;              // folder for the replay files and HTML pages of findings
   std::string replay, html;          // a replay file to run instead of seeds, and the file for its HTML page
-  std::string corpus;                // folder of a long campaign
-  std::vector<std::pair<std::string, std::string>> settings;  // protocol options that the user fixed
+  std::string corpus;                // folder in which a long campaign keeps its scenarios
+  std::vector<std::pair<std::string, std::string>> settings;  // protocol options that the user set
 };
 
 enum class FuzzVerdict : std::uint8_t {
@@ -66,10 +66,10 @@ enum class FuzzVerdict : std::uint8_t {
 struct FuzzFinding {
   std::uint64_t seed = 0;
   FuzzVerdict verdict = FuzzVerdict::holds;
-  std::string scenario;  // one-line description of the scenario
-  std::string reason;    // one-line description of the violation
-  std::string cause;     // the protocol's known flaw ("H1: …"), or a guess from its counters; may be empty
-  std::vector<std::string> fixed;  // protocol options that remove the finding
+  std::string scenario;            // one-line description of the scenario
+  std::string reason;              // one-line description of the violation
+  std::string cause;               // a known flaw ("H1: …"), or a guess from counters of the run; empty: none
+  std::vector<std::string> fixed;  // protocol options whose change makes the seed find nothing
   std::uint64_t trace_hash = 0, events = 0, operations = 0;
   double virtual_s = 0;
   ProbeCounts probes;  // how often the run passed each probe

@@ -33,7 +33,8 @@ class MemoryLog final : public workloads::OperationLog {
                      o.value ? std::optional<std::string>(*o.value) : std::nullopt, o.invoke_ns,
                      o.return_ns});
   }
-  // Adds an operation that never returned, with the outcome `unknown`, because it may have taken effect.
+  // Adds to the history an operation that never returned, with the outcome `unknown`, because it may have
+  // taken effect.
   ~MemoryLog() override {
     if (pending_) into_.push_back(*pending_);
   }

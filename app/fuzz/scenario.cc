@@ -253,8 +253,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   Rng interrupts(seed, "fuzz interrupts");
   add_interrupts(interrupts, s.sim.faults);
   Rng failures(seed, "fuzz failures"), storms(seed, "fuzz storms");
-  // Failures lengthen the expiry period, and bugs that need stragglers rarely show with long periods, so
-  // failures are drawn less often.
+  // Failures are drawn less often with stragglers: failures lengthen the expiry period, and bugs that need
+  // stragglers rarely show with a long one.
   const double share = profile.faults == Profile::Faults::stragglers ? 0.4 : 1;
   draw_failures(failures, storms, profile.table, share, s);
   Rng rebirths(seed, "fuzz rebirths");

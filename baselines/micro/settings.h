@@ -24,7 +24,7 @@ struct Settings {
   fabric::Traffic traffic;
   Inlining inlining = Inlining::as_it_fits;
   std::uint32_t round = 1;    // number of work requests in an operation; each goes to the next serving node
-  std::uint32_t credits = 0;  // most SENDs that are sent and not received, over all nodes; 0: no bound
+  std::uint32_t credits = 0;  // SENDs that may be sent and not yet received, over all nodes; 0: no bound
   Nanos reconnect_timeout = 0;
 
   // Number of blocks into which a serving node's memory is divided for requests. A client's landing buffer

@@ -93,7 +93,7 @@ class TrafficClient final : public kv::Client {
     return {.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
   }
 
-  // Reconnects after an error, and looks up the region again that the peer offers to work requests.
+  // Reconnects to the node after an error, and looks up its memory region again.
   coro::Task<bool> reach(NodeId node) {
     if (store_.settings_.traffic.transport != fabric::Transport::rc) co_return true;
     if (worker_.connected(node) && worker_.epoch(node) == epochs_[node]) [[likely]]

@@ -71,7 +71,7 @@ class BinaryRing {
 class BinarySink {
  public:
   struct Options {
-    std::string ring_path;   // empty: rings are in anonymous memory
+    std::string ring_path;   // file for the rings; empty: rings are in anonymous memory
     bool is_synced = false;  // each worker writes its operations itself, to a file opened with O_DSYNC
     std::uint32_t ring_chunks = 64;
     int descriptor = -1;  // descriptor of the history's file; the caller closes it after close()

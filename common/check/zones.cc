@@ -127,8 +127,8 @@ class ZoneFinder {
       zones_.forward.push_back({cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op,
                                 cluster.last_invoke_op, put.invoke_ns, needs_absent(put)});
     } else {
-      // An INSERT with unknown outcome whose value no GET read is treated like a PUT with unknown outcome,
-      // because the search uses either of them only while the key is absent.
+      // An INSERT with unknown outcome whose value no GET read is treated like such a PUT, because the search
+      // lets either of them take effect only while the key is absent.
       const bool optional = put.outcome == Outcome::unknown && cluster.reads == 0;
       const PointKind kind = needs_absent(put) && !optional ? PointKind::insert : PointKind::put;
       zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op, kind,
@@ -196,8 +196,8 @@ class ZoneFinder {
       const ForwardZone* const zone = zone_around(point.release_ns);
       return zone != nullptr && zone == zone_around(point.deadline_ns);
     };
-    // A node's loss that lies wholly within a span in which the key provably held one value did not remove
-    // the key.
+    // If a key provably held one value from before a node's loss until after the loss, that loss did not
+    // remove the key.
     std::erase_if(zones_.points, [&](const Point& point) {
       return (point.kind == PointKind::lost && enclosed(point)) ||
              (point.kind == PointKind::exists && meets_zone(point));

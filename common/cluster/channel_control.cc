@@ -308,7 +308,7 @@ void ChannelControl::control_loop() {
 
 void ChannelControl::call_handler(std::unique_lock<std::mutex>& lock) {
   const auto next = next_event();
-  if (next == events_.end()) return;  // the handler was removed meanwhile
+  if (next == events_.end()) return;  // the event's handler was removed meanwhile
   const Event event = std::move(*next);
   events_.erase(next);
   if (event.what == Event::What::text) {

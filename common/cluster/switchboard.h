@@ -77,8 +77,8 @@ class Switchboard {
   [[nodiscard]] bool is_over() const;
   // Whether the launcher of any rank is silent; PMIx_Finalize may then wait for it.
   [[nodiscard]] bool has_silent() const;
-  // Whether other ranks declared this rank lost, or it received nothing from any rank; its child was then
-  // killed.
+  // Whether this launcher is cut off: another rank declared this rank lost, or all other ranks have been
+  // silent for `lost_after`. The child was killed then, unless it had ended before.
   [[nodiscard]] bool is_cut_off() const { return is_cut_off_; }
   // Formats the number of refused messages by reason, such as "2 tag, 1 replay"; empty if there were
   // none.
@@ -91,7 +91,7 @@ class Switchboard {
     Nanos heard = 0;
     bool is_silent = false;
     std::uint32_t incarnation = 0;
-    // the incarnation of this peer that this rank's child knows of and sends to
+    // the incarnation of this peer to which this rank's child sends messages
     std::uint32_t known_incarnation = 0;
   };
   void take(Nanos now, std::uint32_t from, std::string_view bytes);

@@ -22,7 +22,7 @@ struct NodeDevice {
   std::uint32_t pkey = 0, service_level = 0, traffic_class = 0, flow_label = 0;
   std::string firmware;  // version of the device's firmware
   std::string driver;    // the kernel's driver of the device; empty if unknown
-  int numa_node = -1;    // NUMA node that the device is attached to; -1: unknown, or the machine has one
+  int numa_node = -1;    // NUMA node that the device is attached to; -1: unknown, or the machine has only one
   Capabilities can;      // capabilities of this device alone
   bool operator==(const NodeDevice&) const = default;
 };

@@ -38,7 +38,7 @@ struct PortHealth {
   bool sees_transport = false;
   bool has_vanished = false;   // counters could be read before the run and not after it
   std::uint32_t counters = 0;  // number of known counters that were read before and after the run
-  std::map<std::string, CounterChange> changes;  // known counters that changed, or may have
+  std::map<std::string, CounterChange> changes;  // by name: known counters that (may) have changed
   bool operator==(const PortHealth&) const = default;
 };
 
@@ -58,7 +58,7 @@ struct PortReport {
   NodeId node = 0;  // the first node of the process
   std::string host;
   std::string port;      // names the port on its host; processes that share a port give the same text
-  bool is_lost = false;  // the node was lost, and with it the second reading
+  bool is_lost = false;  // the node was lost, so that its counters could not be read after the run
   PortHealth health;
 };
 

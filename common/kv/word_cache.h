@@ -29,8 +29,8 @@ class WordCache {
 
   class Pin;
 
-  // The entry that `word` names, if it is cached and has not expired at `now`; its expiry becomes `expiry` if
-  // that is later.
+  // Finds the entry that `word` names; null if it is not cached or has expired at `now`. If `expiry` is later
+  // than the entry's expiry, it replaces the latter.
   [[nodiscard]] Pin find(std::uint64_t word, Nanos now, Nanos expiry);
   // Reserves a cache slot, into which the caller may write key and value of a new entry; other workers find
   // the entry after publish(). Null pin: the entry is cached already, or no slot could be evicted because of
@@ -45,7 +45,7 @@ class WordCache {
   struct Slot {
     std::uint64_t word = 0;  // 0: reserved or unused
     Nanos expiry = 0;
-    std::uint32_t chain = none;  // next entry of the hash bucket
+    std::uint32_t chain = none;  // index of the next entry in the same hash bucket
     std::uint32_t newer = none, older = none;
     std::atomic<std::uint32_t> pins{0};
     std::unique_ptr<std::byte[]> bytes;  // the key, followed by the value

@@ -57,15 +57,15 @@ struct PointResult {
   nlohmann::ordered_json scrub = nullptr;         // numbers of repairs after dead clients, by kind
   nlohmann::ordered_json check = nullptr;    // the checker's verdict on the history, if checked in memory
   nlohmann::ordered_json history = nullptr;  // format and size of the history file (docs/formats.md)
-  // by process: CPUs of the workers and NUMA node of the memory; null in simulation
+  // for each process: CPUs of its workers and NUMA node of its memory; null in simulation
   nlohmann::ordered_json placement = nullptr;
-  nlohmann::ordered_json background_workers = nullptr;  // background CPU load alongside the run
+  nlohmann::ordered_json background_workers = nullptr;  // background CPU load of the run (--hogs)
   // Result of --search: the goal, whether it was met, and the loads that were tried.
   nlohmann::ordered_json search = nullptr;
   // Sentences that say why the measured rates may differ from the design's rates in a steady state, for
   // instance because the store waited for free entries.
   std::vector<std::string> caveats;
-  std::string departure;           // such as "over RC", if not the published transport
+  std::string departure;           // what differs from the publication, such as "over RC"; empty: nothing
   std::vector<std::string> notes;  // remarks for the user (ignored workload keys, …)
   std::vector<std::string> argv;
 };

@@ -48,10 +48,11 @@ struct Setting {
   std::string help;     // one line of explanation, with unit and section of the paper
   std::vector<std::string> choices;    // the accepted values of a Type::choice
   double minimum = 0, maximum = 9e18;  // range of an integer, real, size (bytes) or duration (ns)
-  // Default on shm, where all nodes share one machine and one clock and no network lies between them; empty:
-  // the default of real time, or else `initial`.
+  // Default on the fabric shm, where all nodes share one machine and one clock. Empty: the same default as on
+  // the other real-time fabrics.
   std::string initial_on_one_machine = {};
-  // Default on the fabrics that run in real time, shm and verbs; empty: `initial`.
+  // Default on the fabrics that run in real time: shm, verbs and ofi. Empty: the same default as on the
+  // simulator.
   std::string initial_in_real_time = {};
   Role role = Role::none;
   // For roles none and search_depth: values that the fuzzer may draw, all equally likely; it keeps the
@@ -61,7 +62,7 @@ struct Setting {
   std::string unit = {};         // unit of a number where the type does not imply it: "ns/B", "W"
   std::string source = {};       // the publication or measurement that a number comes from
   std::vector<std::string> aliases = {};  // other or former names that are also accepted
-  std::string named_by = {};  // the list that `loch list` prints of the values, such as "protocols"
+  std::string named_by = {};  // the argument with which `loch list` prints the values, such as "protocols"
 };
 
 // Makes a setting of any type but choice.

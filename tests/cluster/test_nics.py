@@ -89,7 +89,7 @@ def test_a5_bytes_on_the_wire_are_the_links(machine: str, link: str, wire: int) 
     assert point["capabilities"]["link"] == link
     assert point["wire_bytes"]["per_get"] == pytest.approx(
         wire / 2, rel=0.1
-    )  # half of the READs are local, since there are two nodes
+    )  # wire / 2: with two nodes, half of the READs are local and send nothing
 
 
 def test_b6_a_port_that_requires_a_global_routing_header_gets_one() -> None:

@@ -42,8 +42,8 @@ inline coro::Task<void> work(Lane* lane, std::uint64_t keys, std::uint32_t opera
   }
 }
 
-// A load with failing connections, where half of the failing requests were executed: every operation ends,
-// and each client reads the value that it wrote last, because no request is executed twice.
+// Makes 300 pairs of a PUT and a GET, on four keys in turn. Counts in `wrong` the pairs in which the PUT or
+// the GET failed, or the GET did not return the value just written.
 inline coro::Task<void> write_and_read(Lane* lane, std::uint64_t first, std::uint64_t* wrong) {
   for (std::uint64_t i = 0; i < 300; ++i) {
     const std::uint64_t key = first + i % 4;

@@ -47,8 +47,8 @@ struct Lane {
   Transport transport = Transport::rc;
   std::uint8_t number = 0;
   bool is_listed = false;   // the lane is in OfiWorker::listed_, whose lanes the next poll visits
-  bool has_failed = false;  // an RC request failed: waiting and new ones are flushed until a reconnection
-  bool has_retired_failure = false;  // a request that failed has ended, so that no later one succeeds
+  bool has_failed = false;  // an RC request failed: waiting and new requests are flushed until reconnection
+  bool has_retired_failure = false;  // a failed request has ended, so every later request has to fail too
   Slot* first = nullptr;             // the oldest request that has not ended
   Slot* last = nullptr;
   Slot* unposted = nullptr;      // the oldest request that has not been given to the provider entirely

@@ -64,8 +64,8 @@ class RealtimeWorker : public Worker {
   std::atomic<std::uint64_t> yields = 0, sleeps = 0;
 
  protected:
-  // Polls the device: calls sinks of completions and retries stalled requests. Returns false if nothing
-  // changed.
+  // Polls the device: delivers completions to their sinks and tries stalled requests again. Returns false if
+  // nothing changed.
   virtual bool poll_device() = 0;
   // Gives the device the requests that coroutines posted. Called when the coroutines that were ready in a
   // round of the polling loop have run, and before the thread does anything but poll.
@@ -88,8 +88,8 @@ class RealtimeWorker : public Worker {
   virtual void sleep_until_rung(Nanos /*most*/) {}
   // Called after this worker stored to a word of its node's memory that other workers may be waiting for.
   virtual void has_stored(const Region& /*region*/, std::uint64_t /*offset*/) {}
-  // The bytes that this worker's watches wait for: a span of one region; region null: bytes of several
-  // regions, or none.
+  // The bytes whose change this worker waits for, if they lie in one region. Null `region`: its watches are
+  // for several regions, or there is no watch.
   struct Span {
     const Region* region = nullptr;
     std::uint64_t begin = 0, end = 0;
@@ -123,7 +123,7 @@ class RealtimeWorker : public Worker {
   }
 
   Shared* shared_;
-  mutable TscClock clock_;  // mutable because now() may renew the comparison with CLOCK_MONOTONIC
+  mutable TscClock clock_;  // mutable because now() may compare the clock with CLOCK_MONOTONIC anew
   coro::RunQueue run_queue_;
   // for each transport, the list of coroutines that wait for a message, the longest waiting first
   ReceiveWait* receivers_[3] = {};

@@ -27,8 +27,8 @@ struct alignas(64) Doorbell {
   enum State : std::uint32_t { awake, asleep };
   static constexpr std::uint32_t every_region = ~std::uint32_t{0};
   std::atomic<std::uint32_t> state;
-  // The owner waits for a change of the bytes [begin, end) of its node's region with this number, or of any
-  // byte of any region (every_region).
+  // The number of the region of the owner's node whose bytes [begin, end) the owner waits for; every_region:
+  // the owner waits for a change of any byte of any region.
   std::atomic<std::uint32_t> region;
   std::atomic<std::uint64_t> begin, end;
 
@@ -47,8 +47,8 @@ struct alignas(64) Doorbell {
     syscall(SYS_futex, &state, FUTEX_WAIT, asleep, &span, nullptr, 0);
   }
 
-  // Whether the owner sleeps and waits for a change of the given bytes. Any thread may call awaits(), after a
-  // fence that follows the change.
+  // Whether the owner sleeps and waits for a change of the given bytes. Any thread may ask, after it has made
+  // the change and then executed a memory fence.
   [[nodiscard]] bool awaits(std::uint32_t changed, std::uint64_t from, std::uint64_t to) const {
     if (state.load(std::memory_order_acquire) != asleep) return false;
     const std::uint32_t watched = region.load(std::memory_order_relaxed);

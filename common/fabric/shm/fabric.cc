@@ -110,7 +110,7 @@ class ShmFabric final : public Fabric {
   Shared shared_;
   std::unique_ptr<Job> job_;
   realtime::Regions<ShmRegion> regions_;
-  std::vector<std::vector<Mapping>> receive_memory_;  // by node and worker index
+  std::vector<std::vector<Mapping>> receive_memory_;  // indexed by node, then by worker
   realtime::WorkerPool pool_;
   std::vector<Mapping> remote_areas_;
   bool is_exchanged_ = false;

@@ -21,7 +21,7 @@ constexpr Nanos credit_poll = 200;
 struct Bench {
   Microbenchmark shape;
   std::unique_ptr<Fabric> fabric;
-  std::vector<RemoteRegion> remote;  // by node
+  std::vector<RemoteRegion> remote;  // region of each node, indexed by node
   std::vector<Region*> memory;
   std::vector<Worker*> posting;
   std::vector<std::pair<Worker*, std::unique_ptr<Receiving>>> receiving;

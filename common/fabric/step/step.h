@@ -283,7 +283,7 @@ class StepFabric final : public Fabric {
   bool is_stopping_ = false;
   std::map<NodeId, Nanos> skews_;
   std::map<NodeId, bool> cut_;
-  std::vector<std::vector<std::unique_ptr<OwnedRegion>>> regions_;  // by node and id
+  std::vector<std::vector<std::unique_ptr<OwnedRegion>>> regions_;  // indexed by node, then by region id
   std::vector<std::unique_ptr<StepWorker>> workers_;
 };
 

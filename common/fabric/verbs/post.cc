@@ -122,7 +122,7 @@ void VerbsWorker::submit_any(WorkRequest& request, bool is_detached) {
     return is_detached ? void() : finish(request, is_silent ? WcStatus::success : status);
   }
   if (request.transport == Transport::ud && !has_datagram_worker(request)) [[unlikely]]
-    // a datagram to an unknown worker is lost; the contract allows lost datagrams
+    // success, because the fabric's contract allows a datagram to an unknown worker to be lost
     return is_detached ? void() : finish(request, WcStatus::success);
   SendQueue& queue = queue_of(request);
   const SendQueue::State state = queue.state.load(std::memory_order_acquire);

@@ -32,7 +32,7 @@ class Counters {
  private:
   struct One {
     std::uint32_t value = 0;
-    int file = -1;  // -1: no files were asked for
+    int file = -1;  // descriptor of the counter's file; -1: counters are not written to files
   };
   std::mutex mutex_;
   std::array<One, kinds> all_;

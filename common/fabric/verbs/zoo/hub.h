@@ -25,8 +25,8 @@ class Hub {
 
   Settings settings;
   std::vector<std::unique_ptr<Device>> devices;
-  Slots<QueuePair> queue_pairs;  // by queue pair number
-  Slots<Region> regions;         // by lkey >> 8
+  Slots<QueuePair> queue_pairs;  // keyed by queue pair number
+  Slots<Region> regions;         // keyed by lkey >> 8
   Wire wire;
 
   // Reads the environment variable LOCH_ZOO if it has changed and no device is open, and resets the counts of
@@ -57,7 +57,7 @@ class Hub {
   // Makes the NIC thread, at time `when`, check the reply deadline of the queue pair and execute its due
   // requests.
   void look_later(std::uint32_t qpn, Nanos when);
-  // Has the queue pair's send queue flushed by the next settle().
+  // Marks the queue pair, so that the next settle() flushes its send queue.
   void flush_later(std::uint32_t qpn);
   // Flushes the send queues that flush_later() named. Takes the send_mutex of each, so the caller must hold
   // no lock.
