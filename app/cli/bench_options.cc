@@ -507,7 +507,8 @@ Result<std::string> protocol_help(const kv::Registry& registry, const std::strin
     if (!spec.initial_on_one_machine.empty())
       others = fmt::format("; on shm {}", spec.initial_on_one_machine);
     if (!spec.initial_in_real_time.empty())
-      others += fmt::format("; on {}verbs {}", others.empty() ? "shm and " : "", spec.initial_in_real_time);
+      others +=
+          fmt::format("; on {}verbs and ofi {}", others.empty() ? "shm, " : "", spec.initial_in_real_time);
     std::string names = "--" + spec.key;
     for (const std::string& alias : spec.aliases) names += ", --" + alias;
     text += fmt::format("  {} {}\n      {} (default {}{})\n", names, settings::placeholder(spec), spec.help,

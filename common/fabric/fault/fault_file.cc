@@ -130,7 +130,7 @@ Result<> read_value(const std::string& key, const YAML::Node& item_key, const YA
     return wrong_in_file(
         path, item_key, key,
         source == FaultSource::decorator
-            ? "a fault that can be injected on shm and verbs: the simulator alone can do this one"
+            ? "a fault that can be injected on shm, verbs and ofi: the simulator alone can do this one"
             : "a fault of the simulator: shm and verbs alone inject this one");
   }
   const Setting& setting = found->setting;

@@ -43,7 +43,7 @@ TEST(FaultFile, TheFieldsTermsAreTakenToo) {
 
 TEST(FaultFile, AFabricRefusesWhatItCannotDo) {
   EXPECT_EQ(refusal("\ntorn_read: 0.5\n", FaultSource::decorator),
-            "f.yaml:2: torn_read: expected a fault that can be injected on shm and verbs: the simulator "
+            "f.yaml:2: torn_read: expected a fault that can be injected on shm, verbs and ofi: the simulator "
             "alone can do "
             "this one");
   EXPECT_EQ(refusal("rc_error: 0.5\n", FaultSource::simulator),
