@@ -29,6 +29,7 @@ DEVICES = {  # worker classes that are no wrappers, and for each the class that 
     f"{FABRIC}sim::SimWorker": f"{FABRIC}sim::SimWorker",
     f"{FABRIC}shm::ShmWorker": f"{FABRIC}realtime::RealtimeWorker",
     f"{FABRIC}verbs::VerbsWorker": f"{FABRIC}realtime::RealtimeWorker",
+    f"{FABRIC}ofi::OfiWorker": f"{FABRIC}realtime::RealtimeWorker",
 }
 INDEX_READ = re.compile(
     r"(?:cmpb|testb|movb|movzb[lwq]|movzw[lq]|cmpw)\s+(?:\$\w+,)?(0x[0-9a-f]+)\(%(?!rbp|rsp)\w+\)"
@@ -284,7 +285,7 @@ class Frames:
         return links
 
 
-# ---- Workers of the fabrics sim, shm and verbs ---------------------------------------------------
+# ---- Workers of the fabrics sim, shm, verbs and ofi -----------------------------------------------
 def handle(value: gdb.Value) -> int:
     return int(value["_M_fr_ptr"])
 
