@@ -11,8 +11,8 @@
 namespace loch::nessie {
 namespace {
 
-// Describes an operation that the background work is to roll back, with the entries that the operation had
-// staged for reuse.
+// Describes an operation that the background work is to roll back. `staged`: entries whose owners the
+// operation would have told, at its end, that they may be reused.
 Unfinished leave_staged(Lane& lane, const Writing& w, const cuckoo::Place& place) {
   Unfinished left = leave(lane, Unfinished::Step::take_back, place, w.own, w.replaced, lane.in_hand.linked);
   left.staged = w.staged;

@@ -50,31 +50,34 @@ enum class EmptyWord : std::uint8_t {
 // or margin that docs/protocols/nessie.md names and that a reader might consider unnecessary.
 enum class Flaw : std::uint8_t {
   none,
-  reserved_slot_is_free,       // a PUT takes a slot that is reserved for an unfinished MIGRATE
-  margin_ignored,              // entries are reused without allowing for skew between the nodes' clocks
-  stamps_before_commit,        // a PUT stamps the replaced entry for reuse before the PUT is verified
-  rollback_stamps_restored,    // a rollback stamps the entry that it has put back
-  tombstone_unverified,        // a DELETE does not read the other slots after its CAS
-  link_unknown_is_free,        // an entry is reused at once if the CAS that should link it ended in an error
-  commit_unknown_is_conflict,  // a commit's CAS that ended in an error counts as not executed
-  // a one-CAS update that ended in an error counts as not executed if the slot holds a different word
+  reserved_slot_is_free,     // flaw: a PUT takes a slot that is reserved for an unfinished MIGRATE
+  margin_ignored,            // flaw: entries are reused without allowing for skew between the nodes' clocks
+  stamps_before_commit,      // flaw: a PUT stamps the replaced entry for reuse before the PUT is verified
+  rollback_stamps_restored,  // flaw: a rollback stamps the entry that it has put back
+  tombstone_unverified,      // flaw: a DELETE does not read the other slots after its CAS
+  link_unknown_is_free,  // flaw: an entry is reused at once if the CAS that should link it ended in an error
+  commit_unknown_is_conflict,  // flaw: a commit's CAS that ended in an error counts as not executed
+  // flaw: a one-CAS update that ended in an error counts as not executed if the slot holds a different word
   update_error_proves,
-  move_settles_forward,  // an unfinished MIGRATE is completed whatever its source slot holds
-  move_settles_back,     // an unfinished MIGRATE is rolled back whatever its source slot holds
-  keys_not_renewed,      // a restarted node is addressed with its old region keys
-  suspicion_frees,  // an entry that may still be in the index is reused unchecked after the expiry period
+  move_settles_forward,  // flaw: an unfinished MIGRATE is completed whatever its source slot holds
+  move_settles_back,     // flaw: an unfinished MIGRATE is rolled back whatever its source slot holds
+  keys_not_renewed,      // flaw: a restarted node is addressed with its old region keys
+  suspicion_frees,       // flaw: an entry that may still be in the index is reused unchecked after the expiry
+                         // period
   // flaw: an entry counts as in no slot although a pending entry names it as previous version, so that a
   // rollback would link it again
   doubt_ignores_previous,
-  lost_words_stay,     // a word that names lost memory is read as EMPTY, but its slot is not emptied
-  no_new_incarnation,  // a declaration of loss does not change the incarnation of the node's memory
-  // a node is declared lost although a node that may have a newer member table cannot be asked
+  lost_words_stay,     // flaw: a word that names lost memory is read as EMPTY, but its slot is not emptied
+  no_new_incarnation,  // flaw: a declaration of loss does not change the incarnation of the node's memory
+  // flaw: a node is declared lost although a node that may have a newer member table cannot be asked
   declares_by_some,
-  scrub_keeps_tags,     // a slot stays reserved by a dead client's MIGRATE although no slot names its copy
-  scrub_by_change,      // a dead client's MIGRATE is completed if its source has changed in any way
-  scrub_takes_nodes,    // scrub also repairs entries of living workers on the dead client's node
-  insert_in_two_steps,  // an INSERT is made of a GET and then, if that finds nothing, a PUT
-  leak_scan_stamps,     // the leak scan stamps entries itself instead of asking their owner
+  // flaw: a slot stays reserved for a dead client's MIGRATE although no slot names the entry that the MIGRATE
+  // copied
+  scrub_keeps_tags,
+  scrub_by_change,    // flaw: a dead client's MIGRATE is completed if its source slot has changed in any way
+  scrub_takes_nodes,  // flaw: scrub also repairs entries of living workers on the dead client's node
+  insert_in_two_steps,  // flaw: an INSERT is made of a GET and then, if that finds nothing, a PUT
+  leak_scan_stamps,     // flaw: the leak scan stamps entries itself instead of asking their owner
 };
 
 struct Rules {

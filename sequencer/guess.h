@@ -37,8 +37,8 @@ class Guess {
     if (unanswered > 0) --unanswered;
     return (is_of_previous ? high_ - 1 : high_) << bits_ | low;
   }
-  // Handles a reply with a whole number: the guess sent with the request was wrong. This client may have
-  // corrected its guess since.
+  // Handles a reply that has all bits of the number, because the guess that was sent with the request was
+  // wrong. This client may have corrected its guess since.
   void whole_reply(std::uint64_t number, Nanos now) {
     const std::uint64_t high = number >> bits_;
     if (high <= high_) {

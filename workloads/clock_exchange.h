@@ -83,7 +83,7 @@ class ClockExchange {
   std::vector<fabric::NodeId> participants_;
   fabric::NodeId own_;
   fabric::Region* region_ = nullptr;
-  std::vector<Peer> peers_;          // those of the reference node; on another node the reference node alone
+  std::vector<Peer> peers_;  // on the reference node all others, on another node the reference node alone
   std::vector<std::uint64_t> seen_;  // the reference node's: the question that each node asked last
   std::uint64_t number_ = 0;
   std::vector<check::ClockSample> samples_;

@@ -48,13 +48,15 @@ void ClockMap::leave_out_poor() {
   const auto reach = [&](const ClockSample& good, Nanos away) {
     return static_cast<double>(good.error) + static_cast<double>(away) * bounds_.drift_ppm / million;
   };
-  // The last one is left out if the bound of the drift says more from the one before it on.
+  // The last sample is left out if its error is larger than that of the sample before it, grown by the most
+  // that the clocks can have drifted since.
   while (samples_.size() > 1) {
     const ClockSample &last = samples_.back(), &before = samples_[samples_.size() - 2];
     if (static_cast<double>(last.error) <= reach(before, last.at - before.at)) break;
     samples_.pop_back();
   }
-  // One between two others is left out if interpolation over it has the smaller error.
+  // A sample between two others is left out if interpolation between those two, without it, has the smaller
+  // error.
   for (std::size_t i = 1; i + 1 < samples_.size();) {
     const ClockSample &before = samples_[i - 1], &own = samples_[i], &after = samples_[i + 1];
     const Nanos beside = std::max(before.error, after.error);

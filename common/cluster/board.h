@@ -39,7 +39,7 @@ class Board {
   [[nodiscard]] virtual std::string failure() = 0;
   // Discards the items that were left for a lost rank.
   virtual void forget(std::uint32_t rank) = 0;
-  // Leaves the launch, in which no rank was lost if `is_whole`. The board cannot be used afterwards.
+  // Ends this rank's use of the board. `is_whole`: no rank of the launch was lost.
   virtual void close(bool is_whole) = 0;
 };
 

@@ -24,8 +24,8 @@ std::vector<hwloc_obj_t> objects(hwloc_topology_t topology, hwloc_obj_type_t typ
 }
 
 // The CPU's own NUMA node: of those that contain the CPU the one with the fewest CPUs, and of several such
-// nodes the first. Memory that several nodes share, such as HBM beside DRAM, is a NUMA node with as many CPUs
-// or more, and with a higher number.
+// nodes the first. HBM that a CPU has beside its DRAM is a NUMA node of its own, with at least as many CPUs
+// as the DRAM's node, and with a higher number.
 std::uint32_t numa_node_of(hwloc_obj_t cpu, const std::vector<hwloc_obj_t>& nodes) {
   hwloc_obj_t best = nullptr;
   for (hwloc_obj_t node : nodes) {

@@ -345,7 +345,8 @@ coro::Task<void> PlayerOfNode::receive_datagrams() {
 
 // ---- The schedule --------------------------------------------------------------------------------
 
-// In each round both nodes of a pair ping in turn, the lower one first, over each transport for as long.
+// In each round the two nodes of a pair ping one after the other, the one with the lower number first. Each
+// transport gets the same share of the time.
 coro::Task<void> PlayerOfNode::take_turns(coro::Scope* reads) {
   std::vector<Transport> used;
   for (const Transport transport : transports) {
@@ -403,7 +404,7 @@ NodeSeen PlayerOfNode::seen() const {
           load(*region_, Layout::messages_of(peer) + std::uint64_t{number} * word_bytes);
       if (is_whole(word)) ++uc.arrived;
     }
-    for (std::uint32_t slot = 0; slot < ring_slots; ++slot) {  // pings that came after their round
+    for (std::uint32_t slot = 0; slot < ring_slots; ++slot) {  // counts pings that came after their round
       const std::uint64_t word = load(*region_, Layout::slot(Layout::pings_of(peer), slot));
       if (is_whole(word) && word != known_[std::size_t{from} * ring_slots + slot]) ++uc.arrived;
     }

@@ -26,7 +26,7 @@ from .tables import Results, Row
 LEVEL = 0.05  # largest Holm-corrected p value of a difference that counts as found
 ENUMERATED_MAX = 20_000  # up to this many exchanges of the labels A and B are all tried
 SAMPLED = 9_999
-SEED = 20170601  # random seed of the SAMPLED exchanges: equal inputs give equal p values
+SEED = 20170601  # random seed for drawing exchanges of the labels: equal inputs give equal p values
 # A value of 0 has no logarithm: it counts as this share of the largest value of its point.
 FLOOR = 1e-6
 # Metrics of which less is better, by a part of the name; of all others more is better.
