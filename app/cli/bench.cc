@@ -534,6 +534,7 @@ nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed
   }
   // Settings that are derived from several flags, or whose name in the result differs from the flag's.
   out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
+  if (!o.hardware_set.empty()) out["hardware_set"] = o.hardware_set;
   out["key_sizes"] = sizes_json(o.key_sizes);
   out["value_sizes"] = sizes_json(o.value_sizes);
   out["kept_value_bytes"] = o.kept_value_bytes;

@@ -452,6 +452,10 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   if (given.text("hardware") && o.fabric != "sim") {
     return fail(ErrorCode::invalid_argument, fmt::format("--hardware: for --fabric sim, not {}", o.fabric));
   }
+  if (given.text("hardware-set") && o.fabric != "sim") {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--hardware-set: for --fabric sim, not {}", o.fabric));
+  }
   LOCH_TRY(apply_protocol(given, registry, o));
   LOCH_TRY(apply_workload(given, o));
   LOCH_TRY(prepare_load(given, o));

@@ -191,17 +191,50 @@ ordered_json describe(const kv::Registry& registry, const std::vector<settings::
   return out;
 }
 
+Result<ordered_json> describe_hardware(const std::string& name_or_file) {
+  LOCH_ASSIGN(const fabric::sim::HardwareProfile profile, fabric::sim::load_hardware(name_or_file));
+  ordered_json out;
+  out["schema"] = 1;
+  out["name"] = profile.name;
+  out["description"] = profile.description;
+  out["constants"] = ordered_json::array();
+  for (const fabric::sim::HardwareField& field : fabric::sim::hardware_fields()) {
+    const std::string key = fmt::format("{}.{}", field.section, field.key);
+    const auto source = profile.sources.find(key);
+    if (source == profile.sources.end()) continue;
+    ordered_json entry;
+    entry["key"] = key;
+    entry["value"] = fabric::sim::constant_text(field, profile);
+    entry["unit"] = field.unit;
+    entry["is_whole"] = fabric::sim::is_whole(field);
+    entry["source"] = source->second;
+    if (const auto range = profile.ranges.find(key); range != profile.ranges.end()) {
+      entry["low"] = range->second.low;
+      entry["high"] = range->second.high;
+      entry["log"] = range->second.is_log;
+      if (!range->second.source.empty()) entry["range_source"] = range->second.source;
+    }
+    out["constants"].push_back(std::move(entry));
+  }
+  return out;
+}
+
 settings::Command describe_command(DescribeFlags& flags) {
   using settings::of;
   return {.name = "describe",
-          .usage = {"[--json|--markdown]"},
+          .usage = {"[--json|--markdown]", "--hardware NAME|FILE"},
           .about =
               "Every flag, option, fault, hardware constant and workload key with its type, range and "
               "default.",
           .flags = {{.setting = of(Type::boolean, "json", "", "as JSON"), .place = &flags.as_json},
                     {.setting = of(Type::boolean, "markdown", "",
                                    "as the page docs/settings.md, which is the default"),
-                     .place = &flags.as_page}},
+                     .place = &flags.as_page},
+                    {.setting = settings::shown(of(Type::file, "hardware", "",
+                                                   "the constants of this hardware profile as JSON, with "
+                                                   "value, unit, source and range"),
+                                                "NAME|FILE"),
+                     .place = &flags.hardware}},
           .statuses = {{"0", "printed"}, {"2", "bad input"}},
           .example = "describe --json",
           .program = "loch-bench"};
@@ -219,6 +252,14 @@ int run_describe(const std::vector<std::string>& arguments, const kv::Registry& 
   if (!given) return settings::refuse(command, given.error().message);
   if (flags.as_json && flags.as_page)
     return settings::refuse(command, "--json and --markdown: give one of them");
+  if (!flags.hardware.empty()) {
+    const auto described = flags.as_page
+                               ? fail(ErrorCode::invalid_argument, "--markdown: not with --hardware")
+                               : describe_hardware(flags.hardware);
+    if (!described) return settings::refuse(command, described.error().message);
+    fmt::print("{}\n", described->dump(1));
+    return 0;
+  }
   fmt::print("{}", flags.as_json ? describe(registry, commands).dump(1) + "\n" : page(commands));
   return 0;
 }

@@ -25,12 +25,14 @@ namespace loch::cli {
 
 struct DescribeFlags {
   bool as_json = false, as_page = false;
+  std::string hardware;  // name or file of the profile whose constants are printed; empty: none
 };
 // The table of `describe`'s flags. Parsing stores into `flags`, which has to outlive the table.
 [[nodiscard]] settings::Command describe_command(DescribeFlags& flags);
 
-// Runs `describe [--json|--markdown]`: prints the JSON document, or the page docs/settings.md. `commands` are
-// all commands of the program.
+// Runs `describe [--json|--markdown]`: prints the JSON document, or the page docs/settings.md; with
+// `--hardware NAME|FILE` a JSON object with that profile's constants instead. `commands` are all commands of
+// the program.
 [[nodiscard]] int run_describe(const std::vector<std::string>& arguments, const kv::Registry& registry,
                                const std::vector<settings::Command>& commands);
 

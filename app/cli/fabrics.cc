@@ -41,14 +41,22 @@ Result<> use_cores(std::uint32_t wanted, fabric::sim::CpuProfile& cpu) {
   return {};
 }
 
+// The profile that the flags name, with the constants that they change.
+Result<fabric::sim::HardwareProfile> hardware_of(const BenchOptions& o) {
+  LOCH_ASSIGN(fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
+  if (const Result<> changed = change_constants(o.hardware_set, hardware); !changed)
+    return fail(ErrorCode::invalid_argument, fmt::format("--hardware-set: {}", changed.error().message));
+  LOCH_TRY(use_cores(o.cores, hardware.cpu));
+  return hardware;
+}
+
 Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed,
                                                  OpenFabric& open) {
   using namespace fabric::sim;
   SimConfig config;
   config.nodes = o.nodes;
   config.seed = seed;
-  LOCH_ASSIGN(config.hardware, load_hardware(o.hardware));
-  LOCH_TRY(use_cores(o.cores, config.hardware.cpu));
+  LOCH_ASSIGN(config.hardware, hardware_of(o));
   open.hardware = config.hardware.name;
   if (o.pin) {
     open.pinning.cores.resize(config.hardware.cpu.cores);
@@ -291,8 +299,7 @@ Result<> check_placing(const BenchOptions& o) {
 Result<> check_files(const BenchOptions& o) {
   LOCH_TRY(check_placing(o));
   if (o.fabric == "sim") {
-    LOCH_ASSIGN(fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
-    LOCH_TRY(use_cores(o.cores, hardware.cpu));
+    LOCH_TRY(hardware_of(o));
     if (!o.faults.empty()) LOCH_TRY(fabric::sim::load_faults(o.faults));
   }
   if (o.fabric != "sim" && !o.faults.empty()) LOCH_TRY(load_fault_config(o.faults));

@@ -1,4 +1,5 @@
-// Reads a hardware profile and checks that each constant is there, in its unit and range, with its source.
+// Reads a hardware profile and checks that each constant is there, in its unit and limits, with its source;
+// and changes constants of a profile that was read.
 #include "common/fabric/sim/hardware.h"
 
 #include <fmt/format.h>
@@ -10,8 +11,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 namespace loch::fabric::sim {
 namespace {
@@ -159,24 +162,20 @@ settings::Setting setting_of(const HardwareField& field) {
 }
 
 // Stores one value in its variable, or returns an error that says what was expected.
-Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfile* profile,
-             const std::string& path) {
+Result<> set(const HardwareField& field, const std::string& value, HardwareProfile* profile) {
   const settings::Setting setting = setting_of(field);
-  if (!value.IsScalar())
-    return wrong(path, value, fmt::format("{}: expected {}", setting.key, settings::expected(setting)));
-  const auto parsed = settings::parse(setting, value.Scalar());
+  const auto parsed = settings::parse(setting, value);
   if (!parsed) {
-    return wrong(
-        path, value,
-        fmt::format("{}: expected {}, not {}", setting.key, settings::expected(setting), value.Scalar()));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: expected {}, not {}", setting.key, settings::expected(setting), value));
   }
   const Place place = field.place(*profile);
   if (LinkFormat* const* format = std::get_if<LinkFormat*>(&place)) {
-    **format = value.Scalar() == "infiniband" ? LinkFormat::infiniband
-               : value.Scalar() == "roce-v1"  ? LinkFormat::roce_v1
-                                              : LinkFormat::roce_v2;
+    **format = value == "infiniband" ? LinkFormat::infiniband
+               : value == "roce-v1"  ? LinkFormat::roce_v1
+                                     : LinkFormat::roce_v2;
   } else if (bool* const* flag = std::get_if<bool*>(&place)) {
-    **flag = value.Scalar() == "yes";
+    **flag = value == "yes";
   } else if (double* const* real = std::get_if<double*>(&place)) {
     **real = std::get<double>(*parsed);
   } else if (std::uint32_t* const* count = std::get_if<std::uint32_t*>(&place)) {
@@ -185,6 +184,24 @@ Result<> set(const HardwareField& field, const YAML::Node& value, HardwareProfil
     **std::get_if<std::uint64_t*>(&place) = static_cast<std::uint64_t>(std::get<std::int64_t>(*parsed));
   }
   return {};
+}
+
+Result<> read_value(const HardwareField& field, const YAML::Node& value, HardwareProfile* profile,
+                    const std::string& path) {
+  const settings::Setting setting = setting_of(field);
+  if (!value.IsScalar())
+    return wrong(path, value, fmt::format("{}: expected {}", setting.key, settings::expected(setting)));
+  const Result<> stored = set(field, value.Scalar(), profile);
+  return stored ? stored : wrong(path, value, stored.error().message);
+}
+
+// A constant's value as a number; nullopt for those that are none (yes/no, the format of packets).
+std::optional<double> number(const HardwareField& field, HardwareProfile& profile) {
+  const Place place = field.place(profile);
+  if (double* const* real = std::get_if<double*>(&place)) return **real;
+  if (std::uint32_t* const* count = std::get_if<std::uint32_t*>(&place)) return **count;
+  if (std::uint64_t* const* count = std::get_if<std::uint64_t*>(&place)) return static_cast<double>(**count);
+  return std::nullopt;
 }
 
 const HardwareField* find_field(std::string_view section, std::string_view key) {
@@ -202,7 +219,50 @@ std::string keys_of(std::string_view section) {
   return text;
 }
 
-// Reads one constant: `key: {value: 38, unit: ns, source: "…"}`
+// Reads a constant's range, if its entry has one: `low: 30, high: 45`, and `log: yes` if it is to be drawn
+// evenly in the logarithm.
+Result<> read_range(const HardwareField& field, const YAML::Node& entry, HardwareProfile* profile,
+                    const std::string& path) {
+  const std::string key = fmt::format("{}.{}", field.section, field.key);
+  if (!entry["low"] && !entry["high"]) {
+    for (const char* name : {"log", "range_source"}) {
+      if (entry[name]) return wrong(path, entry[name], fmt::format("{}: {} without low and high", key, name));
+    }
+    return {};
+  }
+  if (!entry["low"] || !entry["high"])
+    return wrong(path, entry, fmt::format("{}: expected low and high, not one of them", key));
+  const std::optional<double> value = number(field, *profile);
+  if (!value) return wrong(path, entry["low"], fmt::format("{}: only a number has a range", key));
+  HardwareRange range;
+  for (const auto& [name, place] : {std::pair{"low", &range.low}, std::pair{"high", &range.high}}) {
+    HardwareProfile trial;
+    LOCH_TRY(read_value(field, entry[name], &trial, path));
+    *place = *number(field, trial);
+  }
+  if (range.low > *value || range.high < *value) {
+    return wrong(path, entry["low"],
+                 fmt::format("{}: expected low <= value <= high, not {}, {}, {}", key, entry["low"].Scalar(),
+                             entry["value"].Scalar(), entry["high"].Scalar()));
+  }
+  if (entry["log"]) {
+    const std::string log = entry["log"].IsScalar() ? entry["log"].Scalar() : "";
+    range.is_log = log == "yes" || log == "true";
+    if (!range.is_log && log != "no" && log != "false")
+      return wrong(path, entry["log"], fmt::format("{}.log: expected yes or no", key));
+    if (range.is_log && range.low <= 0)
+      return wrong(path, entry["low"], fmt::format("{}.log: expected a low above 0", key));
+  }
+  if (entry["range_source"]) {
+    if (!entry["range_source"].IsScalar() || entry["range_source"].Scalar().empty())
+      return wrong(path, entry["range_source"], fmt::format("{}: expected where the range comes from", key));
+    range.source = entry["range_source"].Scalar();
+  }
+  profile->ranges[key] = range;
+  return {};
+}
+
+// Reads one constant: `key: {value: 38, unit: ns, source: "…"}`, with low and high if its range is known.
 Result<> read_constant(const std::string& section, const std::string& key, const YAML::Node& entry,
                        HardwareProfile* profile, const std::string& path) {
   const HardwareField* field = find_field(section, key);
@@ -210,15 +270,25 @@ Result<> read_constant(const std::string& section, const std::string& key, const
     return wrong(path, entry,
                  fmt::format("{}.{} is not a constant; expected one of {}", section, key, keys_of(section)));
   }
+  if (entry.IsMap() && !entry["source"] && (entry["low"] || entry["high"])) {
+    return wrong(
+        path, entry,
+        fmt::format("{}.{}: a range without a source; expected source: where value and range come from",
+                    section, key));
+  }
   if (!entry.IsMap() || !entry["value"] || !entry["unit"] || !entry["source"]) {
     return wrong(path, entry,
                  fmt::format("{}.{}: expected {{value: …, unit: {}, source: …}}", section, key, field->unit));
   }
   for (const auto& item : entry) {
     const std::string name = item.first.Scalar();
-    if (name != "value" && name != "unit" && name != "source") {
-      return wrong(path, item.first,
-                   fmt::format("{}.{}: unknown key {}; expected value, unit, source", section, key, name));
+    static const std::set<std::string> known = {"value", "unit", "source",      "low",
+                                                "high",  "log",  "range_source"};
+    if (!known.contains(name)) {
+      return wrong(
+          path, item.first,
+          fmt::format("{}.{}: unknown key {}; expected value, unit, source, low, high, log or range_source",
+                      section, key, name));
     }
   }
   if (!entry["unit"].IsScalar() || entry["unit"].Scalar() != field->unit) {
@@ -231,7 +301,8 @@ Result<> read_constant(const std::string& section, const std::string& key, const
   std::string& from = profile->sources[fmt::format("{}.{}", section, field->key)];
   if (!from.empty()) return wrong(path, entry, fmt::format("{}.{}: given twice", section, key));
   from = entry["source"].Scalar();
-  return set(*field, entry["value"], profile, path);
+  LOCH_TRY(read_value(*field, entry["value"], profile, path));
+  return read_range(*field, entry, profile, path);
 }
 
 // Checks that the profile has every constant that a simulation needs.
@@ -296,6 +367,42 @@ std::vector<settings::Setting> hardware_settings() {
   std::vector<settings::Setting> out;
   for (const HardwareField& field : hardware_fields()) out.push_back(setting_of(field));
   return out;
+}
+
+bool is_whole(const HardwareField& field) { return setting_of(field).type == settings::Type::integer; }
+
+std::string constant_text(const HardwareField& field, const HardwareProfile& profile) {
+  HardwareProfile copy = profile;
+  const Place place = field.place(copy);
+  if (LinkFormat* const* format = std::get_if<LinkFormat*>(&place))
+    return **format == LinkFormat::infiniband ? "infiniband"
+           : **format == LinkFormat::roce_v1  ? "roce-v1"
+                                              : "roce-v2";
+  if (bool* const* flag = std::get_if<bool*>(&place)) return **flag ? "yes" : "no";
+  return fmt::format("{}", *number(field, copy));
+}
+
+Result<> change_constants(std::string_view changes, HardwareProfile& profile) {
+  std::set<std::string> seen;
+  while (!changes.empty()) {
+    const std::string_view change = changes.substr(0, changes.find(','));
+    changes.remove_prefix(std::min(changes.size(), change.size() + 1));
+    const auto equals = change.find('=');
+    const std::string key(change.substr(0, equals));
+    if (equals == std::string_view::npos || equals + 1 == change.size())
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}: expected KEY=VALUE such as nic.pipeline=120", change));
+    const auto dot = key.find('.');
+    const HardwareField* field =
+        dot == std::string::npos ? nullptr : find_field(key.substr(0, dot), key.substr(dot + 1));
+    if (field == nullptr)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}: no constant of a hardware profile; loch-bench describe lists them", key));
+    if (!seen.insert(fmt::format("{}.{}", field->section, field->key)).second)
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: given twice", key));
+    LOCH_TRY(set(*field, std::string(change.substr(equals + 1)), &profile));
+  }
+  return require(profile, profile.name);
 }
 
 std::vector<std::string> list_hardware() {

@@ -87,6 +87,14 @@ struct LinkProfile {
   std::uint32_t port_buffer_bytes = 0;
 };
 
+// The range in which a constant lies as far as its source tells, for sampling (docs/runner.md). Both ends are
+// in the constant's unit and enclose its value.
+struct HardwareRange {
+  double low = 0, high = 0;
+  bool is_log = false;  // drawn evenly in the logarithm instead of in the value; low is above 0
+  std::string source;   // source of the range where it is another than the value's, else empty
+};
+
 struct HardwareProfile {
   std::string name;  // name of the profile, such as "connectx3-10gbe"
   std::string description;
@@ -98,6 +106,8 @@ struct HardwareProfile {
   PowerProfile power;
   // source of each constant, by its key such as "nic.request_read"
   std::map<std::string, std::string> sources;
+  // range of each constant whose file states one, by the constant's key
+  std::map<std::string, HardwareRange> ranges;
 };
 
 // One constant of a profile: its key, unit, variable and range. The table of fields defines the whole format:
@@ -120,6 +130,14 @@ struct HardwareField {
 [[nodiscard]] Result<HardwareProfile> load_hardware(std::string_view name_or_file);
 // Reads a hardware profile from a text; `path` names it in error messages.
 [[nodiscard]] Result<HardwareProfile> parse_hardware(const std::string& text, const std::string& path);
+// Changes constants of a profile: `changes` is KEY=VALUE[,KEY=VALUE…] with keys such as nic.pipeline and
+// values in the constant's unit. An error is one line: an unknown key, a key given twice, or a value outside
+// the constant's limits.
+[[nodiscard]] Result<> change_constants(std::string_view changes, HardwareProfile& profile);
+// A constant's value as text, as a profile's file would have it.
+[[nodiscard]] std::string constant_text(const HardwareField& field, const HardwareProfile& profile);
+// Whether a constant is a whole number, such as a count of entries.
+[[nodiscard]] bool is_whole(const HardwareField& field);
 // Names of the profiles that load_hardware finds by name, sorted.
 [[nodiscard]] std::vector<std::string> list_hardware();
 

@@ -54,6 +54,68 @@ TEST(Profiles, JunkIsRefusedWithItsPlace) {
   EXPECT_THAT(unknown.error().message, HasSubstr("connectx3-10gbe"));
 }
 
+// The text of connectx3-10gbe with the entry of nic.pipeline replaced by {value: 135, unit: "ns", REST}.
+std::string with_pipeline(const std::string& rest) {
+  std::ifstream file(std::string(LOCH_SOURCE_DIR) + "/experiments/hardware/connectx3-10gbe.yaml");
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto at = text.find("  pipeline: {");
+  return text.replace(at, text.find('\n', at) - at, "  pipeline: {value: 135, unit: \"ns\", " + rest + "}");
+}
+
+TEST(Profiles, AConstantMayHaveARange) {
+  const auto plain = parse_hardware(with_pipeline("source: s, low: 100, high: 200"), "p.yaml");
+  ASSERT_TRUE(plain.has_value()) << plain.error().message;
+  const HardwareRange& range = plain->ranges.at("nic.pipeline");
+  EXPECT_EQ(range.low, 100);
+  EXPECT_EQ(range.high, 200);
+  EXPECT_FALSE(range.is_log);
+  EXPECT_EQ(plain->nic.pipeline_ns, 135);  // the value stays what is simulated
+  const auto log = parse_hardware(
+      with_pipeline("source: s, low: 1e1, high: 1e3, log: yes, range_source: \"a data sheet\""), "p.yaml");
+  ASSERT_TRUE(log.has_value()) << log.error().message;
+  EXPECT_TRUE(log->ranges.at("nic.pipeline").is_log);
+  EXPECT_EQ(log->ranges.at("nic.pipeline").source, "a data sheet");
+}
+
+TEST(Profiles, ABadRangeIsRefusedInOneLine) {
+  const auto refused = [](const std::string& rest) {
+    const auto profile = parse_hardware(with_pipeline(rest), "p.yaml");
+    EXPECT_FALSE(profile.has_value()) << rest;
+    return profile.has_value() ? std::string() : profile.error().message;
+  };
+  EXPECT_THAT(refused("low: 100, high: 200"), testing::AllOf(HasSubstr("p.yaml:"), HasSubstr("nic.pipeline"),
+                                                             HasSubstr("range without a source")));
+  EXPECT_THAT(refused("source: s, low: 100"), HasSubstr("low and high"));
+  EXPECT_THAT(refused("source: s, low: 140, high: 200"), HasSubstr("low <= value <= high"));
+  EXPECT_THAT(refused("source: s, low: 100, high: 130"), HasSubstr("low <= value <= high"));
+  EXPECT_THAT(refused("source: s, low: 0, high: 200, log: yes"), HasSubstr("above 0"));
+  EXPECT_THAT(refused("source: s, low: few, high: 200"), HasSubstr("number"));
+  EXPECT_THAT(refused("source: s, log: yes"), HasSubstr("without low and high"));
+  EXPECT_THAT(refused("source: s, low: 1, high: 200, log: maybe"), HasSubstr("yes or no"));
+  EXPECT_THAT(refused("source: s, low: 1, high: 200, middle: 3"), HasSubstr("middle"));
+}
+
+TEST(Profiles, ConstantsAreChangedByKey) {
+  HardwareProfile profile = load_hardware("connectx3-10gbe").value();
+  ASSERT_TRUE(change_constants("", profile).has_value());
+  ASSERT_TRUE(
+      change_constants("nic.pipeline=120.5,nic.atomic_buckets=64,nic.in_order_placement=no", profile));
+  EXPECT_EQ(profile.nic.pipeline_ns, 120.5);
+  EXPECT_EQ(profile.nic.atomic_buckets, 64u);
+  EXPECT_FALSE(profile.nic.is_in_order_placement);
+  const auto refused = [&](std::string_view changes) {
+    const auto changed = change_constants(changes, profile);
+    EXPECT_FALSE(changed.has_value()) << changes;
+    return changed.has_value() ? std::string() : changed.error().message;
+  };
+  EXPECT_THAT(refused("nic.pipelin=1"), HasSubstr("nic.pipelin"));
+  EXPECT_THAT(refused("pipeline=1"), HasSubstr("pipeline"));
+  EXPECT_THAT(refused("nic.pipeline"), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(refused("nic.pipeline=-1"), HasSubstr("nic.pipeline"));
+  EXPECT_THAT(refused("nic.pipeline=1,nic.pipeline=2"), HasSubstr("twice"));
+  EXPECT_THAT(refused("nic.atomic_buckets=3"), HasSubstr("power of two"));
+}
+
 TEST(Profiles, AnAliasStandsForItsConstant) {
   std::ifstream file(std::string(LOCH_SOURCE_DIR) + "/experiments/hardware/connectx3-10gbe.yaml");
   std::string text(std::istreambuf_iterator<char>(file), {});
