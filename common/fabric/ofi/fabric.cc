@@ -121,6 +121,7 @@ class OfiFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Nanos clock_error() const override { return clock_error_; }
+  [[nodiscard]] bool has_one_clock() const override { return false; }
   void reset_counters() override { pool_.reset_counters(); }
   [[nodiscard]] FabricReport report() const override;
 
