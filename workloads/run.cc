@@ -43,6 +43,7 @@ check::ClockSample sample_from(const json& in) {
 json to_json(const ClockReport& clocks) {
   json out = {{"reference", clocks.reference},
               {"control_error", clocks.control_error},
+              {"is_one_clock", clocks.is_one_clock},
               {"samples", json::array()},
               {"told", json::array()}};
   for (const auto& [rank, samples] : clocks.samples) {
@@ -58,6 +59,7 @@ ClockReport clocks_from(const json& in) {
   ClockReport out;
   out.reference = measure::whole<std::uint16_t>(in.at("reference"));
   out.control_error = in.at("control_error");
+  out.is_one_clock = in.at("is_one_clock");
   for (const json& each : in.at("samples")) {
     std::vector<check::ClockSample>& list = out.samples[measure::whole<std::uint16_t>(each.at(0))];
     for (const json& sample : each.at(1)) list.push_back(sample_from(sample));
@@ -70,8 +72,11 @@ ClockReport clocks_from(const json& in) {
 std::optional<ClockReport> clocks_of(const fabric::Fabric& fabric, const Driver& driver) {
   const ClockExchange* const clocks = driver.clocks();
   if (clocks == nullptr) return std::nullopt;
-  ClockReport out{
-      .reference = clocks->reference(), .samples = {}, .told = {}, .control_error = fabric.clock_error()};
+  ClockReport out{.reference = clocks->reference(),
+                  .samples = {},
+                  .told = {},
+                  .control_error = fabric.clock_error(),
+                  .is_one_clock = fabric.has_one_clock()};
   if (!clocks->is_reference()) out.samples[fabric.rank()] = clocks->samples();
   for (const auto& [node, sample] : clocks->told()) out.told[node] = sample;
   return out;
@@ -83,6 +88,7 @@ void merge_clocks(const std::optional<ClockReport>& from, std::optional<ClockRep
   into->samples.insert(from->samples.begin(), from->samples.end());
   into->told.insert(from->told.begin(), from->told.end());
   into->control_error = std::max(into->control_error, from->control_error);
+  into->is_one_clock = from->is_one_clock;
 }
 
 json to_json(const Share& share) {

@@ -39,7 +39,8 @@ struct ClockReport {
   std::map<std::uint32_t, std::vector<check::ClockSample>> samples;
   // The last alignment that the process told the reference process, for processes that died.
   std::map<std::uint32_t, check::ClockSample> told;
-  Nanos control_error = 0;  // error of the alignment over the control plane, the largest of all processes
+  Nanos control_error = 0;    // error of the alignment over the control plane, the largest of all processes
+  bool is_one_clock = false;  // Fabric::has_one_clock()
 };
 
 struct RunOutcome {

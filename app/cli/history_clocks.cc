@@ -39,9 +39,9 @@ HistoryClocks history_clocks(const std::optional<workloads::ClockReport>& compar
     }
     Aligned own = aligned(*compared, rank);
     const check::ClockMap map(std::move(own.samples), bounds);
-    // Processes of one kernel read the same clock (control_error 0): their times are compared as they are.
+    // Processes on a fabric of one machine read the same clock: their times are compared as they are.
     // Alignments over the fabric, whose errors are larger, then serve to find a clock that drifts.
-    const bool is_shared = compared->control_error == 0;
+    const bool is_shared = compared->is_one_clock;
     out.maps.push_back(is_shared ? check::ClockMap() : map);
     const auto best = std::ranges::min_element(map.samples(), {}, &check::ClockSample::error);
     const Nanos own_error = is_shared ? 0 : map.error();

@@ -43,17 +43,26 @@ TEST(HistoryClocks, AClockThatDriftsBeyondTheBoundIsAFault) {
   EXPECT_EQ(history_clocks(two_processes(400'000), 2, {.drift_ppm = 1e9}).fault, "");
 }
 
-TEST(HistoryClocks, ProcessesOfOneKernelShareItsClock) {
+TEST(HistoryClocks, ProcessesOnAFabricOfOneMachineShareItsClock) {
   workloads::ClockReport report = two_processes(20'000);
-  report.control_error = 0;
+  report.is_one_clock = true;
   const HistoryClocks clocks = history_clocks(report, 2);
   EXPECT_EQ(clocks.maps[1].latest(one_second), one_second);
   EXPECT_EQ(clocks.maps[1].earliest(one_second), one_second);
   EXPECT_EQ(clocks.report["nodes"][0]["method"], "kernel");
   EXPECT_EQ(clocks.report["error_ns"], 0);
   report = two_processes(400'000);
-  report.control_error = 0;
+  report.is_one_clock = true;
   EXPECT_NE(history_clocks(report, 2).fault, "");
+}
+
+// The control plane knows that both run on one kernel, and finds no error: the fabric is asked all the same.
+TEST(HistoryClocks, ProcessesOfOneHostOverANicAreAligned) {
+  workloads::ClockReport report = two_processes(20'000);
+  report.control_error = 0;
+  const HistoryClocks clocks = history_clocks(report, 2);
+  EXPECT_EQ(clocks.report["nodes"][0]["method"], "fabric");
+  EXPECT_EQ(clocks.maps[1].latest(one_second), one_second - 20'000 + 800);
 }
 
 TEST(HistoryClocks, AProcessThatDiedHasWhatItTold) {

@@ -87,6 +87,7 @@ class ForwardingFabric : public Base {
   [[nodiscard]] Result<RunEnd> run() override { return inner_->run(); }
   void interrupt() override { inner_->interrupt(); }
   [[nodiscard]] Nanos clock_error() const override { return inner_->clock_error(); }
+  [[nodiscard]] bool has_one_clock() const override { return inner_->has_one_clock(); }
   [[nodiscard]] Result<> fence(NodeId dead) override { return inner_->fence(dead); }
   void on_restart(std::function<void(NodeId)> tell) override { inner_->on_restart(std::move(tell)); }
   [[nodiscard]] std::vector<NodeDevice> devices() const override { return inner_->devices(); }

@@ -89,6 +89,11 @@ class Fabric {
   // exchange(). Events that several processes recorded can be ordered no finer than this.
   [[nodiscard]] virtual Nanos clock_error() const { return 0; }
 
+  // Whether Worker::now() of all processes is one clock by construction, so that nothing has to be compared:
+  // true on fabrics of one machine. False on fabrics that connect machines, even if all processes run on one
+  // of them.
+  [[nodiscard]] virtual bool has_one_clock() const { return true; }
+
   // Prevents requests that a dead node (or the dead workers of a node) posted earlier from being executed:
   // after the call none executes anywhere. Has to be called before Store::scrub ("fence, then scrub").
   [[nodiscard]] virtual Result<> fence(NodeId dead) {

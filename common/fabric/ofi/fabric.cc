@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "common/base/check.h"
@@ -121,6 +124,7 @@ class OfiFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Nanos clock_error() const override { return clock_error_; }
+  [[nodiscard]] bool has_one_clock() const override { return false; }
   void reset_counters() override { pool_.reset_counters(); }
   [[nodiscard]] FabricReport report() const override;
 
@@ -130,6 +134,7 @@ class OfiFabric final : public Fabric {
   [[nodiscard]] Result<NodeRecord> record_of(NodeId node);
   [[nodiscard]] Result<std::vector<NodeRecord>> all_records(Nanos within);
   [[nodiscard]] Result<> put_peer(NodeRecord record);
+  [[nodiscard]] Result<> connect_responders(Nanos within);
   void await_clients();
 
   OfiConfig config_;
@@ -269,7 +274,34 @@ Result<> OfiFabric::exchange(Nanos within) {
         [this](std::uint32_t from, std::string_view text) { ended_.take(from, text); });
     config_.control->on_lost([this](std::uint32_t) { ended_.notice(); });
   }
-  return barrier("endpoints known", within);
+  LOCH_TRY(barrier("endpoints known", within));
+  LOCH_TRY(connect_responders(within));
+  return barrier("endpoints connected", within);
+}
+
+// Connects the endpoints of the nodes' first workers, each pair from the lower node. A provider over
+// connections (rxm) connects two endpoints at the first message; where both begin at the same time,
+// libfabric 1.17 can leave one of the two requests unread, and both wait until it gives up 100 seconds later.
+// Other pairs of endpoints are not concerned: one-sided requests go to a node's first worker, and a server's
+// worker speaks to a client's worker only when that has spoken to it.
+Result<> OfiFabric::connect_responders(Nanos within) {
+  if (provider_->name().find("ofi_rxm") == std::string::npos) return {};
+  const Nanos deadline = shared_.now() + within;
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    const auto workers = pool_.workers(static_cast<NodeId>(node));
+    if (workers.empty()) continue;
+    OfiWorker& first = worker_at(workers.front());
+    for (std::uint32_t peer = node + 1; peer < config_.nodes; ++peer) {
+      const fi_addr_t to = shared_.peers[peer].responder;
+      if (to != FI_ADDR_UNSPEC && !shared_.is_lost(static_cast<NodeId>(peer))) first.greet(to);
+    }
+    while (!first.has_greeted()) {
+      if (shared_.now() > deadline)
+        return fail(ErrorCode::timed_out, fmt::format("ofi: node {} cannot connect to its peers", node));
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  return {};
 }
 
 Result<RemoteRegion> OfiFabric::lookup(NodeId node, std::string_view region) const {

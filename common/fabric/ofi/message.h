@@ -28,7 +28,8 @@ struct Context {
 };
 
 struct MessageHeader {
-  enum class Kind : std::uint8_t { piece, immediate, answer };
+  // A greeting only makes the provider connect two endpoints; its receiver ignores it.
+  enum class Kind : std::uint8_t { piece, immediate, answer, greeting };
   std::uint64_t cookie;  // identifies the sender's request; the answer returns it
   std::uint32_t total;   // bytes of the whole SEND or WRITE
   std::uint32_t offset;  // offset of this piece's payload in the whole SEND, in bytes
@@ -49,8 +50,9 @@ struct Slot;
 // The buffer of one message that is being sent, or that a posted receive waits for.
 struct MessageBuffer : Context {
   void* description = nullptr;  // the provider's handle of this memory; null if it needs none
-  Slot* owner = nullptr;        // SEND or immediate: the request that it belongs to; null for answers
-  std::uint64_t to = 0;         // answer: the fi_addr_t of the endpoint to which it is sent
+  // SEND or immediate: the request that it belongs to; null for answers and greetings
+  Slot* owner = nullptr;
+  std::uint64_t to = 0;  // answer, greeting: the fi_addr_t of the endpoint to which it is sent
   // time in ns; an arrived RC message that has found no RECV by then is refused, and an answer that the
   // provider has not taken by then is dropped
   std::int64_t deadline = 0;

@@ -290,6 +290,17 @@ bool OfiWorker::poll_for_idle() {
   return moved;
 }
 
+void OfiWorker::greet(fi_addr_t to) {
+  const std::lock_guard held(gate_);
+  send_unowned(MessageHeader::Kind::greeting, {}, to);
+}
+
+bool OfiWorker::has_greeted() {
+  const std::lock_guard held(gate_);
+  if (!ended_.empty()) take_ended();
+  return waiting_answers_.empty() && in_flight_ == 0;
+}
+
 // ---- Messages ----------------------------------------------------------------------------------
 
 void OfiWorker::post_buffer(MessageBuffer* buffer) {
@@ -311,7 +322,7 @@ void OfiWorker::receive(MessageBuffer* buffer) {
   const MessageHeader& header = buffer->header;
   const bool is_whole = buffer->arrived >= sizeof header && header.from < shared_->peers.size() &&
                         header.bytes <= buffer->arrived - sizeof header && header.transport <= 2 &&
-                        header.kind <= MessageHeader::Kind::answer &&
+                        header.kind <= MessageHeader::Kind::greeting &&
                         (header.kind != MessageHeader::Kind::piece ||
                          (header.offset <= header.total && header.bytes <= header.total - header.offset));
   bool is_free = true;
@@ -319,7 +330,7 @@ void OfiWorker::receive(MessageBuffer* buffer) {
     counters_.dropped.fetch_add(1, std::memory_order_relaxed);
   } else if (header.kind == MessageHeader::Kind::answer) {
     receive_answer(header);
-  } else {
+  } else if (header.kind != MessageHeader::Kind::greeting) {
     is_free = receive_message(buffer);
   }
   post_buffer(is_free ? buffer : take_buffer());
@@ -413,17 +424,23 @@ void OfiWorker::complete_message(const MessageHeader& header, const PostedReceiv
 void OfiWorker::answer(const MessageHeader& asked, WcStatus status) {
   const auto& workers = shared_->peers[asked.from].workers;
   if (asked.from_worker >= workers.size()) return;
+  MessageHeader header{};
+  header.cookie = asked.cookie;
+  header.status = static_cast<std::uint8_t>(status);
+  send_unowned(MessageHeader::Kind::answer, header, workers[asked.from_worker]);
+}
+
+// Sends a message of a header alone that belongs to no request of this worker.
+void OfiWorker::send_unowned(MessageHeader::Kind kind, const MessageHeader& header, fi_addr_t to) {
   MessageBuffer* buffer = take_buffer();
   buffer->kind = Context::Kind::outgoing;
   buffer->owner = nullptr;
-  buffer->to = workers[asked.from_worker];
+  buffer->to = to;
   buffer->deadline = shared_->now() + receiver_patience;
-  buffer->header = {};
-  buffer->header.cookie = asked.cookie;
+  buffer->header = header;
   buffer->header.from = node();
   buffer->header.from_worker = index();
-  buffer->header.kind = MessageHeader::Kind::answer;
-  buffer->header.status = static_cast<std::uint8_t>(status);
+  buffer->header.kind = kind;
   waiting_answers_.push_back(buffer);
   (void)retry_answers();
 }

@@ -105,6 +105,11 @@ class OfiWorker final : public realtime::RealtimeWorker {
   // last call; returns whether that made progress.
   [[nodiscard]] bool poll_for_idle();
 
+  // Sends a message that its receiver ignores, so that the provider connects this endpoint with another one.
+  // The progress thread drives it; has_greeted() says when nothing of it is left to do. Control path.
+  void greet(fi_addr_t to);
+  [[nodiscard]] bool has_greeted();
+
   [[nodiscard]] const WorkerCounters& counters() const { return counters_; }
 
  protected:
@@ -197,6 +202,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   void complete_message(const MessageHeader& header, const PostedReceive& into);
   [[nodiscard]] Partial* partial_of(const MessageHeader& header);
   void answer(const MessageHeader& asked, WcStatus status);
+  void send_unowned(MessageHeader::Kind kind, const MessageHeader& header, fi_addr_t to);
   [[nodiscard]] bool retry_answers();
   [[nodiscard]] bool retry_stalled();
   void post_buffer(MessageBuffer* buffer);

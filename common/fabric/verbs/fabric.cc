@@ -113,6 +113,7 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Nanos clock_error() const override { return clock_error_; }
+  [[nodiscard]] bool has_one_clock() const override { return false; }
   [[nodiscard]] std::vector<NodeDevice> devices() const override { return devices_; }
   [[nodiscard]] Result<> fence(NodeId dead) override {
     if (config_.control == nullptr) return fail(ErrorCode::unsupported, "nodes of one process die together");
