@@ -1,29 +1,16 @@
-"""Bootstrap intervals of medians, and merging of distributions from several repeats."""
+"""Medians with their intervals, and merging of distributions from several repeats."""
 
 from __future__ import annotations
 
 from typing import Iterable
 
-import numpy as np
-
-RESAMPLES = 2000
+from loch.runner.drawing import median_interval as _interval
 
 
 def median_interval(values: Iterable[float]) -> tuple[float, float, float]:
-    """Median and its 95 % bootstrap interval; the same values always give the same interval."""
-    array = np.asarray(sorted(values), dtype=float)
-    middle = float(np.median(array))
-    if len(array) < 2:
-        return middle, middle, middle
-    if array[0] == array[-1]:
-        return middle, middle, middle
-    # imported here because it loads slowly, and only values of several repeats need it
-    from scipy.stats import bootstrap
-
-    made = bootstrap(
-        (array,), np.median, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(1)
-    )
-    return middle, float(made.confidence_interval.low), float(made.confidence_interval.high)
+    """Median, and the ends of its interval from order statistics (intervals.median)."""
+    found = _interval(list(values))
+    return found.middle, found.low, found.high
 
 
 def merge_cdfs(parts: list[tuple[list[tuple[float, float]], float]]) -> list[tuple[float, float]]:

@@ -42,6 +42,8 @@ def result(given):
     wobble = 1 + 0.01 * int(given["seed"]) / 10
     if given["fabric"] == "shm":
         wobble *= 0.02
+    constants = dict(each.split("=") for each in given.get("hardware-set", "").split(",") if each)
+    wobble *= float(constants.get("nic.pipeline", 135)) / 135
     get, put = (10 + size / 180) * wobble, (50 + size / 90) * wobble
     rate = 2e6 * nodes * clients / (get + put) * max(0.1, 1 - 0.4 * (clients - 9) ** 2 / 9)
 
@@ -108,6 +110,12 @@ def main(argv):
     if argv[:1] == ["list"]:
         names = {"protocols": ["nessie", "nessie-sd"], "fabrics": ["sim", "shm"]}[argv[1]]
         print(json.dumps([{"name": name} for name in names]))
+        return 0
+    if argv[:2] == ["describe", "--hardware"]:
+        pipeline = {"key": "nic.pipeline", "value": "135", "unit": "ns", "is_whole": False, "source": "a paper"}
+        ranged = {"low": 100, "high": 200, "log": False}
+        other = {"key": "nic.page", "value": "4096", "unit": "B", "is_whole": True, "source": "x86"}
+        print(json.dumps({"schema": 1, "name": argv[2], "constants": [{**pipeline, **ranged}, other]}))
         return 0
     if argv[:1] == ["describe"]:
         with open(os.path.join(os.environ["LOCH_HOME"], "tools/loch/runner/flags.json"), encoding="utf-8") as flags_:

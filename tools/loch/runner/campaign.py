@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import claims, costs, grid, launch, outputs, published, report, tuning
+from . import band_report, bands, claims, costs, factors, grid, launch, outputs, published, report, tuning
 from .engine import Engine
 from .execute import OTHERS_LIMIT, Executor, Outcome
 from .model import Experiment
-from .points import Store, point_hash
+from .points import Store, file_hash, point_hash
 from .pool import Pool
 from .progress import Progress
 from .units import about
@@ -32,12 +32,14 @@ class _Run:
     left: set[str] = field(default_factory=set)  # names of points of the current stage that have not ended
     tuned: list[dict] | None = None  # the parameters that tuning chose; None before tuning has ended
     choices: list[dict] | None = None  # tuned parameters, and the rates computed from shares of the maximum throughput
+    samples: factors.Samples | None = None  # the draws of --samples
     stale: int = 0
     failures: list[str] = field(default_factory=list)
     verdicts: list[claims.Verdict] = field(default_factory=list)
     comparisons: list[published.Comparison] = field(default_factory=list)
     # tables of the figure's values, as (head, rows)
     obtained: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)
+    banded: list[str] = field(default_factory=list)  # with --samples: bands, and which constants decide them
     said: list[str] = field(default_factory=list)  # warnings that are printed at the end of the run
     peak: tuple[int, str] = (0, "")  # memory in bytes and title of the simulated point that used most
 
@@ -52,6 +54,7 @@ class Campaign:
         args: argparse.Namespace,
         launched: launch.Launch | None,
         engine: Engine | None = None,
+        samples: list[factors.Samples | None] | None = None,
     ) -> None:
         self._args, self._engine = args, engine
         self._width = engine.width if engine else args.jobs  # number of simulated points that run at the same time
@@ -59,10 +62,17 @@ class Campaign:
         self._runs: list[_Run] = []
         self._warned_stale = False
         self._progress: Progress | None = None
-        for experiment, folder in loaded:
+        for (experiment, folder), drawn in zip(loaded, samples or [None] * len(loaded)):
             store = Store(folder / "points", binary)
             self._runs.append(
-                _Run(experiment, folder, store, Executor(experiment, store, launched), costs.Costs(experiment, folder))
+                _Run(
+                    experiment,
+                    folder,
+                    store,
+                    Executor(experiment, store, launched),
+                    costs.Costs(experiment, folder),
+                    samples=drawn,
+                )
             )
 
     def run(self) -> int:
@@ -115,7 +125,7 @@ class Campaign:
     def _planned(self, run: _Run) -> list[grid.Point]:
         """The points of the figure that have to run, as far as they are known before tuning."""
         untuned = {system.name for system in run.experiment.systems if not system.tune}
-        points = grid.points(run.experiment)
+        points = [*grid.points(run.experiment), *_drawn(run, [])]
         known = self._todo(run, [point for point in points if point.system in untuned])
         return known + [point for point in points if point.system not in untuned]
 
@@ -165,7 +175,8 @@ class Campaign:
         """Starts the points of the figure, once tuned parameters and rates are known."""
         run.choices = tuning.with_rates(run.experiment, run.store, run.tuned or [])
         thought = self._planned(run) if run.choices else None
-        todo = self._todo(run, grid.points(run.experiment, report.choices_by_key(run.choices)), is_plan=False)
+        points = [*grid.points(run.experiment, report.choices_by_key(run.choices)), *_drawn(run, run.choices)]
+        todo = self._todo(run, points, is_plan=False)
         if thought is not None and self._progress:
             self._progress.changed(
                 len(todo) - len(thought), sum(map(run.costs.of, todo)) - sum(map(run.costs.of, thought))
@@ -198,11 +209,22 @@ class Campaign:
     def _write(self, run: _Run) -> None:
         """Called once every point has run: writes the outputs. Figures are drawn while other experiments still run."""
         results = outputs.collect(run.experiment, run.store, run.choices or [])
+        if run.samples is not None:
+            by_key = report.choices_by_key(run.choices or [])
+            results.bands = bands.compute(run.experiment, run.store, by_key, run.samples, run.store.binary)
+            bands.write(run.folder, results.bands)
+        elif (kept := bands.read(run.folder)) is not None:
+            if kept.binary == file_hash(run.store.binary):
+                results.bands = kept
+            else:
+                (run.folder / bands.NAME).unlink()
+                run.said.append(f"{bands.NAME} was of another program and is gone; run again with --samples")
         run.verdicts, written = outputs.write(run.folder, results, run.choices or [], run.stale, run.store)
         run.comparisons = published.compare(results)
         run.obtained = report.obtained_tables(results)
+        run.banded = band_report.lines(results, run.comparisons, run.verdicts)
         run.failures = [report.failure_text(row) for row in results.rows if not row.ok]
-        run.said = _warnings(results)
+        run.said += _warnings(results)
         run.peak = max(((_peak_bytes(row), row.point.title()) for row in results.rows if row.ok), default=(0, ""))
         if outputs.is_drawn(run.folder, results):
             self._drawn(run, True)
@@ -255,6 +277,13 @@ class Campaign:
         return 1 if failed else 0
 
 
+def _drawn(run: _Run, choices: list[dict]) -> list[grid.Point]:
+    """The points of all draws of --samples."""
+    if run.samples is None:
+        return []
+    return factors.all_points(run.experiment, report.choices_by_key(choices), run.samples)
+
+
 def _warn_governor(run: _Run) -> None:
     governor = run.executor.host["governor"]
     if governor not in (None, "performance") and any(system.is_measured for system in run.experiment.systems):
@@ -293,6 +322,8 @@ def tell_one(run: _Run) -> None:
     else:
         for head, rows in run.obtained:
             _print_table(head, rows, texts=1)
+    for line in run.banded:
+        print(line)
     for verdict in run.verdicts:
         state = "not evaluated" if verdict.held is None else "held" if verdict.held else "NOT held"
         print(f"claim {state}: {verdict.text}" + (f" ({verdict.why})" if verdict.why else ""))

@@ -15,6 +15,7 @@ from . import (
     costs,
     document,
     engines,
+    factors,
     grid,
     launch,
     located,
@@ -33,6 +34,9 @@ from .errors import BadInput, reading
 from .model import Experiment
 from .pool import quiet_child
 from .units import about
+
+
+SAMPLES_MAX = 10_000  # more draws than this would take weeks
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,14 +63,15 @@ def run(args: argparse.Namespace) -> int:
         preflight.check(document, experiment, binary, launched)
         power.check(document, grid.points(experiment), launched, args.dry_run)
         loaded.append(experiment)
+    drawn = _draws(args, loaded, binary)
     placed = [(experiment, _folder(args, experiment, len(loaded))) for experiment in loaded]
     _check_names(placed)
     if args.dry_run:
-        _print_plan(placed, args.jobs)
+        _print_plan(placed, args.jobs, drawn)
         return 0
     if engine:
         engine.check(binary)
-    return Campaign(placed, binary, args, launched, engine).run()
+    return Campaign(placed, binary, args, launched, engine, drawn).run()
 
 
 def _check_names(placed: list[tuple[Experiment, Path]]) -> None:
@@ -78,10 +83,36 @@ def _check_names(placed: list[tuple[Experiment, Path]]) -> None:
         seen[folder] = experiment.file
 
 
-def _print_plan(placed: list[tuple[Experiment, Path]], jobs: int) -> None:
+def _draws(args: argparse.Namespace, loaded: list[Experiment], binary: str) -> list[factors.Samples | None]:
+    """The draws of each experiment with --samples; None for one of which nothing can be drawn."""
+    if args.samples is None:
+        if args.seed is not None:
+            raise BadInput("--seed: of the draws of --samples, which is not given; measure.seed sets that of the load")
+        return [None] * len(loaded)
+    if not 2 <= args.samples <= SAMPLES_MAX:
+        raise BadInput(f"--samples {args.samples}: expected from 2 to {SAMPLES_MAX}")
+    seed = 1 if args.seed is None else args.seed
+    if seed < 0:
+        raise BadInput(f"--seed {seed}: expected at least 0")
+    out: list[factors.Samples | None] = []
+    for experiment in loaded:
+        found = factors.of(experiment, binary)
+        out.append(factors.draw(found, args.samples, seed, binary) if found else None)
+        if not found:
+            print(
+                f"warning: {experiment.name}: no constant has a range and no reading is open; no bands", file=sys.stderr
+            )
+    if not any(out):
+        raise BadInput("--samples: nothing to draw: no constant of these hardware profiles has a range")
+    return out
+
+
+def _print_plan(placed: list[tuple[Experiment, Path]], jobs: int, drawn: list[factors.Samples | None]) -> None:
     total = 0.0
-    for experiment, folder in placed:
+    for (experiment, folder), samples in zip(placed, drawn):
         points = [*grid.tuning_points(experiment), *grid.points(experiment)]
+        if samples is not None:
+            points += factors.all_points(experiment, {}, samples)
         span = costs.of_points(points, costs.Costs(experiment, folder), costs.slots(jobs))
         total += span
         print(f"{experiment.name}: {grid.plan(experiment)}, {about(span)}")

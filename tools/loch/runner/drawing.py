@@ -11,6 +11,7 @@ from typing import Any
 
 from . import published, report
 from .grid import show
+from .intervals import is_bimodal, median as median_interval
 from .model import SYSTEMS, Figure, System
 from .options import BENCH
 from .report import number
@@ -29,7 +30,9 @@ __all__ = [
     "Published",
     "Run",
     "Series",
+    "is_bimodal",
     "is_size",
+    "median_interval",
     "number",
     "of",
     "show",

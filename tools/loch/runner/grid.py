@@ -27,6 +27,9 @@ class Point:
     tuning: bool = False
     chosen: dict[str, Any] = field(default_factory=dict)  # the parameters that tuning chose, or tries
     power: Power | None = None  # how power is read during the point, if it is
+    draw: int | None = (
+        None  # for `--samples`: the number of the draw of constants, from 0; None: the values of the files
+    )
 
     @property
     def is_measured(self) -> bool:
@@ -38,6 +41,8 @@ class Point:
         tail = (
             "tuning " + " ".join(f"{k}={v}" for k, v in self.chosen.items())
             if self.tuning
+            else f"draw {self.draw + 1}"
+            if self.draw is not None
             else f"repeat {self.repeat + 1}"
         )
         return " ".join(filter(None, [self.system, axes, tail]))

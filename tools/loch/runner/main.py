@@ -85,6 +85,13 @@ def parser() -> Parser:
         help="simulated points side by side (default: one a core); measured ones run alone",
     )
     engines.add_arguments(run)
+    run.add_argument(
+        "--samples",
+        type=int,
+        metavar="N",
+        help="also run every simulated point N times with constants drawn from their ranges: bands in figures and reports",
+    )
+    run.add_argument("--seed", type=int, metavar="S", help="random seed of the draws of --samples (default 1)")
     run.add_argument("--out", metavar="DIR", help="result folder (default results/NAME)")
     run.add_argument("--fresh", action="store_true", help="forget stored points first")
     run.add_argument("--keep-stale", action="store_true", help="keep points that another binary made")

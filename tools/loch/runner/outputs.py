@@ -10,7 +10,7 @@ from loch.ending import reason
 from loch.places import SOURCE
 from loch.written import write_atomically
 
-from . import blocks, claims, drawing, grid, located, page, report, schema
+from . import bands, blocks, claims, drawing, grid, located, page, report, schema
 from .errors import BadInput, reading
 from .model import Experiment
 from .points import PointSource, Store, point_hash
@@ -87,6 +87,8 @@ def _figure_stamp(folder: Path, results: Results) -> str:
     """A hash of everything that the figure and report.html depend on; they are drawn again only if it has changed."""
     digest = hashlib.sha256((folder / "manifest.json").read_bytes())
     digest.update(results.csv().encode())
+    if (folder / bands.NAME).is_file():
+        digest.update((folder / bands.NAME).read_bytes())
     for path in sorted(
         [
             *PLOTS.glob("*.py"),
@@ -101,7 +103,7 @@ def _figure_stamp(folder: Path, results: Results) -> str:
 
 def clear(folder: Path) -> None:
     """For --fresh: removes the files that an earlier run wrote next to its points."""
-    for name in (*NAMES, ".figure", "manifest.json"):
+    for name in (*NAMES, ".figure", "manifest.json", bands.NAME):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -134,6 +136,7 @@ def load(folder: Path) -> tuple[Results, list[dict], PointSource]:
         experiment.file = file
         store = open_store(folder, experiment)
         results = collect(experiment, store, choices)
+    results.bands = bands.read(folder)
     for row in results.rows:
         if isinstance(store, Store) and row.stored is None and row.hash in ran:
             store.damaged.setdefault(store.path(row.hash), f"{store.path(row.hash)}: it is gone")

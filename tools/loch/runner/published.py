@@ -20,6 +20,7 @@ from .tables import Results
 FOLDER = Path(SOURCE) / "plots" / "published"
 
 
+NO_PAPERS = (targets.NAME, "readings", "roles")  # files in FOLDER that hold no paper's numbers
 KINDS = {"E": "exact", "D": "derived", "T": "trend"}
 
 
@@ -268,7 +269,7 @@ def check(experiment_item: located.Item, experiment: Experiment) -> None:
     paper = experiment.paper
     if paper is None:
         return
-    known = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != targets.NAME)
+    known = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in NO_PAPERS)
     if paper.source not in known:
         raise BadInput(
             f"{experiment_item.file}:{experiment_item.line}: paper.source: {paper.source} is not in "

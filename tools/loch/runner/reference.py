@@ -5,6 +5,7 @@
                  manifest.json     the resolved experiment, tuned parameters, claims, seconds that each point took
                  data.json         distributions, reasons of failures, the machine that measured
                  report.md         the report of the run
+                 bands.json        what sampled constants gave, of experiments run with --samples
   reference/calibration.json       the rows of `loch calibrate`
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 
 from loch.written import write_atomically
 
-from . import expression, located, lookup, outputs, published
+from . import bands, expression, located, lookup, outputs, published
 from .errors import BadInput
 from .model import Experiment
 from .points import read_point
@@ -87,6 +88,8 @@ def _write_one(folder: Path, target: Path, results: Results) -> None:
     write_atomically(target / "table.csv", results.csv(columns(results)))
     write_atomically(target / "manifest.json", _manifest(folder, results))
     write_atomically(target / "data.json", _data(results))
+    if results.bands is not None:
+        bands.write(target, results.bands)
 
 
 def columns(results: Results) -> set[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from . import blocks, per_axis, power, published
+from . import band_report, blocks, intervals, per_axis, power, published
 from .blocks import Block, Code, Heading, Lines, Paragraph, Plain, Point, Strong
 from .claims import Verdict, summary
 from .execute import rerun
@@ -137,6 +137,7 @@ def write_up(
     if verdicts:
         out.append(Heading(2, (Plain(f"Claims: {summary(verdicts)}"),)))
         out.append(blocks.List(tuple(_verdict(each) for each in verdicts)))
+    out += band_report.section(results, published.compare(results), verdicts)
     detail = len(out)
     out.append(Heading(2, (Plain("Obtained"),)))
     n = experiment.measure.repeats
@@ -194,7 +195,34 @@ def caption(results: Results) -> str:
     if results.experiment.figure.kind == "cdf":
         return said + f"n = {n} runs."
     has_bars = results.experiment.figure.kind in ("line", "bars")
-    return said + f"Medians of n = {n} runs" + ("; bars are 95 % bootstrap intervals." if has_bars else ".")
+    return said + f"Medians of n = {n} runs" + (f"; bars are {interval_name(results)}." if has_bars else ".")
+
+
+def interval_name(results: Results) -> str:
+    """What the error bars of a figure are, with their true level: "the 2nd to 9th of 10 (98 % interval of the median)"."""
+    sizes = sorted({len(found) for found in repeats(results).values() if found})
+    if len(sizes) > 1:
+        levels = [intervals.median([float(i) for i in range(n)]).level for n in sizes]
+        return f"intervals of the median of {sizes[0]} to {sizes[-1]} runs, level {min(levels):.0%} or more".replace(
+            "%", " %"
+        )
+    n = sizes[0] if sizes else results.experiment.measure.repeats
+    found = intervals.median([float(i) for i in range(n)])
+    rank = int(found.low) + 1
+    ends = "least to most" if rank == 1 else f"the {_ordinal(rank)} least to the {_ordinal(rank)} most"
+    return f"{ends} of {n}, a {found.level:.0%} interval of the median".replace("%", " %")
+
+
+def _ordinal(number: int) -> str:
+    return f"{number}{'nd' if number == 2 else 'rd' if number == 3 else 'th'}"
+
+
+def repeats(results: Results) -> dict[tuple, list[Row]]:
+    """The repeats with a result of each point, by choice_key()."""
+    out: dict[tuple, list[Row]] = {}
+    for row in results.rows:
+        out.setdefault(choice_key(row.point.system, row.point.axes), []).extend([row] if row.ok else [])
+    return out
 
 
 def _systems(results: Results) -> blocks.Table:

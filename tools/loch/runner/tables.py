@@ -7,12 +7,15 @@ import io
 import re
 import statistics
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import expression
 from .grid import Point, choice_key
 from .model import Experiment
 from .result import Failure, Result, Stored
+
+if TYPE_CHECKING:
+    from .bands import Bands
 
 # Result fields left out of table.csv: they differ between runs of the same simulation, or describe the machine.
 _NOT_TIDY = (
@@ -78,6 +81,7 @@ class Results:
     def __init__(self, experiment: Experiment, rows: list[Row]) -> None:
         self.experiment = experiment
         self.rows = rows
+        self.bands: Bands | None = None  # what sampled constants give, if the experiment was run with --samples
         self._by_place: dict[tuple, list[Row]] = {}
         for row in rows:
             if row.ok:

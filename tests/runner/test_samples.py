@@ -1,0 +1,173 @@
+"""Tests of sampled constants: draws, bands, which constant decides, and runs with --samples."""
+
+import json
+import math
+import os
+import random
+import unittest
+
+import numpy as np
+from support import FAKE, ROOT, SMALL, Folder, read
+from loch.runner import bands, factors, influence, intervals
+from loch.runner.errors import BadInput
+from loch.runner.factors import Factor, Range, Reading
+
+
+class Intervals(unittest.TestCase):
+    def test_levels_are_those_of_order_statistics(self):
+        for n, level in {2: 0.5, 3: 0.75, 5: 0.9375, 6: 0.96875}.items():
+            found = intervals.median([float(i) for i in range(n)])
+            self.assertAlmostEqual(found.level, level)
+            self.assertEqual((found.low, found.high), (0.0, n - 1.0))
+        ten = intervals.median([float(i) for i in range(10)])
+        self.assertEqual((ten.low, ten.middle, ten.high), (1.0, 4.5, 8.0))
+        self.assertAlmostEqual(ten.level, 1 - 2 * (1 + 10) / 1024)
+
+    def test_the_stated_level_is_the_true_one(self):
+        rng = random.Random(5)
+        hits = 0
+        for _ in range(4000):
+            found = intervals.median([rng.expovariate(1.0) for _ in range(9)])
+            hits += found.low <= math.log(2) <= found.high
+        self.assertAlmostEqual(hits / 4000, found.level, delta=0.012)
+
+    def test_a_band_below_19_draws_is_called_what_it_is(self):
+        self.assertEqual(intervals.band_name(8), "least to most of 8, 78 %")
+        self.assertEqual(intervals.band_name(18), "least to most of 18, 89 %")
+        self.assertEqual(intervals.band_name(19), "90 % band of 19 draws")
+        self.assertAlmostEqual(intervals.band([float(i) for i in range(19)]).level, 0.9)
+        wide = intervals.band([float(i) for i in range(64)])
+        self.assertEqual((wide.low, wide.high), (2.0, 61.0))
+        self.assertGreaterEqual(wide.level, 0.9)
+
+    def test_bimodal_points(self):
+        self.assertTrue(intervals.is_bimodal([1.0, 1.01, 0.99, 1.02, 1.0, 217.0]))
+        self.assertTrue(intervals.is_bimodal([5.0, 5.1, 5.05, 9.0, 9.1, 9.05]))
+        self.assertFalse(intervals.is_bimodal([1.0, 1.01, 1.02, 1.03, 1.04, 1.05]))
+        self.assertFalse(intervals.is_bimodal([1.0, 1.001, 1.002, 1.02]))
+        rng = random.Random(3)
+        found = sum(intervals.is_bimodal([rng.gauss(10, 1) for _ in range(6)]) for _ in range(1000))
+        self.assertLess(found, 30)
+
+
+class Influence(unittest.TestCase):
+    def setUp(self):
+        self.x = np.random.default_rng(2).random((64, 6))
+        self.names = ["a", "b", "c", "d", "e", "f"]
+
+    def test_sobol_indices_of_a_known_function(self):
+        values = 3 * self.x[:, 0] + self.x[:, 1]  # variances 9 to 1
+        found = influence.decide(self.names, self.x, [0] * 6, values)
+        self.assertEqual(found.shares[0].factor, "a")
+        self.assertAlmostEqual(found.shares[0].first, 0.9, delta=0.05)
+        self.assertGreater(found.explained, 0.99)
+
+    def test_an_interaction_is_in_the_total_index(self):
+        z = 2 * self.x - 1
+        values = 0.6 * z[:, 0] * z[:, 1] + 0.4 * z[:, 0] + 0.4 * z[:, 1]
+        found = influence.decide(self.names, self.x, [0] * 6, values)
+        by_name = {each.factor: each for each in found.shares}
+        self.assertGreater(by_name["a"].total, by_name["a"].first + 0.1)
+
+    def test_noise_decides_nothing(self):
+        rng = np.random.default_rng(7)
+        stands_out = sum(
+            bool(influence.decide(self.names, rng.random((64, 6)), [0] * 6, rng.random(64)).shares) for _ in range(200)
+        )
+        self.assertLess(stands_out, 25)  # 5 % by design
+
+    def test_levels_of_a_reading_are_few_values(self):
+        values = np.floor(self.x[:, 2] * 3)
+        found = influence.decide(self.names, self.x, [0, 0, 3, 0, 0, 0], values)
+        self.assertEqual(found.shares[0].factor, "c")
+        self.assertAlmostEqual(found.shares[0].correlation, 1.0)
+
+
+class Draws(unittest.TestCase):
+    def setUp(self):
+        os.environ.setdefault("LOCH_HOME", str(ROOT))  # where the fake program finds its flags
+
+    RANGE = Range(100, 200, False, False, "a paper")
+
+    def test_each_factor_takes_each_part_of_its_range_once(self):
+        some = [Factor(name, (("h", self.RANGE),)) for name in ("nic.pipeline", "pcie.read")]
+        drawn = factors.draw(some, 16, 4, str(FAKE))
+        for j in range(2):
+            self.assertEqual(sorted(int(row[j] * 16) for row in drawn.shares), list(range(16)))
+        self.assertEqual(drawn.shares, factors.draw(some, 16, 4, str(FAKE)).shares)
+        self.assertNotEqual(drawn.shares, factors.draw(some, 16, 5, str(FAKE)).shares)
+
+    def test_values(self):
+        self.assertEqual(self.RANGE.at(0.25, "nic.pipeline"), "125")
+        log = Range(64, 1024, True, True, "s")
+        self.assertEqual((log.at(0, "n"), log.at(0.5, "n"), log.at(1, "n")), ("64", "256", "1024"))
+        self.assertEqual(Range(1, 4096, True, True, "s").at(0.4, "nic.atomic_buckets"), "32")
+        self.assertEqual([Factor("o", levels=("x", "y")).text(u) for u in (0, 0.49, 0.5, 1)], ["x", "x", "y", "y"])
+
+    def test_a_reading_that_the_figure_is_about_is_not_drawn(self):
+        chosen = [Reading("nessie.filter-bits", (0, 7), ("nessie-2017",), "s")]
+
+        def names(text):
+            return [each.name for each in factors.of(read(text), str(FAKE), chosen)]
+
+        self.assertEqual(names(SMALL), ["nessie.filter-bits", "nic.pipeline"])
+        differs = SMALL.replace("workload:", "  NF: {protocol: nessie, nessie.filter-bits: 0, clients: 12}\nworkload:")
+        self.assertEqual(names(differs), ["nic.pipeline"])
+        self.assertEqual(
+            names(SMALL.replace("nessie-2017", "herd-2014").replace("Table 1", "Figure 9")), ["nic.pipeline"]
+        )
+
+    def test_what_the_experiment_sets_is_not_drawn(self):
+        fixed = read(SMALL.replace("keys: 1000", 'keys: 1000, hardware_set: "nic.pipeline=150"'))
+        drawn = factors.draw(factors.of(fixed, str(FAKE), []), 4, 1, str(FAKE))
+        for point in factors.points(fixed, {}, drawn, 0):
+            self.assertEqual(point.params["hardware_set"], "nic.pipeline=150")
+
+    def test_the_readings_of_the_tree_have_sources(self):
+        self.assertTrue(factors.readings())
+
+
+class Runs(Folder):
+    def test_a_band_a_claim_and_the_deciding_constant(self):
+        path = self.write(SMALL + "claims:\n  - CD.latency_us.get.mean < 40\n")
+        ran = self.loch("run", path, "--samples", "24", "--out", "out")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        found = json.loads((self.folder / "out/bands.json").read_text())
+        self.assertEqual((found["samples"], found["seed"], found["name"]), (24, 1, "90 % band of 24 draws"))
+        point = next(each for each in found["points"] if each["axes"] == {"value_size": 2048})
+        band = point["fields"]["latency_us.get.mean"]
+        self.assertEqual(band["n"], 24)
+        nominal = 10 + 2048 / 180
+        self.assertTrue(nominal * 0.7 < band["low"] < nominal < band["high"] < nominal * 1.6)
+        self.assertEqual(band["decided"][0]["factor"], "nic.pipeline")
+        self.assertIn("published numbers in it", ran.stdout)
+        self.assertIn("decided by", (self.folder / "out/report.md").read_text())
+        self.assertEqual(found["claims"][0]["of"], 24)
+
+    def test_it_goes_on_where_it_was_and_other_draws_are_other_points(self):
+        path = self.write(SMALL)
+        count = self.folder / "count"
+        first = self.loch("run", path, "--samples", "5", "--out", "out", FAKE_COUNT=str(count))
+        self.assertIn("least to most of 5, 67 %", first.stdout)
+        ran = len(count.read_text().splitlines())
+        self.assertEqual(ran, 3 * 2 + 3 * 5)
+        self.loch("run", path, "--samples", "5", "--out", "out", FAKE_COUNT=str(count))
+        self.assertEqual(len(count.read_text().splitlines()), ran)
+        self.loch("run", path, "--samples", "5", "--seed", "2", "--out", "out", FAKE_COUNT=str(count))
+        self.assertEqual(len(count.read_text().splitlines()), ran + 15)
+
+    def test_bad_numbers_are_refused_in_one_line(self):
+        path = self.write(SMALL)
+        for flags in (["--samples", "1"], ["--samples", "0"], ["--seed", "3"], ["--samples", "4", "--seed", "-1"]):
+            ran = self.loch("run", path, *flags)
+            self.assertEqual(ran.returncode, 2, flags)
+            self.assertEqual(len(ran.stderr.strip().splitlines()), 1, ran.stderr)
+
+    def test_a_damaged_file_is_refused(self):
+        (self.folder / bands.NAME).write_text('{"samples": 3}')
+        with self.assertRaises(BadInput):
+            bands.read(self.folder)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+"""The bands of sampled constants as text: for the terminal, and as a section of report.md and report.html."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import blocks, claims, published
+from .bands import Band, Bands, is_inside
+from .blocks import Block, Code, Heading, Paragraph, Plain
+from .tables import Results
+
+SHOWN = 8  # how many deciding factors a table lists at most
+
+
+def inside(bands: Bands, comparisons: list[published.Comparison]) -> tuple[int, int]:
+    """How many published numbers lie in their band, of how many that have both; calibrations are left out."""
+    found = [
+        is_inside(band, each.cell.value)
+        for each in comparisons
+        if each.cell.value is not None and not each.cell.calibration and (band := bands.of_number(each))
+    ]
+    return sum(found), len(found)
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def span(band: Band) -> str:
+    return f"{number(band.low)} to {number(band.high)}"
+
+
+def decided(band: Band) -> str:
+    """What decides a band: "pcie.read +0.61 (Sobol 0.42), nic.pipeline −0.40"."""
+    out = []
+    for each in band.decided:
+        text = f"{each['factor']} " + f"{each['correlation']:+.2f}".replace("-", "−")
+        out.append(text + (f" (Sobol {each['first']:.2f})" if each.get("first") is not None else ""))
+    return ", ".join(out) if out else "none stands out"
+
+
+def number_rows(bands: Bands, comparisons: list[published.Comparison]) -> list[list[str]]:
+    """One row a published number: id, what, published, obtained, band, in or out, what decides it."""
+    rows = []
+    for each in comparisons:
+        band = bands.of_number(each)
+        if band is None:
+            continue
+        value = each.cell.value
+        where = " ".join(filter(None, [each.system if not each.cell.is_single else "", published.place(each)]))
+        rows.append(
+            [
+                each.cell.id,
+                f"{each.cell.field} {where}".strip(),
+                "withheld" if value is None else number(value),
+                "–" if each.obtained is None else number(each.obtained),
+                span(band),
+                "" if value is None else "in" if is_inside(band, value) else "out",
+                decided(band),
+            ]
+        )
+    return rows
+
+
+def head(bands: Bands) -> list[str]:
+    return ["id", "what", "published", "obtained", bands.name, "", "decided by (rank correlation)"]
+
+
+def sentence(bands: Bands, comparisons: list[published.Comparison]) -> str:
+    held, of = inside(bands, comparisons)
+    failed = f"; {bands.failed} drawn points failed" if bands.failed else ""
+    return (
+        f"{bands.samples} draws of {len(bands.factors)} constants and readings (Latin hypercube, seed {bands.seed}), band: "
+        f"{bands.name}; {held} of {of} published numbers in it{failed}"
+    )
+
+
+def claim_rows(bands: Bands, verdicts: list[claims.Verdict]) -> list[list[str]]:
+    """One row a claim: its verdict, and the share of draws in which it holds."""
+    rows = []
+    for verdict in verdicts:
+        held, of = bands.claims.get(verdict.text, (0, 0))
+        if of:
+            rows.append([verdict.text, f"{held} of {of}", f"{held / of:.0%}".replace("%", " %"), standing(held, of)])
+    return rows
+
+
+def standing(held: int, of: int) -> str:
+    """A claim over all draws: "held" or "not held" where at least 95 % of them agree, else "undecided"."""
+    share = held / of
+    return "held" if share >= 0.95 else "not held" if share <= 0.05 else "undecided"
+
+
+def section(results: Results, comparisons: list[published.Comparison], verdicts: list[claims.Verdict]) -> list[Block]:
+    """The section of a report; empty without --samples."""
+    bands = results.bands
+    if bands is None:
+        return []
+    out: list[Block] = [Heading(2, (Plain("Bands"),)), Paragraph((Plain(sentence(bands, comparisons) + "."),))]
+    rows = number_rows(bands, comparisons)
+    if rows:
+        out.append(blocks.table(head(bands), rows, slice(2, 4)))
+    if bands.deciding:
+        table = [[name, str(count), f"{mean:.2f}"] for name, count, mean in bands.deciding[:SHOWN]]
+        out.append(Paragraph((Plain("Constants and readings that decide most points of the figure:"),)))
+        out.append(blocks.table(["", "strongest at", "mean |correlation| there"], table, slice(1, None)))
+    said = claim_rows(bands, verdicts)
+    if said:
+        out.append(blocks.table(["claim", "draws in which it holds", "share", ""], said, slice(1, 3)))
+    named: list[Any] = []
+    for factor in bands.factors:
+        named += [Plain(", ") if named else Plain("Drawn: "), Code(factor["name"])]
+    out.append(
+        Paragraph(
+            (*named, Plain("; ranges and sources are in the hardware profiles and plots/published/readings.yaml."))
+        )
+    )
+    return out
+
+
+def lines(results: Results, comparisons: list[published.Comparison], verdicts: list[claims.Verdict]) -> list[str]:
+    """The bands for the terminal; empty without --samples."""
+    bands = results.bands
+    if bands is None:
+        return []
+    out = [sentence(bands, comparisons)]
+    for row in number_rows(bands, comparisons):
+        out.append(f"  {row[0]:<6} {row[2]:>10}  {row[4]:<22} {row[5]:<4} {row[6]}")
+    for name, count, mean in bands.deciding[:SHOWN]:
+        out.append(f"  {name} decides {count} points (mean |rank correlation| {mean:.2f})")
+    for text, held, share, said in claim_rows(bands, verdicts):
+        out.append(f"  claim {said}: holds in {held} draws ({share}): {text}")
+    return out

@@ -1,0 +1,199 @@
+"""Bands over sampled constants (`loch run --samples`): what the draws give for each point, each published number and each
+claim, and which constant decides it; stored in bands.json of the result folder."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loch.written import write_atomically
+
+from . import claims, factors, grid, influence, intervals, published
+from .errors import BadInput
+from .factors import Samples
+from .model import Experiment
+from .points import PointSource, file_hash, point_hash
+from .published import Comparison
+from .stored_json import read_json
+from .tables import Results, Row
+
+NAME = "bands.json"
+
+
+@dataclass
+class Band:
+    """The band of one quantity over the draws in which it has a value."""
+
+    low: float
+    middle: float
+    high: float
+    n: int
+    decided: list[dict[str, Any]] = field(default_factory=list)  # the factors that decide it (influence.Share)
+    explained: float | None = None  # share of the variance that the surrogate explains
+
+
+@dataclass
+class Bands:
+    """All that the draws of an experiment gave."""
+
+    samples: int
+    seed: int
+    binary: str  # sha256 of the program that ran the draws
+    name: str  # what a band is called, by the number of draws
+    factors: list[dict[str, Any]] = field(default_factory=list)
+    points: dict[tuple, dict[str, Band]] = field(default_factory=dict)  # by grid.choice_key(), then by result field
+    published: dict[str, Band] = field(default_factory=dict)  # by the number's id and system
+    claims: dict[str, tuple[int, int]] = field(default_factory=dict)  # by text: draws in which it holds, of how many
+    failed: int = 0  # drawn points without a result
+
+    def of_point(self, system: str, axes: dict[str, Any], name: str) -> Band | None:
+        return self.points.get(grid.choice_key(system, axes), {}).get(name)
+
+    def of_number(self, comparison: Comparison) -> Band | None:
+        return self.published.get(number_key(comparison))
+
+    @property
+    def deciding(self) -> list[tuple[str, int, float]]:
+        """The factors that decide most points: name, for how many it is the strongest, its mean absolute correlation
+        there."""
+        first: Counter[str] = Counter()
+        total: Counter[str] = Counter()
+        for by_field in self.points.values():
+            for band in by_field.values():
+                if band.decided:
+                    first[band.decided[0]["factor"]] += 1
+                    total[band.decided[0]["factor"]] += abs(band.decided[0]["correlation"])
+        return [(name, count, total[name] / count) for name, count in first.most_common()]
+
+
+def number_key(comparison: Comparison) -> str:
+    return f"{comparison.cell.id} {comparison.system}".strip()
+
+
+def is_inside(band: Band, value: float) -> bool:
+    """Whether a published value lies in the band, its own rounding aside."""
+    return band.low <= value <= band.high
+
+
+def compute(
+    experiment: Experiment, store: PointSource, choices: dict[tuple, dict[str, Any]], samples: Samples, binary: str
+) -> Bands:
+    """The bands of an experiment from the stored results of its draws."""
+    out = Bands(samples.number, samples.seed, file_hash(binary), intervals.band_name(samples.number))
+    out.factors = [_factor(each) for each in samples.factors]
+    fields = dict.fromkeys((*experiment.figure.y, *experiment.figure.rows))
+    drawn: dict[tuple, dict[str, dict[int, float]]] = {}
+    numbers: dict[str, dict[int, float]] = {}
+    for index in range(samples.number):
+        results = of_draw(experiment, store, choices, samples, index)
+        out.failed += sum(not row.ok for row in results.rows)
+        for row in results.rows:
+            for name in fields if row.ok else ():
+                for value in results.values(row.point.system, row.point.axes, name):
+                    key = grid.choice_key(row.point.system, row.point.axes)
+                    drawn.setdefault(key, {}).setdefault(name, {})[index] = value
+        for each in published.compare(results) if experiment.paper else []:
+            if each.obtained is not None:
+                numbers.setdefault(number_key(each), {})[index] = each.obtained
+        for verdict in claims.judge_all(results):
+            held, of = out.claims.get(verdict.text, (0, 0))
+            if verdict.held is not None:
+                out.claims[verdict.text] = (held + verdict.held, of + 1)
+    out.points = {key: {name: _band(found, samples) for name, found in each.items()} for key, each in drawn.items()}
+    out.published = {key: _band(found, samples) for key, found in numbers.items()}
+    return out
+
+
+def of_draw(
+    experiment: Experiment,
+    store: PointSource,
+    choices: dict[tuple, dict[str, Any]],
+    samples: Samples,
+    index: int,
+) -> Results:
+    """The results of one draw, as if its constants were the profiles' own."""
+    rows = []
+    for point in factors.points(experiment, choices, samples, index):
+        stored = store.of(point)
+        rows.append(Row(point, stored.hash if stored else point_hash(point), stored))
+    return Results(experiment, rows)
+
+
+def _band(found: dict[int, float], samples: Samples) -> Band:
+    at = sorted(found)
+    values = [found[index] for index in at]
+    band = intervals.band(values)
+    decided = influence.decide(
+        [factor.name for factor in samples.factors],
+        np.array([samples.shares[index] for index in at]),
+        [len(factor.levels) for factor in samples.factors],
+        np.array(values),
+    )
+    shares = [{key: value for key, value in asdict(each).items()} for each in decided.shares]
+    return Band(band.low, band.middle, band.high, len(values), shares, decided.explained)
+
+
+def _factor(factor: factors.Factor) -> dict[str, Any]:
+    if factor.levels:
+        return {"name": factor.name, "levels": list(factor.levels), "source": factor.source}
+    return {
+        "name": factor.name,
+        "ranges": {
+            hardware: {"low": each.low, "high": each.high, "log": each.is_log} for hardware, each in factor.ranges
+        },
+        "source": factor.source,
+    }
+
+
+def write(folder: Path, bands: Bands) -> None:
+    """Writes bands.json."""
+
+    def plain(band: Band) -> dict[str, Any]:
+        return {key: _rounded(value) for key, value in asdict(band).items() if value not in ([], None)}
+
+    document = {
+        "schema": 1,
+        **{key: getattr(bands, key) for key in ("samples", "seed", "binary", "name", "factors", "failed")},
+        "points": [
+            {"system": key[0], "axes": dict(key[1:]), "fields": {name: plain(band) for name, band in each.items()}}
+            for key, each in bands.points.items()
+        ],
+        "published": {key: plain(band) for key, band in bands.published.items()},
+        "claims": [{"claim": text, "held": held, "of": of} for text, (held, of) in bands.claims.items()],
+        "deciding": [
+            {"factor": name, "points": count, "correlation": round(mean, 3)} for name, count, mean in bands.deciding
+        ],
+    }
+    write_atomically(folder / NAME, json.dumps(document, indent=1) + "\n")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        return [{key: _rounded(each) for key, each in entry.items() if each is not None} for entry in value]
+    return value
+
+
+def read(folder: Path) -> Bands | None:
+    """The bands of a result folder, or None if it has none; BadInput if the file is no bands.json."""
+    path = folder / NAME
+    if not path.is_file():
+        return None
+    document = read_json(path)
+    try:
+        out = Bands(*(document[key] for key in ("samples", "seed", "binary", "name")))
+        out.factors, out.failed = list(document["factors"]), int(document["failed"])
+        for entry in document["points"]:
+            key = grid.choice_key(entry["system"], entry["axes"])
+            out.points[key] = {name: Band(**each) for name, each in entry["fields"].items()}
+        out.published = {key: Band(**each) for key, each in document["published"].items()}
+        out.claims = {entry["claim"]: (entry["held"], entry["of"]) for entry in document["claims"]}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{path}: not the bands of `loch run --samples` ({error})") from None
+    return out

@@ -1,0 +1,219 @@
+"""What `loch run --samples` varies: constants of hardware profiles that state a range, and readings that a paper leaves
+open (plots/published/readings.yaml); drawn as a Latin hypercube."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loch.places import SOURCE
+
+from . import grid, located, per_axis
+from .errors import BadInput
+from .grid import Point
+from .model import Experiment, System
+from .options import BENCH, file_named, protocol_options
+
+READINGS = Path(SOURCE) / "plots" / "published" / "readings.yaml"
+DEFAULT_HARDWARE = "connectx3-10gbe"  # the default of bench's --hardware
+_POWERS_OF_TWO = ("nic.atomic_buckets",)
+
+
+@dataclass(frozen=True)
+class Range:
+    """The range of one constant in one hardware profile, in the constant's unit."""
+
+    low: float
+    high: float
+    is_log: bool
+    is_whole: bool
+    source: str
+
+    def at(self, share: float, key: str) -> str:
+        """The value at a share from 0 to 1 of the range, as text for --hardware-set."""
+        if self.is_log:
+            value = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+        else:
+            value = self.low + share * (self.high - self.low)
+        if key in _POWERS_OF_TWO:
+            return str(2 ** round(math.log2(max(1.0, value))))
+        return str(round(value)) if self.is_whole else f"{value:.6g}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An option that a paper leaves open, with the values that its text allows."""
+
+    option: str
+    values: tuple[Any, ...]
+    papers: tuple[str, ...]  # sources such as nessie-2017
+    source: str
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One dimension of the sampling. `ranges` by hardware profile for a constant; `levels` for a reading."""
+
+    name: str
+    ranges: tuple[tuple[str, Range], ...] = ()
+    levels: tuple[Any, ...] = ()
+    source: str = ""
+
+    def text(self, share: float, hardware: str | None = None) -> str | None:
+        """The drawn value as text; None if the profile `hardware` gives the constant no range."""
+        if self.levels:
+            return str(self.levels[min(len(self.levels) - 1, int(share * len(self.levels)))])
+        found = dict(self.ranges).get(hardware or "")
+        return found.at(share, self.name) if found else None
+
+
+@dataclass
+class Samples:
+    """The draws of one experiment: `shares[i][j]` is the share, from 0 to 1, at which draw i takes factor j."""
+
+    number: int
+    seed: int
+    binary: str  # path of loch-bench, which knows the options of each protocol
+    factors: list[Factor] = field(default_factory=list)
+    shares: list[list[float]] = field(default_factory=list)
+
+
+@lru_cache(maxsize=None)
+def ranges(binary: str, hardware: str) -> dict[str, Range]:
+    """The constants of a hardware profile that have a range, by key."""
+    done = subprocess.run(
+        [binary, "describe", "--hardware", file_named(hardware)],
+        capture_output=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BadInput((done.stderr.decode("utf-8", "replace").strip().splitlines() or ["describe failed"])[-1])
+    return {
+        each["key"]: Range(
+            float(each["low"]),
+            float(each["high"]),
+            bool(each["log"]),
+            bool(each["is_whole"]),
+            str(each.get("range_source") or each["source"]),
+        )
+        for each in json.loads(done.stdout)["constants"]
+        if "low" in each and each["low"] < each["high"]
+    }
+
+
+def readings(path: Path = READINGS) -> list[Reading]:
+    """The readings in plots/published/readings.yaml; BadInput with file and line if one lacks its source or values."""
+    if not path.is_file():
+        return []
+    out = []
+    for item in located.load(path, ours=True).mapping()["readings"].items or []:
+        entries = item.mapping()
+        for key in ("option", "values", "papers", "source"):
+            if key not in entries or entries[key].value == "":
+                raise item.error("a reading needs option, values, papers and source; missing", key)
+        found = tuple(each.value for each in entries["values"].items or [])
+        if len(found) < 2:
+            raise entries["values"].error("expected two values or more")
+        papers = tuple(str(each.value) for each in entries["papers"].items or [])
+        out.append(Reading(str(entries["option"].value), found, papers, str(entries["source"].value)))
+    return out
+
+
+def hardware_of(params: dict[str, Any]) -> str:
+    return str(params.get("hardware", DEFAULT_HARDWARE))
+
+
+def of(experiment: Experiment, binary: str, chosen: list[Reading] | None = None) -> list[Factor]:
+    """The factors of an experiment, sorted by name: every constant that has a range in a profile that it simulates, and
+    every reading of its paper that the experiment does not itself vary."""
+    profiles = sorted(
+        {hardware_of(point.params) for point in grid.points(experiment) if point.params.get("fabric") == "sim"}
+    )
+    by_key: dict[str, list[tuple[str, Range]]] = {}
+    for profile in profiles:
+        for key, found in ranges(binary, profile).items():
+            by_key.setdefault(key, []).append((profile, found))
+    out = [Factor(key, tuple(found), source=found[0][1].source) for key, found in by_key.items()]
+    source = experiment.paper.source if experiment.paper else ""
+    for reading in readings() if chosen is None else chosen:
+        if source in reading.papers and is_open(experiment, reading.option, binary):
+            out.append(Factor(reading.option, levels=reading.values, source=reading.source))
+    return sorted(out, key=lambda factor: factor.name)
+
+
+def takes(system: System, option: str, binary: str) -> bool:
+    """Whether a system has an option: one of bench, or one that its protocol lists."""
+    if option in BENCH:
+        return True
+    listed = protocol_options(binary, str(system.params.get("protocol", "")))
+    return listed is not None and option in listed
+
+
+def is_open(experiment: Experiment, option: str, binary: str) -> bool:
+    """Whether a reading may vary: some simulated system has the option, it is no axis and not tuned, and all systems that
+    have it take it alike. Where they differ in it, it is what the figure is about."""
+    if option in experiment.axes or any(option in system.tune for system in experiment.systems):
+        return False
+    having = [system for system in experiment.systems if takes(system, option, binary) and not system.is_measured]
+    set_to = {repr(system.params.get(option)) for system in having}
+    return len(set_to) == 1 and not any(isinstance(each.params.get(option), per_axis.PerAxis) for each in having)
+
+
+def draw(factors: list[Factor], number: int, seed: int, binary: str) -> Samples:
+    """A Latin hypercube of `number` draws: each factor takes each of `number` equal parts of its range once."""
+    from scipy.stats import qmc  # imported here because it loads slowly, and few commands sample
+
+    if not factors:
+        return Samples(number, seed, binary)
+    drawn = qmc.LatinHypercube(d=len(factors), seed=np.random.default_rng(seed)).random(number)
+    return Samples(number, seed, binary, factors, [[round(float(share), 9) for share in row] for row in drawn])
+
+
+def params_of(system: System, params: dict[str, Any], samples: Samples, index: int) -> dict[str, Any]:
+    """The options of one run under draw `index`. What the experiment sets by `hardware_set` itself is not drawn."""
+    out = dict(params)
+    given = str(params.get("hardware_set", "") or "")
+    fixed = {part.partition("=")[0] for part in given.split(",") if part}
+    changes = [given] if given else []
+    hardware = hardware_of(params)
+    for factor, share in zip(samples.factors, samples.shares[index]):
+        if factor.levels:
+            if takes(system, factor.name, samples.binary):
+                text = str(factor.text(share))
+                option = BENCH.get(factor.name)
+                out[factor.name] = option.parse(text) if option else text
+        elif factor.name not in fixed and (value := factor.text(share, hardware)) is not None:
+            changes.append(f"{factor.name}={value}")
+    if changes:
+        out["hardware_set"] = ",".join(changes)
+    return out
+
+
+def points(experiment: Experiment, choices: dict[tuple, dict[str, Any]], samples: Samples, index: int) -> list[Point]:
+    """The simulated points of draw `index`: one run of each, with a seed of its own and with the parameters that tuning
+    chose for the undrawn constants."""
+    out = []
+    for system in experiment.systems:
+        if system.is_measured:
+            continue
+        for axes in grid.combinations(experiment, system):
+            chosen = choices.get(grid.choice_key(system.name, axes), {})
+            params = grid.resolve(system, axes, experiment.measure.seed + index, chosen)
+            out.append(
+                Point(system.name, axes, index, params_of(system, params, samples, index), chosen=chosen, draw=index)
+            )
+    return out
+
+
+def all_points(experiment: Experiment, choices: dict[tuple, dict[str, Any]], samples: Samples) -> list[Point]:
+    """The points of all draws, draw after draw."""
+    return [point for index in range(samples.number) for point in points(experiment, choices, samples, index)]
