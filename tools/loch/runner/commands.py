@@ -28,11 +28,13 @@ from . import (
     reference,
     schema,
     score,
+    second_score,
 )
 from .campaign import Campaign
 from .errors import BadInput, reading
 from .model import Experiment
 from .pool import quiet_child
+from .stored_json import read_json
 from .units import about
 
 
@@ -184,13 +186,26 @@ def score_command(args: argparse.Namespace) -> int:
         raise BadInput(f"{args.dir}: no such folder")
     _check_output("--json", args.json)
     sheet = score.gather(root)
+    without = [(_change(Path(folder)), score.gather(Path(folder)).part) for folder in args.ablation]
     if args.json:
         write_atomically(Path(args.json), score.as_json(sheet))
-        if args.json != "-":
-            print("\n".join(score.summary(sheet)))
-    else:
-        print(score.markdown(sheet, root), end="")
+    if args.json != "-":
+        print(
+            second_score.verdict(sheet.part) if args.json else score.markdown(sheet, root),
+            end="\n" if args.json else "",
+        )
+        if without:
+            print("\n" + second_score.ablation(sheet.part, without), end="")
     return _tell_damaged(sheet.damaged, "left out")
+
+
+def _change(folder: Path) -> str:
+    """What was changed in a run for an ablation: the overrides of its first experiment."""
+    found = outputs.folders(folder) if folder.is_dir() else []
+    if not found:
+        raise BadInput(f"--ablation {folder}: no results in or below it; expected a folder that `loch run` wrote")
+    changes = [str(each).removeprefix("--set ") for each in read_json(found[0] / "manifest.json").get("overrides", [])]
+    return ", ".join(changes) or str(folder)
 
 
 def compare_command(args: argparse.Namespace) -> int:

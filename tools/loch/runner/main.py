@@ -117,6 +117,13 @@ def parser() -> Parser:
     )
     score.add_argument("dir", nargs="?", default="results", metavar="DIR")
     score.add_argument("--json", metavar="FILE", help="write JSON to FILE instead of Markdown to the terminal")
+    score.add_argument(
+        "--ablation",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="results of the same experiments with a mechanism's constants neutral: what each mechanism buys",
+    )
     score.set_defaults(call="score_command")
     compare = commands_.add_parser(
         "compare",

@@ -185,6 +185,8 @@ def _set_option(document: Item, key: str, value: Any, origin: str) -> None:
     if axes is not None and key in axes.mapping():
         _set_axis(document, key, value, origin)
         return
+    if isinstance(value, list) and key == "hardware_set":
+        value = ",".join(map(str, value))  # a list of KEY=VALUE in itself, and one value of the option
     if isinstance(value, list):
         raise BadInput(f"{origin} {key}: one value, please; it is no axis of this experiment")
     for system in _systems(document):

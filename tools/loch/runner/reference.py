@@ -18,7 +18,7 @@ from typing import Any
 
 from loch.written import write_atomically
 
-from . import bands, expression, located, lookup, outputs, published
+from . import bands, expression, located, lookup, null_models, outputs, published, roles
 from .errors import BadInput
 from .model import Experiment
 from .points import read_point
@@ -105,6 +105,10 @@ def columns(results: Results) -> set[str]:
             names += expression.names(cell.obtained)
         else:
             out.add(cell.field)
+    out |= null_models.columns(experiment)
+    for headline in roles.load(published.FOLDER).headlines:
+        if headline.experiment == experiment.name:
+            names += expression.names(headline.claim.claim)
     return out | {name.path.partition(".")[2] for name in names if lookup.system_of(name)}
 
 

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import claims, markup, outputs, published, report, targets
+from . import claims, markup, outputs, published, report, second_score, targets
 from .errors import BadInput
 from .stored_json import read_json
 
@@ -27,6 +27,7 @@ class Scored:
     source: str
     comparisons: list[published.Comparison]
     verdicts: list[claims.Verdict]
+    part: second_score.Part = field(default_factory=second_score.Part)
 
 
 @dataclass
@@ -56,6 +57,11 @@ class Sheet:
     @property
     def comparisons(self) -> list[published.Comparison]:
         return [each for scored in self.scored for each in scored.comparisons]
+
+    @property
+    def part(self) -> second_score.Part:
+        """The score over independent numbers, of all folders together."""
+        return second_score.merged(scored.part for scored in self.scored)
 
     @property
     def verdicts(self) -> list[tuple[Scored, claims.Verdict]]:
@@ -94,7 +100,8 @@ def gather(root: Path) -> Sheet:
             each if each.explained or item is None else replace(each, explained=item.explained)
             for each in claims.judge_all(results)
         ]
-        scored.append(Scored(folder, results.experiment.name, paper.source if paper else "", fresh, verdicts))
+        part = second_score.of_results(results, fresh)
+        scored.append(Scored(folder, results.experiment.name, paper.source if paper else "", fresh, verdicts, part))
     rows, missing = calibration(root)
     return Sheet(scored, _lines(scored, rows), notes + missing, damaged)
 
@@ -232,7 +239,10 @@ def state(verdict: claims.Verdict) -> str:
 
 def markdown(sheet: Sheet, root: Path) -> str:
     """The score sheet in Markdown: summary, misses and their explanations, then every number and claim."""
-    parts = ["# Published against obtained\n", *(f"{line}\n" for line in summary(sheet))]
+    parts = ["# Published against obtained\n"]
+    if sheet.scored:
+        parts += second_score.markdown(sheet.part)
+    parts += ["## Coverage of the list of published numbers\n", *(f"{line}\n" for line in summary(sheet))]
     if not sheet.scored:
         parts.append(f"No stored results of a paper's figure under {root}. Run ./loch run experiments/paper first.\n")
     wanting = to_explain(sheet)
@@ -374,6 +384,7 @@ def as_json(sheet: Sheet) -> str:
             "claims_evaluated": sum(v.held is not None for _, v in verdicts),
             "targets": coverage(sheet),
         },
+        "score": second_score.as_json(sheet.part),
         "numbers": [
             {
                 "id": c.cell.id,
