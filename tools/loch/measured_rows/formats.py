@@ -85,7 +85,9 @@ def verb_and_transport(verb: str, transport: str = "") -> tuple[str, str]:
         raise CannotRun(f"verb '{verb}': expected read or write, over rc or uc")
     chosen, over = verbs.pop(), transports.pop() if transports else "rc"
     if over == "ud" or (chosen == "read" and over == "uc"):
-        raise CannotRun(f"verb '{verb}': a {chosen.upper()} needs {'rc' if chosen == 'read' else 'rc or uc'}, not {over}")
+        raise CannotRun(
+            f"verb '{verb}': a {chosen.upper()} needs {'rc' if chosen == 'read' else 'rc or uc'}, not {over}"
+        )
     return chosen, over
 
 

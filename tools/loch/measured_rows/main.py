@@ -167,7 +167,9 @@ def comparison(table: Table, outcomes: list[Outcome]) -> str:
         if not published or outcome.rate is None:
             continue
         errors.append(outcome.rate / published - 1)
-        lines.append(f"{table.format.title(row):<86} {published:>9.4g} {outcome.rate:>9.4g} {100 * errors[-1]:>+7.1f} %")
+        lines.append(
+            f"{table.format.title(row):<86} {published:>9.4g} {outcome.rate:>9.4g} {100 * errors[-1]:>+7.1f} %"
+        )
     if not errors:
         return ""
     head = f"{'row':<86} {'published':>9} {'obtained':>9} {'error':>9}"
