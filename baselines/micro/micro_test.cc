@@ -90,6 +90,58 @@ TEST_P(OnFabric, UnreliableTransportsDoTheSame) {
   }
 }
 
+// Random peers, more queue pairs than datagram lanes used to be, random lines and selective signaling: every
+// operation is still one READ or WRITE, and all of them succeed. Every node serves and drives load.
+TEST_P(OnFabric, TrafficToRandomPeers) {
+  for (const std::string interval : {"1", "4"}) {
+    for (const std::string verb : {"read", "write"}) {
+      const auto point = run(with(verbs(GetParam(), {}), {"--nodes",
+                                                          "3",
+                                                          "--server-nodes",
+                                                          "0",
+                                                          "--window",
+                                                          "8",
+                                                          "--get",
+                                                          "1",
+                                                          "--value-size",
+                                                          "64",
+                                                          "--micro-verbs.verb",
+                                                          verb,
+                                                          "--micro-verbs.peers",
+                                                          "random",
+                                                          "--micro-verbs.queue-pairs",
+                                                          "20",
+                                                          "--micro-verbs.buffer",
+                                                          "64K",
+                                                          "--micro-verbs.signal-interval",
+                                                          interval}));
+      ASSERT_TRUE(point) << point.error().message;
+      const measure::Tally tally = tally_of(*point);
+      const measure::RequestTotals& requests = tally.of(OpKind::get).requests;
+      EXPECT_GE(tally.completed(), 2000U);
+      EXPECT_EQ(requests.read + requests.write, tally.completed()) << verb << " " << interval;
+      EXPECT_EQ(point->protocol_counters.at("errors"), 0);
+      // a node that reads its own memory sends nothing for it
+      if (GetParam() == std::string("sim") && verb == "read")
+        EXPECT_GE(requests.wire_bytes, tally.completed() * 64);
+    }
+  }
+}
+
+// A worker waits for a signaled request before it posts the fourth signaled one. With one of 2 signaled, at
+// most 6 READs are outstanding however large the window is; with one of 64, the window of 16.
+TEST(MicroVerbs, SelectiveSignalingBoundsTheWindow) {
+  const auto rate = [](const char* interval, const char* window) {
+    const auto point = run(verbs("sim", {"--clients", "1", "--window", window, "--get", "1", "--value-size",
+                                         "64", "--micro-verbs.signal-interval", interval}));
+    EXPECT_TRUE(point) << point.error().message;
+    return point ? static_cast<double>(tally_of(*point).completed()) / point->duration_s : 0;
+  };
+  const double bounded = rate("2", "16"), wide = rate("64", "16"), six = rate("64", "6");
+  EXPECT_GT(wide, 1.5 * bounded);
+  EXPECT_LT(bounded, 1.15 * six);
+}
+
 // With --micro-verbs.round 24, an operation is 24 work requests that are outstanding together.
 TEST_P(OnFabric, ARoundIsManyWorkRequests) {
   const auto point =
@@ -273,6 +325,14 @@ TEST(MicroRefuses, WhatCannotBe) {
   EXPECT_THAT(refusal(verbs("sim", {"--micro-verbs.verb", "write", "--micro-verbs.inline", "on",
                                     "--value-size", "4K"})),
               HasSubstr("inlines"));
+  const std::string interval = "--micro-verbs.signal-interval";
+  EXPECT_THAT(refusal(verbs("sim", {interval, "2", "--micro-verbs.batch", "2"})), HasSubstr("batch"));
+  EXPECT_THAT(refusal(verbs("sim", {interval, "2", "--value-size", "4"})), HasSubstr("8 bytes"));
+  EXPECT_THAT(refusal(verbs("sim", {interval, "2", "--micro-verbs.verb", "send", "--servers", "1"})),
+              HasSubstr("READs and WRITEs"));
+  EXPECT_THAT(refusal(verbs(
+                  "sim", {"--micro-verbs.peers", "random", "--micro-verbs.verb", "send", "--servers", "1"})),
+              HasSubstr("READs and WRITEs"));
 }
 
 // A regression test, not evidence for the simulator, which was calibrated on these published rates: it checks

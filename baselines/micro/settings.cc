@@ -42,6 +42,21 @@ Result<> check_direction(const Settings& settings, const std::string& direction)
   return {};
 }
 
+// Checks the options that spread the traffic of micro-verbs.
+Result<> check_spread(const Settings& settings) {
+  const auto flag = [&](std::string_view option) { return "--" + key(settings.kind, option); };
+  if (settings.draws_peers && settings.sends())
+    return refuse(flag("peers") + " random: for READs and WRITEs");
+  if (settings.signal_interval == 1) return {};
+  if (settings.sends()) return refuse(flag("signal-interval") + ": for READs and WRITEs");
+  if (settings.traffic.per_turn() > 1)
+    return refuse(flag("signal-interval") +
+                  ": batch and unsignaled say what is signaled: both of them as they are");
+  if (settings.traffic.verb == Verb::read && settings.traffic.bytes < 8)
+    return refuse(flag("signal-interval") + ": a READ of at least 8 bytes: its first word is polled");
+  return {};
+}
+
 Result<> check_verb(const Settings& settings) {
   const fabric::Traffic& traffic = settings.traffic;
   const std::string flag = "--" + key(settings.kind, "transport");
@@ -104,6 +119,30 @@ std::vector<kv::OptionSpec> option_specs(Kind kind) {
                    "SENDs without a payload (guidelines 2016, 3.2)",
                    {}});
     all.push_back(
+        {key(kind, "peers"),
+         OptionType::choice,
+         "turn",
+         "node and queue pair of a work request: in turn, or drawn at random among those of its worker to "
+         "other nodes",
+         {"turn", "random"}});
+    all.push_back(
+        {key(kind, "buffer"),
+         OptionType::size,
+         "0",
+         "a node's bytes, of which a work request draws a cache line at random; 0: few lines, in turn",
+         {},
+         0,
+         std::int64_t{1} << 34});
+    all.push_back({key(kind, "signal-interval"),
+                   OptionType::integer,
+                   "1",
+                   "selective signaling: one of a client worker's work requests in so many makes a "
+                   "completion; at most three "
+                   "such are outstanding. Other READs are seen in memory, other WRITEs not awaited",
+                   {},
+                   1,
+                   1024});
+    all.push_back(
         {key(kind, "inline"),
          OptionType::choice,
          "auto",
@@ -139,7 +178,7 @@ std::vector<kv::OptionSpec> option_specs(Kind kind) {
                  "of a client worker to a node (datagrams: in all), in turn (guidelines 2016, 3.3)",
                  {},
                  1,
-                 8});
+                 64});
   all.push_back(
       {key(kind, "direction"),
        OptionType::choice,
@@ -174,6 +213,9 @@ Result<Settings> decide(Kind kind, const kv::DeployConfig& shape, const kv::Opti
     traffic.bytes = number("bytes") > 0 ? number("bytes") : shape.value_size;
     settings.round = number("round");
     settings.credits = number("credits");
+    settings.draws_peers = options.choice(key(kind, "peers")) == "random";
+    settings.buffer = static_cast<std::uint64_t>(options.integer(key(kind, "buffer")));
+    settings.signal_interval = number("signal-interval");
     const std::string& inlining = options.choice(key(kind, "inline"));
     settings.inlining = inlining == "on"    ? Inlining::always
                         : inlining == "off" ? Inlining::never
@@ -188,6 +230,7 @@ Result<Settings> decide(Kind kind, const kv::DeployConfig& shape, const kv::Opti
     traffic.words = number("counters");
   }
   LOCH_TRY(check_verb(settings));
+  LOCH_TRY(check_spread(settings));
   if (settings.credits > 0 && (!settings.sends() || traffic.transport == Transport::rc))
     LOCH_TRY(refuse(fmt::format("--{}: for SENDs over uc or ud", key(kind, "credits"))));
   LOCH_TRY(check_direction(settings, options.choice(key(kind, "direction"))));

@@ -25,6 +25,14 @@ struct Settings {
   Inlining inlining = Inlining::as_it_fits;
   std::uint32_t round = 1;    // number of work requests in an operation; each goes to the next serving node
   std::uint32_t credits = 0;  // SENDs that may be sent and not yet received, over all nodes; 0: no bound
+  bool draws_peers =
+      false;  // each work request goes to a queue pair drawn at random, not to the next in turn
+  // bytes of each serving node's buffer of which a work request draws a cache line at random; 0: `places`
+  // blocks, in turn
+  std::uint64_t buffer = 0;
+  // One of a client worker's work requests in so many is signaled. The data of the other READs are found by
+  // polling memory; the other WRITEs are not waited for.
+  std::uint32_t signal_interval = 1;
   Nanos reconnect_timeout = 0;
 
   // Number of blocks into which a serving node's memory is divided for requests. A client's landing buffer
@@ -32,6 +40,9 @@ struct Settings {
   static constexpr std::uint32_t places = 64;
   [[nodiscard]] std::uint32_t place_bytes() const {
     return (traffic.bytes < 8 ? 8 : traffic.bytes + 63) / 64 * 64 + 64;
+  }
+  [[nodiscard]] std::uint64_t served_bytes() const {
+    return buffer > 0 ? buffer + place_bytes() : std::uint64_t{places} * place_bytes();
   }
   [[nodiscard]] bool sends() const { return traffic.verb == fabric::Verb::send; }
 };

@@ -24,6 +24,7 @@ class TrafficClient final : public kv::Client {
     turn_ = settings.shape.client_number(worker.node(), worker.index()) * settings.shape.window + slot;
     const bool fits = traffic_.bytes <= worker.capabilities().max_inline_bytes;
     traffic_.is_inline = settings.inlining != Inlining::never && fits;
+    if (settings.signal_interval > 1) signals_ = store.signals_of(worker);
     epochs_.assign(remote_.size(), 0);
     for (std::size_t node = 0; node < epochs_.size(); ++node)
       epochs_[node] = worker.epoch(static_cast<NodeId>(node));
@@ -77,15 +78,57 @@ class TrafficClient final : public kv::Client {
     if (settings.credits > 0) co_await credit();
     fabric::Target target;
     target.node = static_cast<NodeId>(turn % settings.shape.serving_nodes());
+    if (settings.draws_peers) target.node = other_node();
     const bool is_there = co_await reach(target.node);
     if (!is_there) co_return false;
     target.region = remote_[target.node];
     const std::uint32_t place = turn / settings.shape.serving_nodes() % Settings::places;
     if (settings.kind == Kind::verbs) target.offset = std::uint64_t{place} * settings.place_bytes();
+    if (settings.buffer > 0) target.offset = worker_.rng().below(settings.buffer / 64) * 64;
     if (settings.sends()) target.worker = settings.shape.server_index(place % settings.shape.server_workers);
+    if (settings.draws_peers) turn = static_cast<std::uint32_t>(worker_.rng().below(traffic_.lanes));
+    if (signals_ != nullptr) co_return co_await signaled_at_times(target, turn, stats);
     const fabric::WcStatus status =
         co_await fabric::post_turn(&worker_, &traffic_, target, landing_, turn, stats);
     co_return status == fabric::WcStatus::success;
+  }
+
+  // Draws a serving node other than the worker's own, if there is one.
+  [[nodiscard]] NodeId other_node() {
+    const std::uint32_t serving = store_.settings_.shape.serving_nodes();
+    const std::uint32_t own = worker_.node();
+    if (own >= serving || serving == 1) return static_cast<NodeId>(worker_.rng().below(serving));
+    const auto drawn = static_cast<std::uint32_t>(worker_.rng().below(serving - 1));
+    return static_cast<NodeId>(drawn < own ? drawn : drawn + 1);
+  }
+
+  // Posts one work request with selective signaling. Of an unsignaled READ, waits until its first word is in
+  // memory; an unsignaled WRITE is not waited for.
+  coro::Task<bool> signaled_at_times(fabric::Target target, std::uint32_t turn, fabric::OpStats* stats) {
+    const bool is_signaled = co_await signals_->admit();
+    fabric::WorkRequest request = fabric::request_of(traffic_, worker_, target, landing_, turn);
+    request.stats = stats;
+    if (is_signaled) {
+      const fabric::Completion done = co_await worker_.execute(request);
+      signals_->completed();
+      co_return done.ok();
+    }
+    if (traffic_.verb == fabric::Verb::read) {
+      // no serving node stores anything, so that the memory that is read is all 0, unlike this mark
+      worker_.store_word(*store_.nodes_.at(worker_.node()).landing, landing_.offset, not_landed);
+      worker_.post_detached(request);
+      const fabric::WatchWord landed{.region = landing_.region,
+                                     .offset = landing_.offset,
+                                     .value = not_landed,
+                                     .until_equal = false,
+                                     .peer = target.node};
+      const fabric::WatchOutcome seen = co_await worker_.watch(landed);
+      co_return seen == fabric::WatchOutcome::ready;
+    }
+    worker_.post_detached(request);
+    const Nanos soon = worker_.now() + 1;
+    co_await worker_.spin_until(soon);
+    co_return true;
   }
 
   [[nodiscard]] kv::OpResult failed() {
@@ -112,8 +155,11 @@ class TrafficClient final : public kv::Client {
     co_return true;
   }
 
+  static constexpr std::uint64_t not_landed = ~std::uint64_t{0};
+
   TrafficStore& store_;
   Worker& worker_;
+  Signals* signals_ = nullptr;  // null: every work request, or the last of a batch, is signaled
   std::vector<fabric::RemoteRegion> remote_;
   std::vector<std::uint32_t> epochs_;
   fabric::Traffic traffic_;
@@ -145,8 +191,7 @@ Result<> TrafficStore::setup_node(fabric::Fabric& fabric, NodeId node) {
   Node own;
   const kv::DeployConfig& shape = settings_.shape;
   if (shape.serves(node)) {
-    fabric::RegionSpec spec{.name = "micro.places",
-                            .bytes = std::uint64_t{Settings::places} * settings_.place_bytes()};
+    fabric::RegionSpec spec{.name = "micro.places", .bytes = settings_.served_bytes()};
     spec.bytes = std::max<std::uint64_t>(spec.bytes, std::uint64_t{traffic.words} * 8);
     spec.remote_read = spec.remote_write = spec.remote_atomic = true;
     LOCH_ASSIGN(own.places, fabric.register_region(node, spec));
@@ -187,6 +232,13 @@ coro::Task<void> TrafficStore::serve(Worker& worker, std::uint32_t index) {
   fabric::post_receives(worker, own);
   fabric::Counted* counted = &received_[nodes_.at(worker.node()).first_received + index];
   co_await fabric::receive_all(&worker, &own, counted);
+}
+
+Signals* TrafficStore::signals_of(Worker& worker) {
+  const std::lock_guard lock(signals_mutex_);
+  std::unique_ptr<Signals>& one = signals_[&worker];
+  if (one == nullptr) one = std::make_unique<Signals>(worker.run_queue(), settings_.signal_interval);
+  return one.get();
 }
 
 std::uint64_t TrafficStore::on_their_way() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "baselines/micro/settings.h"
+#include "baselines/micro/signals.h"
 
 namespace loch::micro {
 
@@ -37,6 +38,9 @@ class TrafficStore final : public kv::Store {
   [[nodiscard]] fabric::Receiving receiving(const Node& node, std::uint32_t server,
                                             std::uint32_t buffers) const;
 
+  // The state of the worker's selective signaling, which its window slots share.
+  [[nodiscard]] Signals* signals_of(fabric::Worker& worker);
+
   // Number of SENDs that were posted and not received; includes lost messages.
   [[nodiscard]] std::uint64_t on_their_way();
 
@@ -46,6 +50,8 @@ class TrafficStore final : public kv::Store {
   std::map<fabric::NodeId, Node> nodes_;  // nodes of this process
   std::vector<fabric::RemoteRegion> places_;
   std::deque<fabric::Counted> received_;  // messages received by each server worker of this process
+  std::mutex signals_mutex_;
+  std::map<const fabric::Worker*, std::unique_ptr<Signals>> signals_;
   std::atomic<std::uint64_t> posted_ = 0, errors_ = 0, reconnects_ = 0;
 };
 

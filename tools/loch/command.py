@@ -60,6 +60,8 @@ Loch: published designs of RDMA key-value stores, side by side.
   ./loch list WHAT             protocols, fabrics, hardware, workloads, experiments, mutants, holes, probes,
                                faults, fields, keys, counters
   ./loch calibrate             the simulator's calibration: published, obtained, error
+  ./loch calibrate --rows FILE.csv --out OUT.csv
+                               the rows of a table of measurements, simulated
   ./loch sequence PROTOCOL     sequence diagrams of a GET, a PUT and a DELETE, from a simulated run
   ./loch devices               RDMA devices of this machine as the verbs fabric sees them, and its choice
   ./loch ping                  pings between all pairs of nodes: round trips, rates, loss, and what stands out
@@ -90,6 +92,8 @@ def main(argv: list[str]) -> int:
     with_setup = argv[:1] != ["--no-setup"]
     command, *words = (argv if with_setup else argv[1:]) or [""]
     try:
+        if command == "calibrate" and any(word.partition("=")[0] in ("--rows", "--out") for word in words):
+            return _of_package(command, words, with_setup)
         if command in OF_PROGRAM:
             return _set_up(with_setup) or _become_program(command, words, with_setup)
         return _of_package(command, words, with_setup)
@@ -170,7 +174,7 @@ def _of_package(command: str, words: list[str], with_setup: bool) -> int:
         from loch import completion
 
         return completion.main(words)
-    if command in ("test", "mutate", "softroce", "power", "sequence", *OF_RUNNER):
+    if command in ("test", "mutate", "softroce", "power", "sequence", "calibrate", *OF_RUNNER):
         return _with_needs(command, words, with_setup)
     from loch.ending import status_of
 
@@ -215,6 +219,12 @@ def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
         return power.main(words, lambda: with_setup and _ready(lambda needs: needs.for_power(words)))
     os.environ["LOCH_BIN"] = _program(with_setup)
     _set_environment(with_setup)
+    if command == "calibrate":
+        from loch.measured_rows import main as measured_rows
+
+        return measured_rows.main(
+            words, lambda: with_setup and _ready(lambda needs: needs.for_program()), _program(with_setup)
+        )
     if command == "sequence":
         from loch import sequence
 

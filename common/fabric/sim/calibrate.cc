@@ -91,7 +91,8 @@ settings::Command calibrate_command(CalibrateFlags& flags) {
   using settings::shown;
   using settings::Type;
   return {.name = "calibrate",
-          .usage = {"[--hardware NAME|FILE|all] [--json FILE]", "--pcie"},
+          .usage = {"[--hardware NAME|FILE|all] [--json FILE]", "--pcie",
+                    "--rows FILE.csv --out FILE.csv [--hardware NAME|FILE]"},
           .about =
               "Runs the microbenchmarks that the hardware profiles were taken from, and prints for each what "
               "was published, what is obtained, and the error.",

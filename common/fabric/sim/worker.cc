@@ -52,17 +52,18 @@ Nanos SimWorker::node_clock() const {
 
 void SimWorker::connect_all() {
   peers_.assign(sim_.nodes.size(), Peer{});
-  queue_pairs_.assign(sim_.nodes.size() * most_lanes * 2 + most_lanes, nullptr);
+  queue_pairs_.assign(sim_.nodes.size() * 2, nullptr);
+  datagram_queue_pairs_.assign(most_lanes, nullptr);
 }
 
 QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
   LOCH_CHECK(wr.peer < peers_.size(), "node {} posts to node {} of {}", node(), wr.peer, peers_.size());
   LOCH_CHECK(wr.lane < most_lanes, "lane {} of {}", wr.lane, most_lanes);
-  const std::size_t at =
-      wr.transport == Transport::ud
-          ? queue_pairs_.size() - most_lanes + wr.lane
-          : ((wr.transport == Transport::uc ? most_lanes : 0u) + wr.lane) * peers_.size() + wr.peer;
-  QueuePair*& qp = queue_pairs_[at];
+  const bool is_datagram = wr.transport == Transport::ud;
+  if (!is_datagram && wr.lane >= lanes()) [[unlikely]]
+    queue_pairs_.resize((wr.lane + std::size_t{1}) * 2 * peers_.size(), nullptr);
+  const std::size_t row = wr.lane * std::size_t{2} + (wr.transport == Transport::uc ? 1 : 0);
+  QueuePair*& qp = is_datagram ? datagram_queue_pairs_[wr.lane] : queue_pairs_[row * peers_.size() + wr.peer];
   if (qp == nullptr) [[unlikely]] {
     qp = sim_.queue_pairs.take();
     *qp = QueuePair{};
@@ -81,6 +82,9 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
 void SimWorker::fence() {
   is_fenced_ = true;
   for (QueuePair* qp : queue_pairs_) {
+    if (qp != nullptr) qp->is_fenced = true;
+  }
+  for (QueuePair* qp : datagram_queue_pairs_) {
     if (qp != nullptr) qp->is_fenced = true;
   }
 }
@@ -303,7 +307,7 @@ void SimWorker::connection_failed(NodeId peer) {
   }
   // An error of one RC queue pair breaks the connection: all queue pairs of the worker to this peer go into
   // error.
-  for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
     QueuePair* qp = rc_queue_pair(peer, lane);
     if (qp == nullptr || qp->is_error) continue;
     qp->is_error = true;

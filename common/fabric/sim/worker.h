@@ -51,7 +51,7 @@ struct PostedReceive {
 class SimWorker final : public Worker {
  public:
   // upper bound of a worker's queue pairs to one peer; also the number of its datagram queues
-  static constexpr std::uint32_t most_lanes = 16;
+  static constexpr std::uint32_t most_lanes = 64;
 
   SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, const Capabilities& capabilities);
   ~SimWorker() override;
@@ -151,7 +151,11 @@ class SimWorker final : public Worker {
   void post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
   [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
-    return queue_pairs_[lane * peers_.size() + peer];
+    return queue_pairs_[lane * std::size_t{2} * peers_.size() + peer];
+  }
+  // Number of lanes for which there are places in the table of RC and UC queue pairs.
+  [[nodiscard]] std::uint32_t lanes() const {
+    return static_cast<std::uint32_t>(queue_pairs_.size() / (2 * peers_.size()));
   }
   // Prefetches the worker's first RC queue pair to the peer, for posting on it.
   void prefetch_queue_pair(NodeId peer) const {
@@ -181,7 +185,8 @@ class SimWorker final : public Worker {
   SimWatch* candidates_last_ = nullptr;
   std::coroutine_handle<> computing_;
   coro::RunQueue run_queue_;
-  std::vector<QueuePair*> queue_pairs_;  // [transport RC/UC][lane][peer]; the datagram queues are last
+  std::vector<QueuePair*> queue_pairs_;  // [lane][transport RC/UC][peer]; grows with the lanes that are used
+  std::vector<QueuePair*> datagram_queue_pairs_;  // by lane
   bool is_started_ = false;
   SimWatch* watches_ = nullptr;
   std::uint32_t polled_for_ = 0;  // the sum of the following counts except sleeping_

@@ -218,7 +218,7 @@ void SimWorker::poll_reconnects() {
     SimNode& target = *sim_.nodes[wait->peer];
     const bool can = sim_.reachable(node_, target) && !is_fenced_;
     if (!peer.is_connected && can) {
-      for (std::uint32_t lane = 0; lane < most_lanes; ++lane) {
+      for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
         QueuePair* qp = rc_queue_pair(wait->peer, lane);
         if (qp != nullptr) sim_.reset(qp);
       }

@@ -1,0 +1,157 @@
+"""Tests of `./loch calibrate --rows`: the run that stands for a row, tables that are refused, and rows that cannot run."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import unittest
+
+from support import BINARY, ROOT, EndToEnd
+
+sys.path.insert(0, str(ROOT / "tools"))
+from loch.measured_rows import formats  # noqa: E402
+
+HEAD = (
+    "source_file,hardware,verb,size_bytes,machines,threads_per_machine,vms_per_machine,queue_pairs_per_thread,"
+    "window_per_thread,unsignaled_batch,mops_per_machine,mops_min,mops_max"
+)
+DATA = ROOT / "experiments/hardware/data/rc-swarm.csv"
+ROW = {
+    "hardware": "connect-ib-2x56g",
+    "verb": "read",
+    "size_bytes": "32",
+    "machines": "6",
+    "threads_per_machine": "14",
+    "vms_per_machine": "3",
+    "window_per_thread": "24",
+    "unsignaled_batch": "8",
+}
+
+
+class Mapping(unittest.TestCase):
+    """The flags of `loch bench` for a row."""
+
+    def flags(self, **changes: str) -> dict[str, str]:
+        words = formats.swarm_flags({**ROW, **changes})
+        return dict(zip(words[::2], words[1::2]))
+
+    def test_the_shape_of_a_row(self) -> None:
+        flags = self.flags()
+        expected = {
+            "--hardware": "connect-ib-2x56g",
+            "--nodes": "6",
+            "--clients": "14",
+            "--window": "24",
+            "--value-size": "32",
+            "--micro-verbs.verb": "read",
+            "--micro-verbs.transport": "rc",
+            "--micro-verbs.queue-pairs": "3",
+            "--micro-verbs.peers": "random",
+            "--micro-verbs.buffer": "2M",
+            "--micro-verbs.signal-interval": "8",
+        }
+        self.assertEqual({name: flags[name] for name in expected}, expected)
+        self.assertNotIn("--server-nodes", flags)  # every machine asks and answers
+        self.assertEqual(self.flags(unsignaled_batch="")["--micro-verbs.signal-interval"], "1")
+
+    def test_each_outstanding_operation_is_replaced_some_times(self) -> None:
+        self.assertEqual(self.flags()["--operations"], str(formats.OPERATIONS))
+        many = int(self.flags(machines="64", window_per_thread="512")["--operations"])
+        self.assertEqual(many, formats.ROUNDS * 64 * 14 * 512)
+
+    def test_verbs_and_transports(self) -> None:
+        for verb, transport, expected in (
+            ("read", "", ("read", "rc")),
+            ("READ", "RC", ("read", "rc")),
+            ("write", "", ("write", "rc")),
+            ("uc_write", "", ("write", "uc")),
+            ("WRITE-UC", "", ("write", "uc")),
+            ("write", "uc", ("write", "uc")),
+            ("writes", "rc", ("write", "rc")),
+        ):
+            self.assertEqual(formats.verb_and_transport(verb, transport), expected, (verb, transport))
+        for verb in ("send", "read_uc", "write_ud", "read write", "", "rc uc write"):
+            with self.assertRaises(formats.CannotRun, msg=verb):
+                formats.verb_and_transport(verb)
+
+    def test_what_no_run_can_be(self) -> None:
+        for name, value in (
+            ("machines", "1"),
+            ("machines", "six"),
+            ("vms_per_machine", "65"),
+            ("size_bytes", "0"),
+            ("size_bytes", "nan"),
+            ("hardware", ""),
+            ("window_per_thread", "-8"),
+        ):
+            with self.assertRaises(formats.CannotRun) as caught:
+                self.flags(**{name: value})
+            self.assertIn(name, str(caught.exception))
+
+    def test_a_format_is_told_by_its_columns(self) -> None:
+        columns = DATA.read_text(encoding="utf-8").splitlines()[0].split(",")
+        found = formats.format_of(columns)
+        self.assertEqual(found and found.name, "rc-swarm")
+        self.assertIsNone(formats.format_of(["hardware", "verb", "size_bytes"]))
+        self.assertEqual(len({each.name for each in formats.FORMATS}), len(formats.FORMATS))
+
+
+class Command(EndToEnd):
+    """The command, over the real simulator."""
+
+    def rows(self, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+        (self.folder / "rows.csv").write_text(text, encoding="utf-8")
+        loch = [str(ROOT / "loch"), "--no-setup", "calibrate", "--rows", "rows.csv", "--out", "out.csv", *words]
+        return self.call(loch, LOCH_BIN=BINARY)
+
+    def out(self) -> list[dict[str, str]]:
+        with open(self.folder / "out.csv", encoding="utf-8", newline="") as stream:
+            return list(csv.DictReader(stream))
+
+    def test_rows_without_results(self) -> None:
+        text = f"{HEAD}\na,connectx3-56g-ib,read,32,2,1,2,4,4,1,,,\na,connectx3-56g-ib,uc_write,32,2,1,1,2,4,1,,,\n"
+        done = self.rows(text)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.assertEqual([row["verb"] for row in self.out()], ["read", "uc_write"])
+        for row in self.out():
+            self.assertGreater(float(row["obtained"]), 0.1)
+        self.assertEqual(list(self.out()[0])[-1], "obtained")
+
+    def test_published_rates_are_compared(self) -> None:
+        done = self.rows(f"{HEAD}\na,connectx3-56g-ib,read,32,2,1,1,2,1,1,0.5,0,0\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 published rates (M/s)", done.stdout)
+        obtained = float(self.out()[0]["obtained"])
+        self.assertIn(f"{100 * (obtained / 0.5 - 1):+.1f} %", done.stdout)
+
+    def test_a_row_that_cannot_run_is_named_and_counted(self) -> None:
+        good, bad = "a,connectx3-56g-ib,read,32,2,1,1,2,1,1,,,", "a,no-such-card,read,32,2,1,1,2,1,1,,,"
+        done = self.rows(f"{HEAD}\n{bad}\n{good}\n")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("row 1 (no-such-card", done.stderr)
+        self.assertIn("1 of 2 rows could not be run", done.stderr)
+        self.assertEqual([bool(row["obtained"]) for row in self.out()], [False, True])
+        done = self.rows(f"{HEAD}\n{bad}\n")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(self.out()[0]["obtained"], "")
+
+    def test_what_is_no_table(self) -> None:
+        for text in ("", "a,b\n1,2\n", f"{HEAD}\n", f"{HEAD}\na,b,c,d,e,f,g,h,i,j,k,l,m,n\n", "\0", HEAD + ",verb\n"):
+            with self.subTest(text):
+                done = self.rows(text)
+                self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done.stderr)
+        done = self.rows(f"{HEAD}\na,connectx3-56g-ib,read,32,2,1,1,2,1,1,,,\n", "--out", "none/out.csv")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--out", done.stderr)
+
+    def test_the_published_table_is_whole(self) -> None:
+        with open(DATA, encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        self.assertGreater(len(rows), 200)
+        for row in rows:
+            self.assertEqual(formats.swarm_flags(row)[4:6], ["--hardware", row["hardware"]])
+
+
+if __name__ == "__main__":
+    unittest.main()

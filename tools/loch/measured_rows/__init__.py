@@ -1,0 +1,1 @@
+"""`loch calibrate --rows`: simulates the rows of a table of microbenchmarks that others measured."""

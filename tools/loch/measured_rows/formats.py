@@ -1,0 +1,125 @@
+"""The table formats of `loch calibrate --rows`: which columns tell a format, and the bench run that stands for a row."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Callable, Mapping
+
+from loch.runner.compat import BaseModel, Extra, Field, ValidationError
+
+OPERATIONS = 100_000  # operations that are measured, over all machines
+ROUNDS = 10  # and at least so many for each operation that is outstanding
+QUEUE_PAIRS_MAX = 64  # of a thread to one machine, as micro-verbs.queue-pairs allows
+
+Row = Mapping[str, str]
+
+
+class CannotRun(Exception):
+    """The row describes no run of this simulator; the message says why, in one line."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A table format. A table has this format if it has all `columns`; further columns are kept as they are."""
+
+    name: str
+    columns: frozenset[str]
+    published: str  # column with the measured rate, in millions of operations a second
+    flags: Callable[[Row, str], list[str]]  # flags of `loch bench` for a row; the second argument is --hardware, or ""
+    rate: Callable[[Row, float], float]  # the rate in the unit of `published`, from operations a second of all nodes
+    title: Callable[[Row], str]
+
+
+class SwarmRow(BaseModel):
+    """One row of rdma_bench's rc-swarm: symmetric all-to-all READs or WRITEs of a few machines.
+
+    Each of `threads_per_machine` threads has `vms_per_machine` queue pairs to each machine and `window_per_thread` work
+    requests outstanding over all of them, to random peers and to random cache lines of a buffer of 2 MB.
+    """
+
+    hardware: str = ""
+    verb: str
+    transport: str = ""
+    size_bytes: int = Field(gt=0, le=1 << 20)
+    machines: int = Field(ge=2, le=1024)
+    threads_per_machine: int = Field(ge=1, le=1024)
+    vms_per_machine: int = Field(ge=1, le=QUEUE_PAIRS_MAX)
+    window_per_thread: int = Field(ge=1, le=4096)
+    unsignaled_batch: int = Field(1, ge=1, le=1024)
+
+    class Config:
+        extra = Extra.ignore
+
+
+SWARM_COLUMNS = frozenset(
+    ("verb", "size_bytes", "machines", "threads_per_machine", "vms_per_machine", "window_per_thread")
+)
+
+
+def swarm_flags(row: Row, hardware: str = "") -> list[str]:
+    """The flags of `loch bench` for a row of rc-swarm; CannotRun if the row is none that can be run."""
+    shape = _checked(SwarmRow, row)
+    verb, transport = verb_and_transport(shape.verb, shape.transport)
+    profile = hardware or shape.hardware
+    if not profile:
+        raise CannotRun("hardware: no profile is named")
+    outstanding = shape.machines * shape.threads_per_machine * shape.window_per_thread
+    return [
+        *("--protocol", "micro-verbs", "--fabric", "sim", "--hardware", profile),
+        *("--nodes", str(shape.machines), "--clients", str(shape.threads_per_machine)),
+        *("--window", str(shape.window_per_thread), "--get", "1", "--keys", "16", "--key-size", "16"),
+        *("--value-size", str(shape.size_bytes), "--micro-verbs.verb", verb, "--micro-verbs.transport", transport),
+        *("--micro-verbs.queue-pairs", str(shape.vms_per_machine), "--micro-verbs.peers", "random"),
+        *("--micro-verbs.buffer", "2M", "--micro-verbs.signal-interval", str(shape.unsignaled_batch)),
+        *("--warmup", "400us", "--operations", str(max(OPERATIONS, ROUNDS * outstanding))),
+    ]
+
+
+def verb_and_transport(verb: str, transport: str = "") -> tuple[str, str]:
+    """Verb and transport of a row: `read`, `write`, `uc_write`, `write-rc`, or the transport in a column of its own."""
+    words = re.split(r"[^a-z]+", f"{verb} {transport}".lower().strip())
+    verbs = {word.rstrip("s") for word in words} & {"read", "write"}
+    transports = set(words) & {"rc", "uc", "ud"}
+    if len(verbs) != 1 or len(transports) > 1:
+        raise CannotRun(f"verb '{verb}': expected read or write, over rc or uc")
+    chosen, over = verbs.pop(), transports.pop() if transports else "rc"
+    if over == "ud" or (chosen == "read" and over == "uc"):
+        raise CannotRun(
+            f"verb '{verb}': a {chosen.upper()} needs {'rc' if chosen == 'read' else 'rc or uc'}, not {over}"
+        )
+    return chosen, over
+
+
+def _checked(model: type[SwarmRow], row: Row) -> SwarmRow:
+    given = {name: value.strip() for name, value in row.items() if value and value.strip()}
+    try:
+        return model(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise CannotRun(f"{name}: {first['msg']}" + (f", not '{given[name]}'" if name in given else "")) from None
+
+
+def _swarm_title(row: Row) -> str:
+    return (
+        f"{row.get('hardware', '')} {row['verb']} {row['size_bytes']} B, {row['machines']} x {row['threads_per_machine']}"
+        f" x {row['vms_per_machine']}, window {row['window_per_thread']}, signaled 1 in {row.get('unsignaled_batch') or 1}"
+    )
+
+
+FORMATS = (
+    Format(
+        name="rc-swarm",
+        columns=SWARM_COLUMNS,
+        published="mops_per_machine",
+        flags=swarm_flags,
+        rate=lambda row, operations_s: operations_s * 1e-6 / int(row["machines"]),
+        title=_swarm_title,
+    ),
+)
+
+
+def format_of(columns: list[str]) -> Format | None:
+    """The format of a table with these columns, or None."""
+    return next((each for each in FORMATS if each.columns <= set(columns)), None)
