@@ -35,6 +35,10 @@ def draw(drawing: Drawing):
     frame.align(page, columns)
     has_published = any(line.published for panel in found for line in panel.lines)
     notes = ["Hollow bars: published values."] if has_published else []
+    if any(kind == "calibrated" for panel in found for line in panel.lines for kind in line.kinds.values()):
+        notes.append("Dotted: calibrated on, no prediction.")
+    if drawing.band and any(line.bands for panel in found for line in panel.lines):
+        notes.append(f"Wide grey bars: {drawing.band}.")
     if any(line.failed for panel in found for line in panel.lines):
         notes.append("x: failed runs.")
     frame.foot(page, drawing, " ".join(notes))
@@ -112,7 +116,13 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
                 fill=False,
                 edgecolor="black",
                 linewidth=0.8,
+                linestyle=":" if line.kinds.get(at) == "calibrated" else "-",
                 gid="published",
+            )
+        for at, (low, high) in line.bands.items():
+            place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
+            axes.vlines(
+                [place], [low * label.factor], [high * label.factor], color="black", alpha=0.35, linewidth=3, gid="band"
             )
     _axes(drawing, panel, values, label, is_last)
 

@@ -219,7 +219,9 @@ def foot(figure, drawing: Drawing, more: str = "") -> None:
     """Writes the caption below the panels: the drawing's text with the number of repeats, `more`, and the figure's
     note."""
     text = " ".join(filter(None, (drawing.caption, more, drawing.figure.note)))
-    figure.supxlabel(_wrapped(text, 78 if drawing.figure.width == "one" else 165), fontsize=6)
+    width = 78 if drawing.figure.width == "one" else 165
+    lines = [_wrapped(text, width), _wrapped(drawing.source, width - 10)]
+    figure.supxlabel("\n".join(filter(None, lines)), fontsize=6)
 
 
 def title(figure, drawing: Drawing) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from loch.runner.drawing import SYSTEMS, Drawing
 
-from . import frame, words
+from . import frame, style, words
 from .frame import Panel
 from .series import groups, lines, panel_places, system_bars
 
@@ -41,7 +41,10 @@ def draw(drawing: Drawing):
     frame.align(page, columns)
     notes = []
     if any(line.published for panel in found for line in panel.lines):
-        notes.append("Hollow marks: published values.")
+        kinds = {kind for panel in found for line in panel.lines for kind in line.kinds.values()}
+        notes.append(style.explain(kinds))
+    if drawing.band and any(line.bands for panel in found for line in panel.lines):
+        notes.append(f"Wide bars: {drawing.band}.")
     if any(line.failed for panel in found for line in panel.lines):
         notes.append("x: failed runs.")
     frame.foot(page, drawing, " ".join(notes))
@@ -108,19 +111,26 @@ def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> N
         clip_on=is_cut,  # without clipping, markers at y = 0 are drawn in full over the axis
         gid="hardened" if line.look.hardened else None,
     )
-    if line.published:
+    for at, (low, high) in line.bands.items():
+        axes.vlines(
+            [places[at]],
+            [low * factor],
+            [high * factor],
+            color=line.look.color,
+            alpha=0.3,
+            linewidth=4,
+            zorder=1,
+            gid="band",
+        )
+    for kind in dict.fromkeys(line.kinds.values()):
+        marks = [(at, value) for at, value in line.published if line.kinds.get(at) == kind]
         axes.plot(
-            [places[at] for at, _ in line.published],
-            [v * factor for _, v in line.published],
-            linestyle="none",
-            marker=line.look.marker,
-            markerfacecolor="none",
-            markeredgecolor=line.look.color,
-            markersize=7.5,
-            markeredgewidth=0.9,
+            [places[at] for at, _ in marks],
+            [v * factor for _, v in marks],
+            **style.mark_of(kind, line.look),
             clip_on=is_cut,
             zorder=4,
-            gid="published",
+            gid=kind,
         )
 
 

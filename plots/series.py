@@ -28,6 +28,8 @@ class Line:
     high: list[float | None]
     failed: list[Any]
     published: list[tuple[Any, float]] = field(default_factory=list)
+    kinds: dict[Any, str] = field(default_factory=dict)  # by x value, what the published number there is
+    bands: dict[Any, tuple[float, float]] = field(default_factory=dict)  # by x value, the ends of the band
     slot: int = 0
 
     def results(self) -> Iterator[tuple[Any, float, float, float]]:
@@ -156,6 +158,10 @@ def lines(drawing: Drawing, group: Group, y: str, place: Place = ()) -> list[Lin
                 for each in _marks(drawing, series, y, figure.relative_to, (*fixed, *place))
                 if each.value is not None
             ]
+            line.kinds = {
+                dict(each.place)[figure.x]: each.kind
+                for each in _marks(drawing, series, y, figure.relative_to, (*fixed, *place))
+            }
             line.published = sorted(marks, key=lambda mark: drawing.axes[figure.x].index(mark[0]))
             out.append(line)
     return out
@@ -170,6 +176,7 @@ def system_bars(drawing: Drawing, group: Group, y: str, place: Place = ()) -> li
         for slot, (fixed, points) in enumerate(by_rest(drawing, series, place, "").items()):
             line = _line(drawing, series, y, "", points, looks[series.name])
             line.slot, line.label = slot, ", ".join(f"{k} {show(k, v)}" for k, v in fixed if k in several)
+            line.kinds = {series.label: each.kind for each in _marks(drawing, series, y, "", (*fixed, *place))}
             line.published = [
                 (series.label, each.value)
                 for each in _marks(drawing, series, y, "", (*fixed, *place))
@@ -200,6 +207,8 @@ def _line(drawing: Drawing, series: Series, y: str, x: str, points: list[Point],
         line.middle.append(middle)
         line.low.append(low)
         line.high.append(high)
+        if y in point.bands and not drawing.figure.relative_to:
+            line.bands[at] = point.bands[y]
         if point.failures:
             line.failed.append(at)
     return line

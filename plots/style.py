@@ -130,3 +130,29 @@ def looks(series: list[Series]) -> dict[str, Look]:
             base = out.get(system.hardened_of, SPARE[0])
             out[system.name] = Look(base.color, base.marker, DASHED if base.line == "-" else DOTTED, hardened=True)
     return out
+
+
+# How a mark of a published number is drawn, and what the caption calls it, by what the number is.
+KINDS = {
+    "published": "Hollow marks: published values.",
+    "derived": "Small grey-filled marks: derived from published values.",
+    "bound": "Triangles: published bounds.",
+    "calibrated": "Crosses: calibrated on, no prediction.",
+}
+
+
+def mark_of(kind: str, look: Look) -> dict[str, Any]:
+    """The arguments of a plot of published numbers of one kind."""
+    plain: dict[str, Any] = {"linestyle": "none", "markeredgecolor": look.color, "markerfacecolor": "none"}
+    if kind == "derived":
+        return {**plain, "marker": look.marker, "markersize": 5.5, "markeredgewidth": 0.6, "markerfacecolor": "#dddddd"}
+    if kind == "bound":
+        return {**plain, "marker": "^", "markersize": 7.5, "markeredgewidth": 0.9}
+    if kind == "calibrated":
+        return {**plain, "marker": "x", "markersize": 6, "markeredgewidth": 1.0}
+    return {**plain, "marker": look.marker, "markersize": 7.5, "markeredgewidth": 0.9}
+
+
+def explain(kinds: set[str]) -> str:
+    """The caption's sentences on the marks of published numbers that a figure has."""
+    return " ".join(said for kind, said in KINDS.items() if kind in kinds)

@@ -19,6 +19,7 @@ from .series import Group, Series, by_rest, groups, varying
 ROW_IN, HEAD_IN, HEAD_LINE_IN, GROUP_IN = 0.40, 0.22, 0.11, 0.22
 SMALL = 6.0  # smallest font size that is legible in print, in points
 SHADES = [(0.05, "#c9e4d4"), (0.10, "#e3f0c9"), (0.25, "#fbe6bd"), (float("inf"), "#f5c6b8")]
+CALIBRATED = "#dddddd"  # ground of a cell whose published value the model was calibrated on
 LABEL_SHARE = 0.27  # largest share of the width that row names take
 BOLD_EM = 0.70  # mean width of a bold letter, as a share of the font size
 
@@ -66,6 +67,8 @@ def _legend(drawing: Drawing, shown: list[Published]) -> str:
     notes = []
     if any(each.error is not None for each in shown):
         notes.append(f"Below: {word} value and error. Shades: within 5, 10, 25 %, more.")
+    if any(each.kind == "calibrated" for each in shown):
+        notes.append("Grey: calibrated on, no prediction.")
     if any(each.value is None for each in shown):
         notes.append(f"–: withheld or not {word}.")
     return " ".join(notes)
@@ -186,6 +189,7 @@ def _cell(axes, group: Group, place, compared: dict, box: tuple[float, float, fl
     one = _comparison(compared, place)
     if one is not None and one.error is not None:
         shade = next(color for limit, color in SHADES if abs(one.error) <= limit)
+        shade = CALIBRATED if one.kind == "calibrated" else shade
         axes.add_patch(Rectangle((left, top - ROW_IN), width, ROW_IN, facecolor=shade, linewidth=0))
     elif group.is_measured:
         axes.add_patch(Rectangle((left, top - ROW_IN), width, ROW_IN, facecolor=style.MEASURED_GROUND, linewidth=0))

@@ -224,6 +224,7 @@ Figure = _model(
         panels=kinds.anything("Panels", {"type": ["string", "object"]}),
         published=kinds.Truth,
         ratio=kinds.Truth,
+        source=kinds.Truth,
         log=kinds.Truth,
         x_log=kinds.Truth,
         y_max=kinds.kind("Top", lambda value: value, {"type": "number", "exclusiveMinimum": 0}),

@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import published, report
+from . import published, report, roles
 from .grid import show
 from .intervals import is_bimodal, median as median_interval
 from .model import SYSTEMS, Figure, System
@@ -70,6 +70,9 @@ class Point:
     failures: list[str]  # for each repeat without a result, the reason
     # for cdf figures: by field, one distribution for each repeat with a result
     distributions: dict[str, list[Distribution]] = field(default_factory=dict)
+    bands: dict[str, tuple[float, float]] = field(
+        default_factory=dict
+    )  # with --samples: by field, the ends of the band
     runs: list[Run] = field(default_factory=list)  # for timeline figures: one run for each repeat with a time series
 
     @property
@@ -112,6 +115,9 @@ class Published:
     value: float | None  # the published value; None if the paper withholds it
     error: float | None  # obtained / published - 1, if both values exist
     over: str = ""  # name of the base series, if the number is a ratio of two series
+    kind: str = (
+        "published"  # "published", "derived" (from other numbers), "bound" or "calibrated" (the model was fitted to it)
+    )
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,8 @@ class Drawing:
     series: list[Series]
     published: list[Published]  # published numbers to draw; empty if the figure does not show them
     called: str  # word for the numbers with which results are compared, such as "published"
+    source: str = ""  # paper, verdict and commit, and what is reversed; empty where the figure does not show them
+    band: str = ""  # what the bands of its points are called; empty without bands
 
     def named(self, name: str) -> Series:
         """The series of the given name, which must exist."""
@@ -150,6 +158,8 @@ def of(results: Results) -> Drawing:
         series=[_series(results, system) for system in experiment.systems],
         published=_published(results) if figure.published else [],
         called=published.called(experiment),
+        source=report.source_line(results) if figure.source else "",
+        band=results.bands.name if results.bands is not None else "",
     )
 
 
@@ -178,6 +188,11 @@ def _point(results: Results, system: System, axes: dict[str, Any]) -> Point:
         values={name: results.values(system.name, axes, name) for name in fields},
         failures=[said for row in rows if (said := _failure(row, is_timeline))],
         distributions={y: [distribution(each, y) for each in found] for y in figure.y} if is_cdf else {},
+        bands={
+            name: (band.low, band.high)
+            for name in fields
+            if results.bands is not None and (band := results.bands.of_point(system.name, axes, name)) is not None
+        },
         runs=[_run(each, each.known.timeline) for each in found if each.known.timeline] if is_timeline else [],
     )
 
@@ -236,7 +251,17 @@ def _published(results: Results) -> list[Published]:
     for each in published.compare(results):
         if each.ratio is not None:
             series, over, name, place = each.ratio
-            out.append(Published(series, name, place, each.cell.value, each.error, over))
+            out.append(Published(series, name, place, each.cell.value, each.error, over, _kind(each)))
         elif each.system:
-            out.append(Published(each.system, each.field, each.axes, each.cell.value, each.error))
+            out.append(Published(each.system, each.field, each.axes, each.cell.value, each.error, kind=_kind(each)))
     return out
+
+
+def _kind(comparison: published.Comparison) -> str:
+    """What a published number is, for its mark."""
+    cell = comparison.cell
+    if cell.calibration:
+        return "calibrated"
+    if roles.load(published.FOLDER).role(cell.id).name == "bound":
+        return "bound"
+    return "derived" if cell.kind == "D" else "published"

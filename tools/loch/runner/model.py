@@ -94,6 +94,7 @@ class Figure:
     panel_labels: dict[Any, str] = field(default_factory=dict)
     rows: tuple[str, ...] = ()  # for table: result fields; each system has a row for each field
     published: bool = True  # whether the paper's values are drawn next to the obtained ones
+    source: bool = True  # whether a line below the caption names paper, verdict and commit
     ratio: bool = True  # whether a panel shows the ratio obtained / published
     log: bool | None = None  # whether the y axis is logarithmic; None: decided by the field
     x_log: bool | None = None  # whether the x axis is logarithmic; None: decided by the axis

@@ -137,6 +137,7 @@ def load(folder: Path) -> tuple[Results, list[dict], PointSource]:
         store = open_store(folder, experiment)
         results = collect(experiment, store, choices)
     results.bands = bands.read(folder)
+    results.commit = str(document.get("commit", ""))
     for row in results.rows:
         if isinstance(store, Store) and row.stored is None and row.hash in ran:
             store.damaged.setdefault(store.path(row.hash), f"{store.path(row.hash)}: it is gone")

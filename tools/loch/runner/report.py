@@ -8,7 +8,7 @@ from typing import Any
 
 from . import band_report, blocks, intervals, per_axis, power, published
 from .blocks import Block, Code, Heading, Lines, Paragraph, Plain, Point, Strong
-from .claims import Verdict, summary
+from .claims import Verdict, judge_all, summary
 from .execute import rerun
 from .grid import choice_key, show
 from .model import System
@@ -97,7 +97,8 @@ def obtained_tables(results: Results) -> list[tuple[list[str], list[list[str]]]]
     figure."""
     figure, every = results.experiment.figure, results.experiment.axes
     axis = next((name for name in (figure.x, figure.along, *every) if name in every), "")
-    others = [name for name in every if name != axis]
+    together = {axis, *(name for group in results.experiment.zips if axis in group for name in group)}
+    others = [name for name in every if name not in together]
     out = []
     for field in (*([figure.x] if figure.along else []), *(figure.rows or figure.y)):
         rows = []
@@ -160,7 +161,8 @@ def _comparisons(results: Results) -> list[Block]:
         return []
     called = published.called(results.experiment)
     head = comparison_head(called)
-    errors = {len(head) - 1: [each.error for each in comparisons]}
+    # A trend has no error: that it is far from the number that its words amount to may be what the paper says.
+    errors = {len(head) - 1: [None if each.cell.kind == "T" else each.error for each in comparisons]}
     return [
         Heading(2, (Plain(f"{called.capitalize()} against obtained"),)),
         blocks.table(head, comparison_table(comparisons), slice(4, None), errors),
@@ -410,9 +412,36 @@ def manifest(results: Results, verdicts: list[Verdict], choices: list[dict], sta
             if c.counts and experiment.paper is not None and experiment.paper.score
         ],
         **({"stale": stale} if stale else {}),
+        "commit": commit_of(results),
         "points": points,
     }
     return json.dumps(document, indent=1, default=str) + "\n"
+
+
+def commit_of(results: Results) -> str:
+    """The commit of the program that ran the points, 12 letters, "mixed" for several; empty if nothing says it."""
+    builds = [build for row in results.rows if row.ok and (build := row.result.known.loch) is not None]
+    found = {str(build.commit or "")[:12] + ("+" if build.dirty else "") for build in builds} - {"", "+"}
+    return results.commit if not found else found.pop() if len(found) == 1 else "mixed"
+
+
+def source_line(results: Results) -> str:
+    """Which paper and figure a picture reproduces, its verdict and commit; first of all what is reversed in it."""
+    from . import second_score  # imported here because it imports the modules that this one is used by
+
+    paper = results.experiment.paper
+    if paper is None:
+        return ""
+    said = second_score.of_results(results, []).headlines
+    reversed_ = [each.text for each in said if each.verdict == second_score.NOT_HELD]
+    verdicts = [each for each in judge_all(results) if each.held is not None]
+    parts = [f"{paper.source.replace('-', ' ').capitalize()}, {paper.item}"]
+    if verdicts:
+        parts.append(f"{sum(each.held is True for each in verdicts)} of {len(verdicts)} claims held")
+    if (commit := commit_of(results)) != "":
+        parts.append(f"commit {commit}")
+    line = "; ".join(parts) + "."
+    return f"NOT AS PUBLISHED: {'; '.join(reversed_)}. {line}" if reversed_ else line
 
 
 def choices_by_key(choices: list[dict]) -> dict[tuple, dict[str, Any]]:

@@ -407,7 +407,7 @@ def _figure(document: Item, axes: dict[str, list[Any]]) -> Figure:
     if kind == "table" and not fields.get("rows"):
         raise item.error("a table needs rows: with the result fields to show", "rows")
     width = text_of(entries["width"]) if "width" in entries else "one"
-    flags = {key: truth_of(entries[key]) for key in ("published", "ratio", "log", "x_log") if key in entries}
+    flags = {key: truth_of(entries[key]) for key in ("published", "ratio", "source", "log", "x_log") if key in entries}
     y_max = options.Option("real").parse(entries["y_max"].value) if "y_max" in entries else None
     if "y_max" in entries and y_max is None:
         raise item.error("expected a number above 0, in the unit of the result field", "y_max")

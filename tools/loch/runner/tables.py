@@ -81,6 +81,7 @@ class Results:
     def __init__(self, experiment: Experiment, rows: list[Row]) -> None:
         self.experiment = experiment
         self.rows = rows
+        self.commit = ""  # the commit of the program that ran the points, if they do not say it (reference results)
         self.bands: Bands | None = None  # what sampled constants give, if the experiment was run with --samples
         self._by_place: dict[tuple, list[Row]] = {}
         for row in rows:
