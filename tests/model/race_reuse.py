@@ -54,7 +54,8 @@ class Store:
         self.rules = rules
 
     def step(self, op: Op, at: Any, memory: Any, me: tuple[int, int]) -> Step:
-        name, *rest = at or (("allocate",) if op.kind == "put" else ("read", None, ()))
+        first: tuple[Any, ...] = ("allocate",) if op.kind == "put" else ("read", None, ())
+        name, *rest = at or first
         return getattr(self, name)(op, memory, me[0], *rest)
 
     def word(self, mine: tuple[int, int], is_pending: bool) -> Any:
@@ -86,7 +87,7 @@ class Store:
 
     def meant(self, memory: Memory, word: Any) -> tuple[int, str, str] | None:
         """The block that the word names; None where it is not, or not yet, what the word means."""
-        block = memory.blocks[word[0]]
+        block: tuple[int, str, str] = memory.blocks[word[0]]
         is_other = self.rules.in_word and self.rules.in_block and block[0] != word[1]
         return None if not block[1] or is_other else block
 
