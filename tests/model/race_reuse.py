@@ -87,7 +87,8 @@ class Store:
 
     def meant(self, memory: Memory, word: Any) -> tuple[int, str, str] | None:
         """The block that the word names; None where it is not, or not yet, what the word means."""
-        block: tuple[int, str, str] = memory.blocks[word[0]]
+        number: int = word[0]
+        block = memory.blocks[number]
         is_other = self.rules.in_word and self.rules.in_block and block[0] != word[1]
         return None if not block[1] or is_other else block
 
