@@ -96,21 +96,21 @@ def only(variant: str, programs: list[list[Op]], is_other_there: bool, spares: i
 
 
 def test_a_block_of_another_key_hides_a_key_that_is_there():
-    """Hole R5 (a): the block that a GET is about to READ becomes another key's."""
+    """The block that a GET is about to READ becomes another key's."""
     programs = [[Op("get")], [Op("put", value="a"), Op("put", "L", "b")]]
     assert only("none-in-block", programs, True, 1)
     assert not only("hardened", programs, True, 1)
 
 
 def test_a_value_is_read_before_its_update():
-    """Hole R5 (b): the block holds the value of an UPDATE whose CAS has not happened."""
+    """The block holds the value of an UPDATE whose CAS has not happened."""
     programs = [[Op("get"), Op("get")], [Op("put", value="a"), Op("put", value="b")]]
     assert only("none-in-block", programs, False, 1)
     assert not only("hardened", programs, False, 1)
 
 
 def test_a_stalled_swap_replaces_another_keys_entry():
-    """Hole R6: the word that an UPDATE of K expects is there again, and is L's."""
+    """The word that an UPDATE of K expects is there again, and is L's."""
     programs = [[Op("put", value="x")], [Op("delete"), Op("put", "L", "b"), Op("get", "L")]]
     memory, values = race_reuse.start(False, 2, 0)
     # The slow client has a block of its own; the other has only what it takes out.
