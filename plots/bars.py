@@ -93,6 +93,8 @@ def _panel(drawing: Drawing, panel: Panel, found: list[Panel], is_last: bool) ->
                 else {}
             )
             axes.bar([place], [middle * label.factor], width * 0.92, **fill, **spread)
+            if at in line.two_groups:
+                frame.mark_repeats(axes, place, [value * label.factor for value in line.two_groups[at]], "black")
         for at in line.failed:
             place = rank[at] + _shift(panel, i, at, is_grouped, slots) * width
             axes.plot(

@@ -320,6 +320,22 @@ def mark_failures(axes, panel: Panel, places: dict[Any, float]) -> None:
             )
 
 
+def mark_repeats(axes, place: float, values: list[float], color: str) -> None:
+    """Draws a dot for each repeat of a point whose repeats fall into two groups, between which the median lies anywhere."""
+    axes.plot(
+        [place] * len(values),
+        values,
+        marker="o",
+        color=color,
+        markersize=1.8,
+        markeredgewidth=0,
+        alpha=0.7,
+        linestyle="none",
+        zorder=6,
+        gid="repeat",
+    )
+
+
 def save(figure, folder: Path) -> None:
     """Saves figure.pdf, figure.png and figure.svg without dates, so that the same results give the same bytes."""
     metadata = {

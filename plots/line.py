@@ -122,6 +122,8 @@ def _one(axes, line, places: dict[Any, float], factor: float, is_cut: bool) -> N
             zorder=1,
             gid="band",
         )
+    for at, values in line.two_groups.items():
+        frame.mark_repeats(axes, places[at], [value * factor for value in values], line.look.color)
     for kind in dict.fromkeys(line.kinds.values()):
         marks = [(at, value) for at, value in line.published if line.kinds.get(at) == kind]
         axes.plot(

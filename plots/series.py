@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Iterator
 
-from loch.runner.drawing import Drawing, Place, Point, Published, Series, show
+from loch.runner.drawing import Drawing, Place, Point, Published, Series, is_bimodal, show
 
 from . import stats, style, words
 
@@ -30,6 +30,8 @@ class Line:
     published: list[tuple[Any, float]] = field(default_factory=list)
     kinds: dict[Any, str] = field(default_factory=dict)  # by x value, what the published number there is
     bands: dict[Any, tuple[float, float]] = field(default_factory=dict)  # by x value, the ends of the band
+    # by x value, the values of the repeats that fall into two groups far apart, which are drawn one by one
+    two_groups: dict[Any, list[float]] = field(default_factory=dict)
     slot: int = 0
 
     def results(self) -> Iterator[tuple[Any, float, float, float]]:
@@ -209,6 +211,8 @@ def _line(drawing: Drawing, series: Series, y: str, x: str, points: list[Point],
         line.high.append(high)
         if y in point.bands and not drawing.figure.relative_to:
             line.bands[at] = point.bands[y]
+        if is_bimodal(values):
+            line.two_groups[at] = values
         if point.failures:
             line.failed.append(at)
     return line

@@ -4,7 +4,8 @@
 Environment variables: FAKE_SLEEP, seconds that a point takes; FAKE_FAIL "value-size=4096", points that end with status
 1; FAKE_HANG, points that never end; FAKE_HISTOGRAM "none", latencies without histograms; FAKE_ERRORS, the share of
 operations that give up; FAKE_CAVEAT "value-size=4096", points whose rates are marked as doubtful; FAKE_DEPARTURE
-"value-size=4096", points that ran over RC; FAKE_COUNT, a file that gets a line for each point run.
+"value-size=4096", points that ran over RC; FAKE_NOISE "value-size=4096", points whose repeats differ by up to 30 %;
+FAKE_SPIKE "value-size=4096,seed=5", points that are 100 times slower; FAKE_COUNT, a file that gets a line for each point run.
 """
 
 import json
@@ -42,6 +43,10 @@ def result(given):
     wobble = 1 + 0.01 * int(given["seed"]) / 10
     if given["fabric"] == "shm":
         wobble *= 0.02
+    if matches(given, "FAKE_NOISE"):
+        wobble *= 1 + 0.3 * (7 * int(given["seed"]) % 11) / 11
+    if matches(given, "FAKE_SPIKE"):
+        wobble *= 100
     constants = dict(each.split("=") for each in given.get("hardware-set", "").split(",") if each)
     wobble *= float(constants.get("nic.pipeline", 135)) / 135
     get, put = (10 + size / 180) * wobble, (50 + size / 90) * wobble

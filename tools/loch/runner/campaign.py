@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import band_report, bands, claims, costs, factors, grid, launch, outputs, published, report, tuning
+from . import auto_repeats, band_report, bands, claims, costs, factors, grid, launch, outputs, published, report, tuning
 from .engine import Engine
 from .execute import OTHERS_LIMIT, Executor, Outcome
 from .model import Experiment
@@ -32,6 +32,7 @@ class _Run:
     left: set[str] = field(default_factory=set)  # names of points of the current stage that have not ended
     tuned: list[dict] | None = None  # the parameters that tuning chose; None before tuning has ended
     choices: list[dict] | None = None  # tuned parameters, and the rates computed from shares of the maximum throughput
+    counts: dict[tuple, int] = field(default_factory=dict)  # with `repeats: auto`: the repeats of each point so far
     samples: factors.Samples | None = None  # the draws of --samples
     stale: int = 0
     failures: list[str] = field(default_factory=list)
@@ -125,7 +126,8 @@ class Campaign:
     def _planned(self, run: _Run) -> list[grid.Point]:
         """The points of the figure that have to run, as far as they are known before tuning."""
         untuned = {system.name for system in run.experiment.systems if not system.tune}
-        points = [*grid.points(run.experiment), *_drawn(run, [])]
+        counts = auto_repeats.counts(run.experiment, run.store, {})
+        points = [*grid.points(run.experiment, None, counts), *_drawn(run, [])]
         known = self._todo(run, [point for point in points if point.system in untuned])
         return known + [point for point in points if point.system not in untuned]
 
@@ -175,8 +177,8 @@ class Campaign:
         """Starts the points of the figure, once tuned parameters and rates are known."""
         run.choices = tuning.with_rates(run.experiment, run.store, run.tuned or [])
         thought = self._planned(run) if run.choices else None
-        points = [*grid.points(run.experiment, report.choices_by_key(run.choices)), *_drawn(run, run.choices)]
-        todo = self._todo(run, points, is_plan=False)
+        run.counts = auto_repeats.counts(run.experiment, run.store, report.choices_by_key(run.choices))
+        todo = self._todo(run, [*_chosen(run), *_drawn(run, run.choices)], is_plan=False)
         if thought is not None and self._progress:
             self._progress.changed(
                 len(todo) - len(thought), sum(map(run.costs.of, todo)) - sum(map(run.costs.of, thought))
@@ -184,6 +186,22 @@ class Campaign:
         self._start(run, todo, first=thought is not None)
         if not todo:
             self._write(run)
+
+    def _repeat(self, run: _Run) -> None:
+        """Called once the started points of the figure have run: with `repeats: auto` starts the further repeats that the
+        results call for, and writes the outputs when there are none."""
+        before = run.counts
+        run.counts = auto_repeats.counts(run.experiment, run.store, report.choices_by_key(run.choices or []))
+        further = [
+            point for point in _chosen(run) if point.repeat >= before.get(_key(point), run.experiment.measure.repeats)
+        ]
+        todo = self._todo(run, further, is_plan=False)
+        if not todo:
+            self._write(run)
+            return
+        if self._progress:
+            self._progress.changed(len(todo), sum(map(run.costs.of, todo)))
+        self._start(run, todo, first=True)
 
     def _start(self, run: _Run, todo: list[grid.Point], first: bool) -> None:
         run.left = {point_hash(point) for point in todo}
@@ -204,7 +222,7 @@ class Campaign:
             elif run.choices is None:
                 self._measure(run)
             else:
-                self._write(run)
+                self._repeat(run)
 
     def _write(self, run: _Run) -> None:
         """Called once every point has run: writes the outputs. Figures are drawn while other experiments still run."""
@@ -275,6 +293,15 @@ class Campaign:
         for failure in failed:
             print(f"failed {failure}", file=sys.stderr)
         return 1 if failed else 0
+
+
+def _chosen(run: _Run) -> list[grid.Point]:
+    """The points of the figure with the parameters that tuning chose, in as many repeats as `run.counts` has."""
+    return grid.points(run.experiment, report.choices_by_key(run.choices or []), run.counts)
+
+
+def _key(point: grid.Point) -> tuple:
+    return grid.choice_key(point.system, point.axes)
 
 
 def _drawn(run: _Run, choices: list[dict]) -> list[grid.Point]:

@@ -10,7 +10,7 @@ from . import kinds, options
 from .compat import BaseModel, Extra, ValidationError, create_model, root_validator
 from .errors import BadInput, did_you_mean
 from .located import Item, found
-from .model import FIGURE_KINDS, POWER_SOURCES, SYSTEMS
+from .model import AUTO, FIGURE_KINDS, POWER_SOURCES, REPEATS, SYSTEMS
 from .options import BENCH, Option
 
 RUN_LENGTH = ("warmup", "duration", "operations")
@@ -178,6 +178,12 @@ def _setting(name: str, option: Option) -> type[kinds.Kind]:
     return kinds.kind(name, check, kinds.option_schema(option))
 
 
+def _repeats(value: Any) -> Any:
+    if value != AUTO and (not kinds.is_scalar(value) or REPEATS.parse(value) is None):
+        raise ValueError(f"expected {REPEATS.expected()}, or {AUTO}, found {found(value)}")
+    return value
+
+
 _SOURCE = kinds.choice("PowerSource", *POWER_SOURCES)
 Power = _model(
     "Power",
@@ -200,7 +206,7 @@ Measure = _model(
     {
         **_options(RUN_LENGTH + OVER_TIME),
         **_optional(
-            repeats=_setting("Repeats", Option("count", 1, 1000)),
+            repeats=kinds.kind("Repeats", _repeats, {"anyOf": [kinds.option_schema(REPEATS), {"enum": [AUTO]}]}),
             seed=_setting("Seed", BENCH["seed"]),
             timeout=_setting("Timeout", Option("duration")),
             tune_duration=_setting("TuneDuration", Option("duration")),

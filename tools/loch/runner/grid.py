@@ -161,18 +161,34 @@ def tuning_points(experiment: Experiment) -> list[Point]:
     return out
 
 
-def points(experiment: Experiment, choices: dict[tuple, dict[str, Any]] | None = None) -> list[Point]:
-    """The points of the figure, repeats as the outer loop. `choices`: the tuned parameters, by choice_key()."""
+def points(
+    experiment: Experiment,
+    choices: dict[tuple, dict[str, Any]] | None = None,
+    counts: dict[tuple, int] | None = None,
+) -> list[Point]:
+    """The points of the figure, repeats as the outer loop.
+
+    `choices`: the tuned parameters, by choice_key(). `counts`: the number of repeats, by choice_key(), of the points that
+    have another number than `measure: {repeats: …}`."""
     out = []
-    for repeat in range(experiment.measure.repeats):
+    fixed, by_point = experiment.measure.repeats, counts or {}
+    for repeat in range(max([fixed, *by_point.values()])):
         for system in experiment.systems:
             for axes in combinations(experiment, system):
-                chosen = (choices or {}).get(choice_key(system.name, axes), {})
-                params = resolve(system, axes, experiment.measure.seed + repeat, chosen)
-                point = Point(system.name, axes, repeat, params, chosen=chosen)
-                point.power = experiment.measure.power if point.is_measured else None
-                out.append(point)
+                key = choice_key(system.name, axes)
+                if repeat < by_point.get(key, fixed):
+                    out.append(point_of(experiment, system, axes, repeat, (choices or {}).get(key, {})))
     return out
+
+
+def point_of(
+    experiment: Experiment, system: System, axes: dict[str, Any], repeat: int, chosen: dict[str, Any]
+) -> Point:
+    """One repeat, counted from 0, of a system at one combination of axis values; `chosen`: the tuned parameters."""
+    params = resolve(system, axes, experiment.measure.seed + repeat, chosen)
+    point = Point(system.name, axes, repeat, params, chosen=chosen)
+    point.power = experiment.measure.power if point.is_measured else None
+    return point
 
 
 def maximum_points(experiment: Experiment, choices: dict[tuple, dict[str, Any]]) -> list[Point]:
@@ -200,6 +216,7 @@ def shuffled(all_points: list[Point], seed: int) -> list[Point]:
 
 def plan(experiment: Experiment) -> str:
     """The size of an experiment in words, such as "6 systems × 7 sizes × 3 repeats = 126 points"."""
+    measure = experiment.measure
     total = len(points(experiment))
     parts = [_count(len(experiment.systems), "system")]
     parts += [
@@ -207,11 +224,15 @@ def plan(experiment: Experiment) -> str:
         for axis, values in experiment.axes.items()
         if not any(axis in group[1:] for group in experiment.zips)
     ]
-    parts.append(_count(experiment.measure.repeats, "repeat"))
+    if measure.is_auto:
+        parts.append(f"{measure.repeats} to {measure.most_repeats} repeats")
+    else:
+        parts.append(_count(measure.repeats, "repeat"))
     tuning = len({repr(point.params) for point in tuning_points(experiment)})
     excluded = " after exclusions" if experiment.excludes or any(s.only for s in experiment.systems) else ""
     extra = f", plus {tuning} short runs to tune" if tuning else ""
-    return f"{' × '.join(parts)} = {total} points{excluded}{extra}"
+    least = "at least " if measure.is_auto else ""
+    return f"{' × '.join(parts)} = {least}{total} points{excluded}{extra}"
 
 
 def _count(n: int, what: str) -> str:

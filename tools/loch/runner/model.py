@@ -6,10 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .expression import Claim
+from .options import Option
 from .per_axis import PerAxis
 
 POWER_SOURCES = ("ipmi", "rapl", "replay")
 FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map", "timeline")
+# With `repeats: auto`: the repeats that every point has, the fewest whose interval of the median has a level of 95 %; and
+# those at which a point ends, however wide its interval is.
+AUTO_LEAST, AUTO_MOST = 6, 24
+AUTO = "auto"  # in place of a number in `repeats:`
+REPEATS = Option("count", 1, 1000)  # what `repeats:` takes
 SYSTEMS = "systems"  # in place of an axis in `figure:`, stands for the list of systems
 
 
@@ -42,7 +48,8 @@ class Power:
 
 @dataclass(frozen=True)
 class Measure:
-    repeats: int = 3
+    repeats: int = 3  # runs of each point; with is_auto, the least
+    is_auto: bool = False  # whether points are repeated until their medians are known well (auto_repeats.py)
     seed: int = 1  # random seed of the first repeat; each further repeat adds 1
     # wall-clock seconds that a point may take; None: a default that depends on the fabric
     timeout_s: float | None = None
@@ -50,6 +57,11 @@ class Measure:
     tune_duration: int | None = None  # length of a tuning run in ns; None: a quarter of the system's duration
     # axis -> value at which the system is tuned; the choice is used at all values of that axis
     tune_at: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def most_repeats(self) -> int:
+        """The largest number of repeats that a point can get."""
+        return AUTO_MOST if self.is_auto else self.repeats
 
 
 @dataclass

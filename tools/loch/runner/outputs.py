@@ -10,7 +10,7 @@ from loch.ending import reason
 from loch.places import SOURCE
 from loch.written import write_atomically
 
-from . import bands, blocks, claims, drawing, grid, located, page, report, schema
+from . import auto_repeats, bands, blocks, claims, drawing, grid, located, page, report, schema
 from .errors import BadInput, reading
 from .model import Experiment
 from .points import PointSource, Store, point_hash
@@ -26,7 +26,8 @@ PLOTS = Path(SOURCE) / "plots"
 def collect(experiment: Experiment, store: PointSource, choices: list[dict]) -> Results:
     """The points of an experiment with what is stored of each, in the order of systems, axis values and repeats."""
     by_place: dict[tuple, list[grid.Point]] = {}
-    for point in grid.points(experiment, report.choices_by_key(choices)):
+    chosen = report.choices_by_key(choices)
+    for point in grid.points(experiment, chosen, auto_repeats.counts(experiment, store, chosen)):
         by_place.setdefault(grid.choice_key(point.system, point.axes), []).append(point)
     rows = []
     for system in experiment.systems:

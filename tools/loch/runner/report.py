@@ -31,7 +31,10 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
     row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
     transport = row.result.known.transport if row else "verbs"
     if not system.is_measured:
-        last = measure.seed + measure.repeats - 1
+        last = max(
+            (row.point.params["seed"] for row in results.rows if row.point.system == system.name),
+            default=measure.seed + measure.repeats - 1,
+        )
         seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
         model = "" if transport == "verbs" else f"{transport}, "
         return f"simulated ({model}{hardware(results, system, place)}, {seeds})"
@@ -141,8 +144,7 @@ def write_up(
     out += band_report.section(results, published.compare(results), verdicts)
     detail = len(out)
     out.append(Heading(2, (Plain("Obtained"),)))
-    n = experiment.measure.repeats
-    out.append(Paragraph((Plain(f"Medians of n = {n} runs." if n > 1 else "One run a point."),)))
+    out.append(Paragraph((Plain(_how_many_runs(results)),)))
     out += [blocks.table(head, rows, slice(1, None)) for head, rows in obtained_tables(results)]
     if choices:
         out += [Heading(2, (Plain("Tuned"),)), _choices(choices)]
@@ -191,13 +193,62 @@ def caption(results: Results) -> str:
         if doubtful
         else ""
     )
-    n = results.experiment.measure.repeats
-    if n == 1:
+    kind, n = results.experiment.figure.kind, _number_of_runs(results)
+    if n == "1":
         return said + "One run a point (n = 1)."
-    if results.experiment.figure.kind == "cdf":
+    if kind == "cdf":
         return said + f"n = {n} runs."
-    has_bars = results.experiment.figure.kind in ("line", "bars")
-    return said + f"Medians of n = {n} runs" + (f"; bars are {interval_name(results)}." if has_bars else ".")
+    bars = f"; bars are {interval_name(results)}" if kind in ("line", "bars") else ""
+    return said + f"Medians of n = {n} runs{bars}.{_two_groups(results)}"
+
+
+def _how_many_runs(results: Results) -> str:
+    n = _number_of_runs(results)
+    return f"Medians of n = {n} runs.{_two_groups(results)}" if n != "1" else "One run a point."
+
+
+def _number_of_runs(results: Results) -> str:
+    """The number of repeats of the points: "3", or "6 to 24" if it differs."""
+    found = sorted(
+        {
+            len(results.at(system.name, axes))
+            for system in results.experiment.systems
+            for axes in results.axes_of(system.name)
+        }
+    )
+    if not found:
+        return str(results.experiment.measure.repeats)
+    return str(found[0]) if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+
+
+def bimodal_points(results: Results) -> list[tuple[str, dict[str, Any], str]]:
+    """The drawn values whose repeats fall into two groups far apart, of which no median speaks: system, axis values and
+    result field."""
+    figure = results.experiment.figure
+    return [
+        (system.name, axes, name)
+        for system in results.experiment.systems
+        if system.is_drawn
+        for axes in results.axes_of(system.name)
+        for name in dict.fromkeys((*figure.y, *figure.rows))
+        if intervals.is_bimodal(results.values(system.name, axes, name))
+    ]
+
+
+def _two_groups(results: Results) -> str:
+    """A sentence that names the points whose repeats fall into two groups; empty if there are none."""
+    found = list(
+        dict.fromkeys(
+            " ".join([system, *(f"{k}={show(k, v)}" for k, v in axes.items())])
+            for system, axes, _ in bimodal_points(results)
+        )
+    )
+    if not found:
+        return ""
+    named = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    points = f"{len(found)} point{'s' if len(found) > 1 else ''}"
+    drawn = ", drawn one by one" if results.experiment.figure.kind in ("line", "bars") else ""
+    return f" The repeats of {points} fall into two groups far apart{drawn}: {named}."
 
 
 def interval_name(results: Results) -> str:

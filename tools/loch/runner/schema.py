@@ -12,7 +12,7 @@ from loch.places import SOURCE
 from . import claim_list, document as document_shape, expression, grid, lookup, options, per_axis, power
 from .errors import did_you_mean
 from .located import Item
-from .model import SYSTEMS, Experiment, Figure, Measure, Paper, System
+from .model import AUTO, AUTO_LEAST, REPEATS, SYSTEMS, Experiment, Figure, Measure, Paper, System
 from .options import BENCH, Option
 from .values import at_most, field_of, known, listed, no_program, option_of, text_of, truth_of, value_of
 
@@ -101,7 +101,7 @@ def _check_combinations(document: Item, axes: dict[str, list[Any]], zips: list[l
 def _check_points(document: Item, experiment: Experiment) -> None:
     """Refuses an experiment with too many points and tuning runs."""
     here = {system.name: len(grid.combinations(experiment, system)) for system in experiment.systems}
-    total = experiment.measure.repeats * sum(here.values())
+    total = experiment.measure.most_repeats * sum(here.values())
     for system in experiment.systems:
         tried = (
             math.prod(len(values) for values in system.tune.values() if isinstance(values, list)) if system.tune else 0
@@ -362,7 +362,6 @@ def _measure(item: Item | None, axes: dict[str, list[Any]], zips: list[list[str]
     if item is None:
         return Measure()
     kinds = {
-        "repeats": Option("count", 1, 1000),
         "seed": BENCH["seed"],
         "timeout": Option("duration"),
         "tune_duration": Option("duration"),
@@ -374,9 +373,12 @@ def _measure(item: Item | None, axes: dict[str, list[Any]], zips: list[list[str]
             found[key] = option.parse(child.value)
     timeout = found.get("timeout")
     settings = item.mapping().get("power")
+    repeats = item.mapping().get("repeats")
+    is_auto = repeats is not None and repeats.value == AUTO
     return Measure(
         power=power.read(settings) if settings is not None else None,
-        repeats=int(found.get("repeats", 3)),
+        repeats=AUTO_LEAST if is_auto else 3 if repeats is None else int(REPEATS.parse(repeats.value) or 3),
+        is_auto=is_auto,
         seed=int(found.get("seed", 1)),
         timeout_s=timeout / 1e9 if timeout else None,
         tune_duration=found.get("tune_duration"),
