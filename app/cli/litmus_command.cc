@@ -245,6 +245,9 @@ std::vector<settings::Flag> litmus_flags(LitmusFlags& flags) {
   using settings::of;
   using settings::shown;
   using settings::Type;
+  settings::Setting race =
+      choice("race", fabric::litmus::race_names(), "run this race alone (all); may be given again", "NAME");
+  race.initial = "";  // none is given: all
   return {
       {.setting = of(Type::boolean, "json", "", "the rows as JSON"), .place = &flags.as_json},
       {.setting = choice("fabric", {"verbs", "ofi", "shm", "sim"}, "what the nodes race over", "NAME"),
@@ -253,9 +256,7 @@ std::vector<settings::Flag> litmus_flags(LitmusFlags& flags) {
            of(Type::text, "hostfile", "", "run on the two hosts of an mpirun hostfile, which ./loch starts"),
            "FILE"),
        .place = &flags.hostfile},
-      {.setting = choice("race", fabric::litmus::race_names(), "run this race alone; may be given again"),
-       .place = &flags.races,
-       .is_list = true},
+      {.setting = race, .place = &flags.races, .is_list = true},
       {.setting = of(Type::duration, "time", "1s", "longest time of a race", 1e6, 3600e9),
        .place = &flags.time},
       {.setting = of(Type::integer, "tries", "10000", "most tries of a race", 1, 1e12),

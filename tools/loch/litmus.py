@@ -41,7 +41,9 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
         return status
     with tempfile.TemporaryFile() as err:
         started = subprocess.Popen(
-            [*mpirun(hosts, os.environ), program, "litmus", *rest], stdin=subprocess.DEVNULL, stderr=err
+            [*mpirun(hosts, os.environ, outlives_ranks=False), program, "litmus", *rest],
+            stdin=subprocess.DEVNULL,
+            stderr=err,
         )
         try:
             status = started.wait()

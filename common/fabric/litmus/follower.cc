@@ -50,8 +50,8 @@ class Follower final : public Node {
   std::uint64_t number_ = 0;  // of the race, from 1
   Nanos deadline_ = 0;
   Seen own_;
-  std::array<std::uint64_t, watched> known_{};
-  std::uint64_t judged_ = 0;  // the latest number that was judged
+  std::uint64_t judged_ = 0;  // the latest number of `b` or `flag` that was judged
+  std::uint64_t echoed_ = 0;  // the latest number of the long block that was answered
 };
 
 coro::Task<void> Follower::echo(std::uint64_t number) {
@@ -145,7 +145,6 @@ coro::Task<void> Follower::look_at_words() {
 }
 
 coro::Task<void> Follower::look_at_long_block() {
-  known_[0] = load(layout::long_block);
   const WatchSet set{.region = region_,
                      .offset = layout::long_block,
                      .stride = static_cast<std::uint32_t>(layout::stop - layout::long_block),
@@ -153,14 +152,14 @@ coro::Task<void> Follower::look_at_long_block() {
                      .ready =
                          [](void* self, std::uint32_t index, std::uint64_t word) {
                            const Follower& of = *static_cast<Follower*>(self);
-                           return index == 0 ? word > of.known_[0] : word == of.number_;
+                           return index == 0 ? word > of.echoed_ : word == of.number_;
                          },
                      .context = this};
   while (fault_.empty()) {
     const WatchAny found = co_await worker_->watch_any(set, 0, deadline_);
     if (found.outcome != WatchOutcome::ready || found.index != 0) co_return;
-    known_[0] = load(layout::long_block);
-    co_await echo(known_[0]);
+    echoed_ = load(layout::long_block);
+    co_await echo(echoed_);
   }
 }
 
