@@ -19,6 +19,7 @@
 #include "app/cli/explore_command.h"
 #include "app/cli/explore_flags.h"
 #include "app/cli/list.h"
+#include "app/cli/litmus_command.h"
 #include "app/cli/ping_command.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
@@ -70,6 +71,8 @@ const std::vector<Entry>& commands() {
        [](const Arguments& a, const Registry&) { return cli::run_devices_command(a); }},
       {described(cli::ping_command),
        [](const Arguments& a, const Registry&) { return cli::run_ping_command(a); }},
+      {described(cli::litmus_command),
+       [](const Arguments& a, const Registry&) { return cli::run_litmus_command(a); }},
       {described(cli::describe_command), run_describe},
   };
   return all;

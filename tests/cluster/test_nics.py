@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,60 @@ def result(machine: str, *flags: str) -> Any:
     return point
 
 
-def together(folder: Path, machines: list[str], *flags: str) -> subprocess.CompletedProcess[str]:
-    """Runs one process for each of the zoo's machines, all on one network."""
+def launch_of(folder: Path, machines: list[str], *flags: str) -> list[str]:
+    """The command that starts one process for each of the zoo's machines, all on one network."""
     apart: list[str] = []
     for machine in machines:
         zoo = ["env", f"LD_PRELOAD={ZOO}", f"LOCH_ZOO={machine},net={folder}/net"]
         ranks = ["-n", "1", *zoo, str(BENCH), "bench", *LOAD, "--nodes", str(len(machines)), *flags]
         apart += [*([":"] if apart else []), *ranks, "--json", f"{folder}/out.json"]
-    return subprocess.run([*LAUNCH, *apart], capture_output=True, text=True, timeout=100, check=False)
+    return [*LAUNCH, *apart]
+
+
+def together(folder: Path, machines: list[str], *flags: str) -> subprocess.CompletedProcess[str]:
+    command = launch_of(folder, machines, *flags)
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def descendants(pid: int) -> list[int]:
+    try:
+        children = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return children + [each for child in children for each in descendants(child)]
+
+
+def open_files(pid: int) -> dict[str, int]:
+    """The names of the files and sockets that a process has open, each with its flags (open(2))."""
+    found = {}
+    try:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            flags = re.search(r"^flags:\s*(\d+)$", Path(f"/proc/{pid}/fdinfo/{link.name}").read_text(), re.MULTILINE)
+            if flags:
+                found[os.readlink(link)] = int(flags[1], 8)
+    except OSError:
+        pass  # the process has ended, or has closed the file
+    return found
+
+
+def listening() -> set[str]:
+    """The sockets of this machine that wait for TCP connections, as /proc names them."""
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}
+
+
+def while_it_runs(command: list[str], look: Callable[[list[int]], bool]) -> bool:
+    """Starts a longer run of the command, and asks `look` again and again about its processes until it says yes. Returns
+    whether it did."""
+    command = ["8s" if before == "--duration" else word for before, word in zip(["", *command], command)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        has_seen, until = False, time.monotonic() + 60
+        while not has_seen and run.poll() is None and time.monotonic() < until:
+            has_seen = look(descendants(run.pid))
+            time.sleep(0.05)
+        run.terminate()
+        run.wait(60)
+    return has_seen
 
 
 def test_a1_order_is_asked_of_a_connected_queue_pair() -> None:
@@ -81,6 +128,21 @@ def test_a2_nessie_has_the_spare_entries_of_real_time() -> None:
     options = result("mlx5-roce", "--protocol", "nessie")["config"]["options"]
     assert options["nessie.spare-memory"] == 128 << 20 and options["nessie.expiry"] == 100_000_000
     assert options["nessie.clock-margin"] == 10_000_000
+
+
+@pytest.mark.parametrize("is_synced", [False, True], ids=["as it comes", "--history-sync"])
+def test_a3_operations_of_a_history_are_synced_only_where_that_is_asked_for(is_synced: bool, tmp_path: Path) -> None:
+    """A write to a disk takes longer than some hundred operations."""
+    flags = ["--protocol", "nessie", "--history", f"{tmp_path}/history.jsonl"]
+    flags += ["--history-sync", "true"] if is_synced else []
+
+    def look(pids: list[int]) -> bool:
+        histories.update({pid: how for pid in pids for file, how in open_files(pid).items() if "history" in file})
+        return len(histories) >= 2
+
+    histories: dict[int, int] = {}
+    assert while_it_runs(launch_of(tmp_path, ["mlx5-roce", "mlx5-roce"], *flags), look), histories
+    assert {bool(how & os.O_DSYNC) for how in histories.values()} == {is_synced}, histories
 
 
 @pytest.mark.parametrize(("machine", "link", "wire"), [("mlx5-roce", "roce_v2", 208), ("mlx5-ib", "infiniband", 136)])
@@ -154,3 +216,29 @@ def test_b10_workers_of_all_nodes_have_cores_of_their_own() -> None:
                     pinned[name] = cores.group(1)
         run.communicate(timeout=60)
     assert set(pinned.values()) == {str(usable[0]), str(usable[1])}, pinned
+
+
+def test_b11_the_program_is_not_linked_to_mpi_and_no_rank_listens(tmp_path: Path) -> None:
+    """A cluster may have another MPI than the machine on which the program was built, or none."""
+    libraries = subprocess.run(["ldd", BENCH], capture_output=True, text=True, check=True).stdout
+    assert "libibverbs" in libraries and "libmpi" not in libraries
+
+    def look(pids: list[int]) -> bool:
+        for pid in pids:
+            files = set(open_files(pid))
+            if any("uverbs" in name or name.endswith("/net") for name in files) or "zoo nic" in threads(pid):
+                ranks.add(pid)
+                listened.update(files & listening())
+        return len(ranks) >= 2
+
+    ranks: set[int] = set()
+    listened: set[str] = set()
+    assert while_it_runs(launch_of(tmp_path, ["mlx5-ib", "mlx5-ib"], "--protocol", "nessie"), look)
+    assert not listened
+
+
+def threads(pid: int) -> set[str]:
+    try:
+        return {(task / "comm").read_text().strip() for task in Path(f"/proc/{pid}/task").iterdir()}
+    except OSError:
+        return set()

@@ -9,7 +9,7 @@ from support import SIM, EndToEnd, without
 
 class Help(EndToEnd):
     def test_every_command_says_its_exit_statuses_and_has_an_example(self) -> None:
-        for command in ("bench", "check", "fuzz", "explore", "list", "devices", "ping", "hog", "calibrate"):
+        for command in ("bench", "check", "fuzz", "explore", "list", "devices", "ping", "litmus", "hog", "calibrate"):
             with self.subTest(command):
                 done = self.loch(command, "--help")
                 self.assertEqual(done.returncode, 0)

@@ -44,6 +44,7 @@ class Script(EndToEnd):
             "calibrate",
             "devices",
             "ping",
+            "litmus",
             "doctor",
             "softroce",
             "test",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # has the meaning of typing.TYPE_CHECKING; importing typing w
     from collections.abc import Callable
     from types import ModuleType
 
-OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "devices", "ping", "hog", "calibrate")
+OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "devices", "ping", "litmus", "hog", "calibrate")
 OF_RUNNER = ("run", "plot", "score", "compare", "reference", "schema")
 COMMANDS = (
     "new",
@@ -30,6 +30,7 @@ COMMANDS = (
     "list",
     "devices",
     "ping",
+    "litmus",
     "doctor",
     "calibrate",
     "sequence",
@@ -65,6 +66,7 @@ Loch: published designs of RDMA key-value stores, side by side.
   ./loch sequence PROTOCOL     sequence diagrams of a GET, a PUT and a DELETE, from a simulated run
   ./loch devices               RDMA devices of this machine as the verbs fabric sees them, and its choice
   ./loch ping                  pings between all pairs of nodes: round trips, rates, loss, and what stands out
+  ./loch litmus [--hostfile H] races between two nodes: what a NIC does against what it claims
   ./loch doctor                is this machine ready for verbs?
   ./loch softroce -- COMMAND   run COMMAND in a machine with a Soft-RoCE NIC
   ./loch hog, ./loch power     CPU contention and energy by themselves
@@ -94,12 +96,20 @@ def main(argv: list[str]) -> int:
     try:
         if command == "calibrate" and any(word.partition("=")[0] in ("--rows", "--out") for word in words):
             return _of_package(command, words, with_setup)
+        if command == "litmus" and _has_hostfile(words):
+            return _of_package(command, words, with_setup)
         if command in OF_PROGRAM:
             return _set_up(with_setup) or _become_program(command, words, with_setup)
         return _of_package(command, words, with_setup)
     except KeyboardInterrupt:  # Ctrl-C before set-up or a command has started anything
         print("loch: interrupted", file=sys.stderr)
         return 130
+
+
+def _has_hostfile(words: list[str]) -> bool:
+    from loch import litmus
+
+    return litmus.has_hostfile(words)
 
 
 def _set_up(with_setup: bool) -> int:
@@ -174,6 +184,11 @@ def _of_package(command: str, words: list[str], with_setup: bool) -> int:
         from loch import completion
 
         return completion.main(words)
+    if command == "litmus":
+        from loch import litmus
+
+        _set_environment(with_setup)
+        return litmus.main(words, lambda: _set_up(with_setup), _program(with_setup))
     if command in ("test", "mutate", "softroce", "power", "sequence", "calibrate", *OF_RUNNER):
         return _with_needs(command, words, with_setup)
     from loch.ending import status_of

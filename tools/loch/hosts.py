@@ -1,9 +1,12 @@
-"""Checks host names before they become part of a command line: they cannot be read as options of ssh or by a shell."""
+"""Reads hostfiles, and checks host names before they become part of a command line: they cannot be read as options of
+ssh or by a shell."""
 
 from __future__ import annotations
 
 import re
 import socket
+import sys
+from pathlib import Path
 
 _USER = r"(?:[A-Za-z_][\w.-]*@)?"
 _NAME = re.compile(_USER + r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
@@ -24,3 +27,29 @@ def is_address(name: str) -> bool:
 def is_this_machine(name: str) -> bool:
     """Whether `name` is this machine, as a launcher sees it without asking a name server."""
     return name in ("localhost", socket.gethostname())
+
+
+def hosts_of(file: str, command: str) -> dict[str, int]:
+    """The hosts of an mpirun hostfile with the number of their lines: `HOST [slots=N …]`, `#` begins a comment. Errors
+    are a line that begins with the name of the command, and status 2."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        fault = f"--hostfile {file}: {getattr(error, 'strerror', None) or 'not text'}"
+        raise SystemExit(_bad(command, fault)) from error
+    hosts: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        if not is_host(words[0]) or any("=" not in word for word in words[1:]):
+            raise SystemExit(_bad(command, f"{file}:{number}: expected 'HOST' or 'HOST slots=N', got '{line.strip()}'"))
+        hosts[words[0]] = hosts.get(words[0], 0) + 1
+    if not hosts:
+        raise SystemExit(_bad(command, f"{file}: no host in it; expected a line such as 'node1 slots=1'"))
+    return hosts
+
+
+def _bad(command: str, message: str) -> int:
+    print(f"{command}: {message}", file=sys.stderr)
+    return 2

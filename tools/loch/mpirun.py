@@ -19,10 +19,24 @@ _MCA = {
 _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 
 
-def mpirun(hosts: Sequence[tuple[str, int]], environment: Mapping[str, str], interface: str | None = None) -> list[str]:
-    """The words before the program: `hosts` are names with the number of ranks that each gets, in the order of ranks."""
+def mpirun(
+    hosts: Sequence[tuple[str, int]],
+    environment: Mapping[str, str],
+    interface: str | None = None,
+    *,
+    outlives_ranks: bool = True,
+) -> list[str]:
+    """The words before the program: `hosts` are names with the number of ranks that each gets, in the order of ranks.
+
+    With `outlives_ranks` the other ranks go on when one has failed, and the status of mpirun is 0; without, it is that
+    of the first rank that failed."""
     argv = [
-        *("mpirun", "--enable-recovery", "--host", ",".join(f"{name}:{ranks}" for name, ranks in hosts)),
+        *(
+            "mpirun",
+            *(["--enable-recovery"] if outlives_ranks else []),
+            "--host",
+            ",".join(f"{name}:{ranks}" for name, ranks in hosts),
+        ),
         *("-n", str(sum(ranks for _, ranks in hosts)), "--map-by", "slot", "--oversubscribe", "--bind-to", "none"),
         *("--wdir", os.getcwd()),
     ]

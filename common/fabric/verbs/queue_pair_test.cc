@@ -50,6 +50,17 @@ TEST(PathTo, AnotherSubnetIsReachedThroughRouters) {
   EXPECT_EQ(path_to(port_at(infiniband(1, 0), false), infiniband(9, 1)).is_global, 1);
 }
 
+TEST(PathTo, PacketsHaveThePortsServiceLevelTrafficClassAndFlowLabel) {
+  Port port = port_at(infiniband(1, 0, true), false);
+  port.service_level = 3;
+  port.traffic_class = 106;
+  port.flow_label = 5;
+  const ibv_ah_attr path = path_to(port, infiniband(9, 0));
+  EXPECT_EQ(path.sl, 3);
+  EXPECT_EQ(path.grh.traffic_class, 106);
+  EXPECT_EQ(path.grh.flow_label, 5u);
+}
+
 TEST(PathTo, RoceIsAddressedByGid) {
   Address address;
   address.gid[15] = 7;

@@ -15,7 +15,7 @@ from pathlib import Path
 from loch.doctor import judge, needs, pings, probe
 from loch.doctor.judge import NO, OK, WARN, Line, Verdict
 from loch.flags import Parser
-from loch.hosts import is_host, is_this_machine
+from loch.hosts import hosts_of, is_this_machine
 from loch.places import BINARY
 
 SSH_LIMIT_S = 120
@@ -48,30 +48,6 @@ class Asked:
     fault: str = ""
     ahead_s: float = 0.0  # seconds that the host's clock is ahead of this machine's
     sure_s: float = 0.0
-
-
-def hosts_of(file: str) -> dict[str, int]:
-    """The hosts of an mpirun hostfile with the number of their lines: `HOST [slots=N …]`, `#` begins a comment."""
-    try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SystemExit(_bad(f"--hostfile {file}: {getattr(error, 'strerror', None) or 'not text'}")) from error
-    hosts: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        if not is_host(words[0]) or any("=" not in word for word in words[1:]):
-            raise SystemExit(_bad(f"{file}:{number}: expected 'HOST' or 'HOST slots=N', got '{line.strip()}'"))
-        hosts[words[0]] = hosts.get(words[0], 0) + 1
-    if not hosts:
-        raise SystemExit(_bad(f"{file}: no host in it; expected a line such as 'node1 slots=1'"))
-    return hosts
-
-
-def _bad(message: str) -> int:
-    print(f"loch doctor: {message}", file=sys.stderr)
-    return 2
 
 
 def ask(host: str, binary: str) -> Asked:
@@ -184,7 +160,7 @@ def answer(argv: list[str]) -> int:
     common: list[Line] = []
     pinged: dict | None = None
     if args.hostfile:
-        hosts = hosts_of(args.hostfile)
+        hosts = hosts_of(args.hostfile, "loch doctor")
         with ThreadPoolExecutor(AT_ONCE) as pool:
             answers = list(pool.map(lambda host: ask(host, binary), hosts))
         verdicts = [verdict_of(each) for each in answers]

@@ -221,6 +221,7 @@ Nanos Hub::look() {
     }
     const auto qp = queue_pairs.find(next.qpn);
     if (!qp || qp->qp_base.qp_num != next.qpn) continue;
+    land_due(*qp);
     const std::scoped_lock lock(qp->send_mutex);
     check_deadline(*qp);
     advance(*qp);

@@ -1,7 +1,10 @@
 // How the emulated NIC accesses the program's memory: checks of access rights, and copies in 8-byte words, in
 // address order or with their 64-byte lines in random order.
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -30,7 +33,67 @@ void shuffled(std::uint64_t address, std::size_t bytes, Visit visit) {
   for (const auto& [at, size] : pieces) visit(at, size);
 }
 
+// Calls visit(at, size) for each part of the span that lies in one aligned unit, with a pause between parts.
+template <typename Visit>
+void in_units(const DeviceModel& model, std::uint32_t unit, std::uint64_t address, std::size_t bytes,
+              Visit visit) {
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t size = std::min<std::size_t>(bytes - at, unit - (address + at) % unit);
+    if (at != 0) pause(model);
+    visit(at, size);
+    at += size;
+  }
+}
+
+// Copies a unit of 4 or 2 aligned bytes at once, any other in words or bytes.
+template <typename Word>
+bool copy_small(std::byte* to, const std::byte* from, std::size_t size, bool is_to_shared) {
+  const std::byte* shared = is_to_shared ? to : from;
+  if (size != sizeof(Word) || reinterpret_cast<std::uintptr_t>(shared) % sizeof(Word) != 0) return false;
+  Word word;
+  if (is_to_shared) {
+    std::memcpy(&word, from, size);
+    std::atomic_ref(*reinterpret_cast<Word*>(to)).store(word, std::memory_order_relaxed);
+  } else {
+    word = std::atomic_ref(*reinterpret_cast<Word*>(const_cast<std::byte*>(from)))
+               .load(std::memory_order_relaxed);
+    std::memcpy(to, &word, size);
+  }
+  return true;
+}
+
+bool copy_half(std::byte* to, const std::byte* from, std::size_t size, bool is_to_shared) {
+  return copy_small<std::uint32_t>(to, from, size, is_to_shared) ||
+         copy_small<std::uint16_t>(to, from, size, is_to_shared);
+}
+
 }  // namespace
+
+void pause(const DeviceModel& model) {
+  if (model.pause_ns == 0) return;
+  const Nanos until = now() + model.pause_ns;
+  do sched_yield();
+  while (now() < until);
+}
+
+void place_at_target(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data) {
+  if (model.write_unit == 0) return place(model, address, data);
+  std::byte* to = bytes_at(address);
+  std::atomic_thread_fence(std::memory_order_release);
+  in_units(model, model.write_unit, address, data.size(), [&](std::size_t at, std::size_t size) {
+    if (!copy_half(to + at, data.data() + at, size, true)) copy_to_shared(to + at, data.data() + at, size);
+  });
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+void fetch_at_target(const DeviceModel& model, std::uint64_t address, std::span<std::byte> to) {
+  if (model.unit == 0) return fetch(model, address, to);
+  const std::byte* from = bytes_at(address);
+  in_units(model, model.unit, address, to.size(), [&](std::size_t at, std::size_t size) {
+    if (!copy_half(to.data() + at, from + at, size, false)) copy_from_shared(to.data() + at, from + at, size);
+  });
+  std::atomic_thread_fence(std::memory_order_acquire);
+}
 
 Slots<Region>::Pin find_region(const Access& access) {
   Slots<Region>::Pin found = hub().regions.find(access.key >> 8);

@@ -17,6 +17,17 @@ enum class InOrder : std::uint8_t {
   always,
 };
 
+// Against whom an atomic really is atomic, whatever the device reports.
+enum class Scope : std::uint8_t {
+  none,  // against nobody: the word is read and then written
+  nic,   // against atomics of the same device
+  node,  // against those and the CPU's instructions
+};
+
+// The kinds of requests that may take effect before a WRITE that was posted in front of them.
+enum class Kind : std::uint8_t { write, read, atomic, send };
+inline constexpr std::size_t kinds_count = 4;
+
 inline constexpr std::uint32_t pkeys_most = 3;
 
 // One emulated device. Its sizes are reported by ibv_query_device and are the limits when objects are created
@@ -42,8 +53,16 @@ struct DeviceModel {
   int max_srq = 65536, max_srq_wr = 32767;
   int max_qp_wr = 32768, max_sge = 30, max_cqe = 4194303, max_rd_atomic = 16;
   std::uint32_t max_inline = 828;
-  bool has_domains = true;   // whether the device has ibv_alloc_td and ibv_alloc_parent_domain
-  bool has_extended = true;  // whether the device has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*
+  bool has_domains = true;  // whether the device has ibv_alloc_td and ibv_alloc_parent_domain
+  // Properties by which a device can do other than it claims (docs/zoo.md).
+  Scope scope = Scope::node;
+  // A READ fetches, a WRITE places, so many aligned bytes indivisibly; 0: as many as the CPU copies at once.
+  std::uint32_t unit = 0, write_unit = 0;
+  std::uint32_t pause_ns = 0;  // between two units, and between an atomic's read and write of the word
+  // Probability that a WRITE is overtaken by the next request on its queue pair, if that is of this kind.
+  double overtaken[kinds_count] = {};
+  std::uint32_t late_us = 0;  // a WRITE becomes visible to the CPU up to so much later than it completes
+  bool has_extended = true;   // whether the device has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*
 };
 
 // An emulated machine: the devices that ibv_get_device_list returns, in their order.
@@ -53,6 +72,14 @@ struct Machine {
   std::string_view source;      // where the emulated properties come from
   std::span<const DeviceModel> devices;
 };
+
+// Whether the model's WRITEs may be visible later than they complete.
+[[nodiscard]] inline bool holds_writes(const DeviceModel& model) {
+  for (const double each : model.overtaken) {
+    if (each > 0) return true;
+  }
+  return model.late_us != 0;
+}
 
 [[nodiscard]] std::span<const Machine> machines();
 [[nodiscard]] const Machine* find_machine(std::string_view name);

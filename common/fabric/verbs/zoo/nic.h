@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -45,6 +46,7 @@ struct Nic {
   std::vector<ibv_async_event> events;  // asynchronous events that the program has not fetched yet
   std::vector<ibv_gid_entry> gids;      // by GID index
   std::uint16_t lid = 0;
+  std::mutex atomics_mutex;
   std::atomic<bool> is_down = false;  // whether an event has reported that the port is not active
   [[nodiscard]] const DeviceModel& model() const { return device->model; }
 };
@@ -134,6 +136,14 @@ struct SendRequest {
   bool is_resent = false;  // whether its first transmission counted as lost
 };
 
+// A WRITE that the target's NIC has acknowledged and not placed yet.
+struct Landing {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+  std::vector<std::byte> data;
+  Nanos due = 0;  // it is placed by then
+};
+
 struct QueuePair : ibv_qp_ex {
   Nic* nic = nullptr;
   Domain* domain = nullptr;
@@ -161,7 +171,8 @@ struct QueuePair : ibv_qp_ex {
 
   std::mutex receive_mutex;
   ReceiveQueue receives;
-  std::uint32_t expected = 0;  // the PSN of the next request to be executed
+  std::uint32_t expected = 0;    // the PSN of the next request to be executed
+  std::deque<Landing> landings;  // in the order of their requests
 
   std::mutex events_mutex;
   std::uint32_t events_fetched = 0, events_acked = 0;
@@ -208,6 +219,8 @@ void check_deadline(QueuePair& qp);
 // requests. Called under receive_mutex. settle() flushes the sending half later.
 void break_receiver(QueuePair& qp, ibv_event_type event);
 void flush_receives(QueuePair& qp);
+// Places the WRITEs that are due. Takes receive_mutex.
+void land_due(QueuePair& qp);
 
 // ---- Memory ----------------------------------------------------------------------------------------
 
@@ -222,6 +235,12 @@ struct Access {
 [[nodiscard]] Slots<Region>::Pin find_region(const Access& access);
 void place(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data);
 void fetch(const DeviceModel& model, std::uint64_t address, std::span<std::byte> to);
+// The same for the target of a WRITE and of a READ: in units of DeviceModel::write_unit and unit, with pauses
+// between, if these are set.
+void place_at_target(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data);
+void fetch_at_target(const DeviceModel& model, std::uint64_t address, std::span<std::byte> to);
+// Lets other threads run, for at least DeviceModel::pause_ns.
+void pause(const DeviceModel& model);
 // gather() reads the memory of a request's slices, scatter() writes to slices. Both check permission and
 // return false if an access is not permitted.
 [[nodiscard]] bool gather(const QueuePair& qp, const SendRequest& request, std::vector<std::byte>& to);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "common/fabric/verbs/zoo/hub.h"
 #include "common/fabric/verbs/zoo/nic.h"
@@ -39,13 +40,99 @@ unsigned right_for(ibv_wr_opcode opcode) {
   return is_atomic(opcode) ? IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_WRITE;
 }
 
-std::uint64_t swap_word(std::uint64_t address, const Request& request) {
+// An atomic that is none against the CPU, and with Scope::none against no other request either.
+std::uint64_t swap_word_by_parts(const QueuePair& qp, std::uint64_t address, const Request& request) {
+  const DeviceModel& model = qp.nic->model();
+  std::unique_lock lock(qp.nic->atomics_mutex, std::defer_lock);
+  if (model.scope == Scope::nic) lock.lock();
+  const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(address));
+  const std::uint64_t old = word.load(std::memory_order_acquire);
+  pause(model);
+  if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+    word.store(old + request.compare, std::memory_order_release);
+  else if (old == request.compare)
+    word.store(request.swap, std::memory_order_release);
+  return old;
+}
+
+std::uint64_t swap_word(const QueuePair& qp, std::uint64_t address, const Request& request) {
+  if (qp.nic->model().scope != Scope::node) return swap_word_by_parts(qp, address, request);
   const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(address));
   if (request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
     return word.fetch_add(request.compare, std::memory_order_acq_rel);
   std::uint64_t seen = request.compare;
   word.compare_exchange_strong(seen, request.swap, std::memory_order_acq_rel, std::memory_order_acquire);
   return seen;
+}
+
+// ---- WRITEs that are visible later than they complete ------------------------------------------------
+
+// How long a WRITE that may be overtaken waits for the request that overtakes it.
+constexpr Nanos overtaken_for = 50'000;
+
+Kind kind_of(ibv_wr_opcode opcode) {
+  if (is_atomic(opcode)) return Kind::atomic;
+  if (opcode == IBV_WR_RDMA_READ) return Kind::read;
+  return opcode == IBV_WR_RDMA_WRITE ? Kind::write : Kind::send;
+}
+
+void land(QueuePair& qp, Nanos due_by) {
+  while (!qp.landings.empty() && qp.landings.front().due <= due_by) {
+    const Landing& first = qp.landings.front();
+    const Access access{first.rkey, first.address, first.data.size(), IBV_ACCESS_REMOTE_WRITE, qp.domain};
+    // The program may have taken the memory back since.
+    if (const auto region = find_region(access)) place_at_target(qp.nic->model(), first.address, first.data);
+    qp.landings.pop_front();
+  }
+}
+
+constexpr Nanos whenever = std::numeric_limits<Nanos>::max();
+
+// Keeps a WRITE back, and has the NIC's thread place it later. Returns false if it is to be placed now.
+bool hold(QueuePair& qp, const Request& request, std::span<const std::byte> data) {
+  const DeviceModel& model = qp.nic->model();
+  if (!holds_writes(model) || !qp.is_reliable() || kind_of(request.opcode) != Kind::write) return false;
+  Nanos due = now();
+  if (model.late_us != 0) {
+    due += static_cast<Nanos>(hub().random() % (std::uint64_t{model.late_us} * 1000));
+  } else {
+    const auto likely = std::ranges::max(model.overtaken);
+    // A WRITE that overtakes another one is not kept back itself.
+    if (!qp.landings.empty() || !hub().happens(likely)) return false;
+    due += overtaken_for;
+  }
+  if (!qp.landings.empty()) due = std::max(due, qp.landings.back().due);
+  qp.landings.push_back({request.address, request.rkey, {data.begin(), data.end()}, due});
+  hub().look_later(qp.qp_base.qp_num, due);
+  return true;
+}
+
+// With late_us, the NIC itself knows what the CPU cannot see yet.
+void overlay_landings(const QueuePair& qp, std::uint64_t address, std::span<std::byte> read) {
+  if (qp.nic->model().late_us == 0) return;
+  for (const Landing& each : qp.landings) {
+    const std::uint64_t from = std::max(address, each.address);
+    const std::uint64_t to = std::min(address + read.size(), each.address + each.data.size());
+    if (from < to)
+      std::memcpy(read.data() + (from - address), each.data.data() + (from - each.address), to - from);
+  }
+}
+
+// Before a request is executed: places the WRITEs in front of it that it does not overtake.
+void land_before(QueuePair& qp, const Request& request) {
+  if (qp.landings.empty()) return;
+  const DeviceModel& model = qp.nic->model();
+  const Kind kind = kind_of(request.opcode);
+  const bool is_late = model.late_us != 0 && (kind == Kind::read || kind == Kind::write);
+  const bool overtakes = model.late_us == 0 && model.overtaken[static_cast<std::size_t>(kind)] > 0;
+  if (!is_late && !overtakes) land(qp, whenever);
+}
+
+// After it: a READ or an atomic that missed a WRITE shows that already.
+void land_behind(QueuePair& qp, const Request& request) {
+  const Kind kind = kind_of(request.opcode);
+  const bool is_late = qp.nic->model().late_us != 0;
+  if (!is_late && (kind == Kind::read || kind == Kind::atomic)) land(qp, whenever);
 }
 
 // Executes a READ, a WRITE or an atomic on the target's memory. `back` gets the bytes that a READ read, or
@@ -62,16 +149,17 @@ Answer reach_memory(QueuePair& qp, const Request& request, std::span<const std::
   const DeviceModel& model = qp.nic->model();
   if (request.opcode == IBV_WR_RDMA_READ) {
     back.resize(length);
-    fetch(model, request.address, back);
+    fetch_at_target(model, request.address, back);
+    overlay_landings(qp, request.address, back);
   } else if (is_atomic(request.opcode)) {
-    std::uint64_t old = swap_word(request.address, request);
+    std::uint64_t old = swap_word(qp, request.address, request);
     if (model.reverses_replies) old = std::byteswap(old);
     back.resize(8);
     std::memcpy(back.data(), &old, 8);
   } else {
     // Of a UC WRITE that lost packets, the first half is placed.
     const std::size_t whole = data.size() - (request.loses_tail ? data.size() / 2 : 0);
-    place(model, request.address, data.first(whole));
+    if (!hold(qp, request, data.first(whole))) place_at_target(model, request.address, data.first(whole));
   }
   return Answer::done;
 }
@@ -171,6 +259,11 @@ void flush_receives(QueuePair& qp) {
   }
 }
 
+void land_due(QueuePair& qp) {
+  const std::scoped_lock lock(qp.receive_mutex);
+  land(qp, now());
+}
+
 void break_receiver(QueuePair& qp, ibv_event_type type) {
   qp.at.store(IBV_QPS_ERR, std::memory_order_release);
   flush_receives(qp);
@@ -197,7 +290,9 @@ Reply respond(const Request& request, std::span<const std::byte> data, std::vect
   // one waits until the requests lost before it are sent again.
   if (qp.is_reliable() && request.psn != qp.expected) return reply;
   reply.not_ready_timer = qp.attributes.min_rnr_timer;
+  land_before(qp, request);
   reply.answer = execute(qp, request, data, back);
+  land_behind(qp, request);
   const bool is_done = reply.answer == Answer::done;
   if (is_done && qp.is_reliable()) qp.expected = (qp.expected + 1) & psn_mask;
   const bool is_refused =

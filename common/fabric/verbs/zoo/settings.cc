@@ -102,6 +102,27 @@ std::expected<Failure, std::string> parse_failure(std::string_view text) {
   return failure;
 }
 
+// overtake=KIND:P
+std::expected<bool, std::string> set_overtaken(Settings& settings, std::string_view text) {
+  constexpr std::string_view kinds[kinds_count] = {"write", "read", "atomic", "send"};
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const auto found = std::ranges::find(kinds, text.substr(0, colon));
+  if (found == std::end(kinds) || colon == text.size())
+    return Wrong("overtake=" + std::string(text) + ": expected write:P, read:P, atomic:P or send:P");
+  const auto share = number("overtake", text.substr(colon + 1), 1);
+  if (!share) return Wrong(share.error());
+  for (DeviceModel& device : settings.devices) device.overtaken[found - std::begin(kinds)] = *share;
+  return true;
+}
+
+std::expected<bool, std::string> set_scope(Settings& settings, std::string_view text) {
+  constexpr std::string_view names[] = {"none", "nic", "node"};
+  const auto found = std::ranges::find(names, text);
+  if (found == std::end(names)) return Wrong("scope=" + std::string(text) + ": expected none, nic or node");
+  for (DeviceModel& device : settings.devices) device.scope = static_cast<Scope>(found - std::begin(names));
+  return true;
+}
+
 // Applies a key that changes a property of every device of the machine. False if there is no such key.
 std::expected<bool, std::string> change_devices(Settings& settings, std::string_view key,
                                                 std::string_view text) {
@@ -134,6 +155,20 @@ std::expected<bool, std::string> change_devices(Settings& settings, std::string_
   if (key == "extended") return each(1, [](Model& d, double v) { d.has_extended = v != 0; });
   if (key == "big_endian") return each(1, [](Model& d, double v) { d.reverses_replies = v != 0; });
   if (key == "shuffle") return each(1, [](Model& d, double v) { d.shuffles = v != 0; });
+  if (key == "unit" || key == "write_unit")
+    return each(4096, [&](Model& d, double v) {
+      (key == "unit" ? d.unit : d.write_unit) = std::bit_floor(static_cast<std::uint32_t>(v));
+    });
+  if (key == "pause_ns")
+    return each(1e7, [](Model& d, double v) { d.pause_ns = static_cast<std::uint32_t>(v); });
+  if (key == "late_us")
+    return each(1e6, [](Model& d, double v) { d.late_us = static_cast<std::uint32_t>(v); });
+  if (key == "overtake") return set_overtaken(settings, text);
+  if (key == "scope") return set_scope(settings, text);
+  if (key == "atomics" && text == "global") {
+    for (DeviceModel& device : settings.devices) device.atomics = IBV_ATOMIC_GLOB;
+    return true;
+  }
   if (key == "atomics")
     return each(1, [](Model& d, double v) { d.atomics = v != 0 ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE; });
   if (key == "order") {

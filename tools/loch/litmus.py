@@ -1,0 +1,83 @@
+"""./loch litmus --hostfile FILE: starts the litmus suite as a process on each of two hosts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import Callable
+
+from loch.ending import CommandError, status_of
+from loch.hosts import hosts_of
+from loch.mpirun import mpirun
+
+FLAG = "--hostfile"
+NAME = "loch litmus"
+PROCESSES = 2
+
+
+def has_hostfile(words: list[str]) -> bool:
+    """Whether the processes are to be started on hosts; without that, or for --help, loch-bench runs the command."""
+    is_help = bool({"-h", "--help"} & set(words))
+    return not is_help and any(word.partition("=")[0] == FLAG for word in words)
+
+
+def main(words: list[str], setup: Callable[[], int], program: str) -> int:
+    """Runs the command; `setup` builds the program if needed and returns an exit status."""
+    return status_of(lambda: _run(words, setup, program), NAME)
+
+
+def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
+    file, rest = _without_hostfile(words)
+    hosts = list(hosts_of(file, NAME).items())
+    count = sum(lines for _, lines in hosts)
+    if count != PROCESSES:
+        raise CommandError(f"{FLAG} {file}: {count} lines with hosts; expected two, as the races are between two nodes")
+    if not shutil.which("mpirun"):
+        raise CommandError("mpirun is missing here; srun -N 2 loch-bench litmus does without")
+    if status := setup():
+        return status
+    with tempfile.TemporaryFile() as err:
+        started = subprocess.Popen(
+            [*mpirun(hosts, os.environ, outlives_ranks=False), program, "litmus", *rest],
+            stdin=subprocess.DEVNULL,
+            stderr=err,
+        )
+        try:
+            status = started.wait()
+        except KeyboardInterrupt:
+            started.terminate()
+            started.wait()
+            raise
+        err.seek(0)
+        said = err.read().decode(errors="replace").splitlines()
+    own = list(dict.fromkeys(line for line in said if line.startswith(f"{NAME}: ")))
+    for line in own:
+        print(line, file=sys.stderr)
+    if status in (0, 1, 2, 130) and (status != 2 or own):
+        return status
+    if not own:
+        print(f"{NAME}: {_reason(said, status)}", file=sys.stderr)
+    return 1
+
+
+def _reason(said: list[str], status: int) -> str:
+    told = next((line.strip() for line in said if line.strip(" -")), "")
+    return f"mpirun ended with status {status}{f': {told}' if told else ''}"
+
+
+def _without_hostfile(words: list[str]) -> tuple[str, list[str]]:
+    """The value of the last --hostfile, and the other words."""
+    file, rest = "", []
+    following = iter(words)
+    for word in following:
+        flag, equals, value = word.partition("=")
+        if flag != FLAG:
+            rest.append(word)
+            continue
+        file = value if equals else next(following, "")
+        if not file:
+            raise CommandError(f"{FLAG}: expected a file")
+    return file, rest
