@@ -77,9 +77,9 @@ coro::Task<void> change_all(Lane* lane, StoreCluster* run, std::uint64_t keys, T
   }
 }
 
-class OnFabric : public testing::TestWithParam<std::string> {};
+class ByNic : public testing::TestWithParam<std::string> {};
 
-TEST_P(OnFabric, AChangeReadsItsWordsAndSwapsOne) {
+TEST_P(ByNic, AChangeReadsItsWordsAndSwapsOne) {
   for (const char* completion : {"watermark", "cqe"}) {
     StoreCluster run(make_fabric(GetParam(), {}), protocol().module,
                      {.config = small_deploy(3, 1, 2, 60),
@@ -95,7 +95,7 @@ TEST_P(OnFabric, AChangeReadsItsWordsAndSwapsOne) {
   }
 }
 
-TEST_P(OnFabric, ManyClientsOnFewKeys) {
+TEST_P(ByNic, ManyClientsOnFewKeys) {
   for (const Options& options :
        {by_nic(), by_nic({{"nessie-hy.variant", "published"}, {"nessie-hy.mend-h2", "on"}})}) {
     const StoreCluster::Shape shape{.config = small_deploy(3, 2, 2, 24), .options = options};
@@ -105,21 +105,21 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
   }
 }
 
-TEST_P(OnFabric, ALoadedTableMovesItsKeysByCas) {
+TEST_P(ByNic, ALoadedTableMovesItsKeysByCas) {
   support::expect_moves_of_keys(protocol(), GetParam(), 400, by_nic());
 }
 
-TEST_P(OnFabric, FailedConnectionsOfServersToThemselvesLoseNothing) {
+TEST_P(ByNic, FailedConnectionsOfServersToThemselvesLoseNothing) {
   const auto counters = support::expect_no_loss_by_failures(
       protocol(), GetParam(), by_nic({{"nessie-hy.min-spare", "4096"}, {"nessie-hy.expiry", "60s"}}));
   EXPECT_GT(counters.at("nic_reconnects"), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
+INSTANTIATE_TEST_SUITE_P(Fabrics, ByNic, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
 // The server worker stores by the CPU unless the option says otherwise, and then counts nothing.
-TEST(OnSim, ByDefaultTheNicIsLeftAlone) {
+TEST(ByNicOnSim, ByDefaultTheNicIsLeftAlone) {
   StoreCluster run(make_fabric("sim", {}), protocol().module, {.config = small_deploy(3, 1, 1, 24)});
   EXPECT_FALSE(run.store().counters().contains("nic_index_reads"));
   EXPECT_EQ(tables(run).local(0).nic_words, nullptr);
@@ -127,7 +127,7 @@ TEST(OnSim, ByDefaultTheNicIsLeftAlone) {
 
 // A PUT whose CAS ended in an error took effect or did not; a GET by the same client tells. Only a look at the slot
 // can tell the server worker; the known-bad variant does without.
-TEST(OnSim, ACasThatEndedInAnErrorIsLookedAt) {
+TEST(ByNicOnSim, ACasThatEndedInAnErrorIsLookedAt) {
   for (const std::string_view mutant : {"", "failed-swap-trusted"}) {
     FabricOptions lossy;
     lossy.losses = {.seed = 5, .rc_error = 0.02, .rc_error_executed = 0.5};
@@ -151,7 +151,7 @@ TEST(OnSim, ACasThatEndedInAnErrorIsLookedAt) {
   }
 }
 
-TEST(Deploy, SwapsNeedADeviceWithAtomics) {
+TEST(ByNicDeploy, SwapsNeedADeviceWithAtomics) {
   kv::Options options(protocol().module.options());
   EXPECT_EQ(protocol().module.requirements(options).atomic_scope, fabric::AtomicScope::none);
   ASSERT_TRUE(options.set("nessie-hy.index-access", "nic").has_value());

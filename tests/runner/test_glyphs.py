@@ -17,9 +17,7 @@ LOST, LEFT = (0.72, 0.31), (0.04, 0.12)  # with 10 % PUTs, and with 100 %, on Co
 
 def decoded(digits: dict[str, int]) -> tuple[float, ...]:
     """The labels' numbers where the codes stand for these digits."""
-    return tuple(
-        float("".join("." if code == POINT else str(digits[code]) for code in label)) for label in LABELS
-    )
+    return tuple(float("".join("." if code == POINT else str(digits[code]) for code in label)) for label in LABELS)
 
 
 def fits(obtained: float, printed: float) -> bool:
