@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/coro/scope.h"
 #include "common/fabric/memory.h"
 #include "common/kv/back_off.h"
 
@@ -86,29 +87,36 @@ coro::Task<kv::OpResult> DrtmClient::update(kv::Key key, fabric::OpStats* stats)
   co_return co_await add_twice(item, stats);
 }
 
-// A PUT or DELETE with option atomics=faa: two fetch-and-adds. One whose completion failed is not repeated,
-// because it may have been executed.
+// A PUT or DELETE with option atomics=faa: two fetch-and-adds, one after the other or both at once. One whose
+// completion failed is not repeated, because it may have been executed.
 coro::Task<kv::OpResult> DrtmClient::add_twice(Address item, fabric::OpStats* stats) {
-  for (int i = 0; i < 2; ++i) {
-    ++own_.counts.atomics_begun;
-    bool is_done = false;
-    if (settings_.fault == Fault::adds_by_write) {
-      is_done = co_await add_by_write(item, stats);
-    } else {
-      fabric::WorkRequest request = state_request(fabric::Verb::faa, item, stats);
-      request.operand = 1;
-      const fabric::Completion done = co_await own_.lists.execute(request);
-      is_done = done.ok();
-    }
-    if (is_done) {
-      ++own_.counts.atomics_done;
-      continue;
-    }
-    const bool is_back = co_await reconnect(item.node);  // reconnects for the next operation
-    static_cast<void>(is_back);
-    co_return failed(kv::OpStatus::error, kv::Effect::unknown);
+  bool is_first_done = false, is_second_done = false;
+  if (settings_.adds_together) {
+    coro::Scope both(worker_.run_queue());
+    both.spawn(add(this, item, stats, &is_first_done));
+    both.spawn(add(this, item, stats, &is_second_done));
+    co_await both.join();
+  } else {
+    co_await add(this, item, stats, &is_first_done);
+    if (is_first_done) co_await add(this, item, stats, &is_second_done);
   }
-  co_return kv::OpResult{};
+  if (is_first_done && is_second_done) co_return kv::OpResult{};
+  const bool is_back = co_await reconnect(item.node);  // reconnects for the next operation
+  static_cast<void>(is_back);
+  co_return failed(kv::OpStatus::error, kv::Effect::unknown);
+}
+
+coro::Task<void> DrtmClient::add(DrtmClient* self, Address item, fabric::OpStats* stats, bool* is_done) {
+  ++self->own_.counts.atomics_begun;
+  if (self->settings_.fault == Fault::adds_by_write) {
+    *is_done = co_await self->add_by_write(item, stats);
+  } else {
+    fabric::WorkRequest request = self->state_request(fabric::Verb::faa, item, stats);
+    request.operand = 1;
+    const fabric::Completion done = co_await self->own_.lists.execute(request);
+    *is_done = done.ok();
+  }
+  if (*is_done) ++self->own_.counts.atomics_done;
 }
 
 // Known-bad variant: adds by READ and WRITE, which loses additions of other clients between the two.

@@ -26,6 +26,9 @@ class DrtmClient final : public kv::Client {
                                                   fabric::OpStats* stats) const;
   [[nodiscard]] coro::Task<kv::OpResult> update(kv::Key key, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> add_twice(Address item, fabric::OpStats* stats);
+  // Adds one to the item's state; `is_done` says whether it is known to be added.
+  [[nodiscard]] static coro::Task<void> add(DrtmClient* self, Address item, fabric::OpStats* stats,
+                                            bool* is_done);
   [[nodiscard]] coro::Task<bool> add_by_write(Address item, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> lock_and_release(Address item, fabric::OpStats* stats);
   // Tries to lock the item; `retries` is set to the number of attempts beyond the first.

@@ -71,6 +71,37 @@ TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
   }
 }
 
+// Both additions of a PUT are under way at once: the PUT counts the same requests, loses none of them, and
+// takes hardly longer than one.
+TEST_P(On, AdditionsThatArePostedTogetherAreTheSame) {
+  const auto module = module_of();
+  StoreRun run = shape(GetParam());
+  run.options = {{"drtm-em.atomics", "faa-together"}, {"drtm-em.patience", "1s"}};
+  for (const double errors : {0.0, 0.003}) {
+    run.rc_error = errors;
+    const auto outcome = run_store(*module, run);
+    ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+    const measure::Tally sum = total(outcome);
+    const auto& puts = sum.of(OpKind::put);
+    EXPECT_EQ(puts.requests.faa, 2 * puts.total());
+    EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
+    if (errors == 0.0) EXPECT_EQ(puts.completed(), puts.total());
+  }
+}
+
+TEST(OnSim, AdditionsThatArePostedTogetherOverlap) {
+  const auto module = module_of();
+  StoreRun run = shape("sim");
+  run.deploy.window = 1;
+  run.deploy.client_workers = 1;
+  run.get = 0;
+  const auto mean = [&](const char* form) {
+    run.options = {{"drtm-em.atomics", form}};
+    return total(run_store(*module, run)).of(OpKind::put).latency_ns.mean();
+  };
+  EXPECT_LT(mean("faa-together"), 0.75 * mean("faa"));
+}
+
 TEST_P(On, LocksAreHeldByOneAndReleased) {
   const auto module = module_of();
   StoreRun run = shape(GetParam());

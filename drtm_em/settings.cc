@@ -37,10 +37,10 @@ std::vector<kv::OptionSpec> option_specs() {
       {"drtm-em.atomics",
        OptionType::choice,
        "faa",
-       "the two atomics of a PUT: faa, two FETCH_AND_ADDs that stand in for them (guidelines 2016, 4.3.2), "
-       "or "
-       "cas, the lock taken and released (DrTM)",
-       {"faa", "cas"}},
+       "the two atomics of a PUT: faa, two FETCH_AND_ADDs that stand in for them, one after the other; "
+       "faa-together, both posted at once (published code of guidelines 2016, 4.3.2); or cas, the lock taken "
+       "and released (DrTM)",
+       {"faa", "faa-together", "cas"}},
       {"drtm-em.lanes",
        OptionType::integer,
        "2",
@@ -112,6 +112,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
                        .signal_every = static_cast<std::uint32_t>(options.integer("drtm-em.signal-every")),
                        .lanes = static_cast<std::uint8_t>(options.integer("drtm-em.lanes"))};
   settings->atomics = options.choice("drtm-em.atomics") == "cas" ? Atomics::cas : Atomics::faa;
+  settings->adds_together = options.choice("drtm-em.atomics") == "faa-together";
   settings->attempts = static_cast<std::uint32_t>(options.integer("drtm-em.attempts"));
   settings->backoff_start = options.integer("drtm-em.backoff-start");
   settings->backoff_cap = options.integer("drtm-em.backoff-cap");

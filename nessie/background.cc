@@ -46,6 +46,8 @@ coro::Task<void> run_background(Lane* lane, const bool* done) {
   // No entry can expire earlier than one expiry period after the first operation, minus the allowed clock
   // skew, so do not scan before.
   own.table.no_scan_before(worker.node_clock() + lane->settings.expiry - lane->settings.clock_margin);
+  const Nanos usual_pause = lane->settings.recycle_interval;
+  Nanos pause = usual_pause;
   while (!*done && !worker.stopping()) {
     std::size_t marked = 0;
     look_at_members(*lane);
@@ -58,7 +60,12 @@ coro::Task<void> run_background(Lane* lane, const bool* done) {
       co_await charge_scan(lane);
     }
     if (*done || (marked > 0 && !own.unlinked.empty())) continue;
-    const Nanos next = worker.now() + lane->settings.recycle_interval;
+    // If operations write their stamps themselves, a turn mostly finds nothing to do. The worker's core then
+    // sleeps longer and longer, instead of waking for every turn.
+    const bool is_idle = !lane->settings.stamps_lazily && own.unlinked.empty() && own.unfinished.empty() &&
+                         !own.table.has_doubts() && !own.table.is_short();
+    pause = is_idle ? std::min(2 * pause, std::max(usual_pause, longest_pause)) : usual_pause;
+    const Nanos next = worker.now() + pause;
     while (!*done && !worker.stopping() && worker.now() < next)
       co_await worker.sleep_until(std::min(next, worker.now() + longest_pause));
   }

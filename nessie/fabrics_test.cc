@@ -200,6 +200,24 @@ TEST(OnSim, APutIsFiveIndexReadsAndOneSwap) {
   }
 }
 
+coro::Task<void> idle(TestRun* run, Nanos span) {
+  fabric::Worker& worker = run->worker(0);
+  co_await worker.sleep_until(worker.now() + span);
+}
+
+// A worker's background work looks for stamps to write each 100 us. Where operations write their stamps
+// themselves there are none, and it sleeps longer and longer.
+TEST(OnSim, BackgroundWorkWithNothingToDoSleepsLonger) {
+  const auto events = [](const char* stamping) {
+    TestRun run(make_fabric("sim", 2, 3), small(2, 1, 10), {{"nessie.stamping", stamping}});
+    run.start(0, [&] { return idle(&run, 40'000'000); });
+    EXPECT_EQ(run.run(), fabric::RunEnd::finished);
+    return run.fabric().report().sim->events;
+  };
+  EXPECT_GT(events("lazy"), 300u);
+  EXPECT_LT(events("eager"), events("lazy") / 4);
+}
+
 coro::Task<void> scrub_later(TestRun* run, Nanos at, std::map<std::string, std::uint64_t>* counts) {
   co_await run->worker(0).sleep_until(at);
   std::vector<kv::ClientId> dead;

@@ -211,7 +211,8 @@ std::vector<kv::OptionSpec> option_specs() {
       with({"nessie.recycle-interval",
             duration,
             "100us",
-            "pause between two turns of a worker's background stamping and recycling",
+            "pause between two turns of a worker's background stamping and recycling; with eager stamping it "
+            "doubles while there is nothing to do, up to 4ms",
             {},
             1e3,
             1e12},

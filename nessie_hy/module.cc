@@ -28,10 +28,12 @@ class HyModule final : public kv::Module {
   [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {
     return coupled::data_support();
   }
-  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // In-order placement of bytes is not required: without it, frames carry a checksum and entries are
     // awaited by completion.
-    return {.rc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
+    fabric::Requirements needs{.rc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
+    if (options.choice("nessie-hy.index-access") == "nic") needs.atomic_scope = fabric::AtomicScope::nic;
+    return needs;
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
     return coupled::promise(loss);

@@ -30,6 +30,7 @@ Result<> apply_mutant(std::string_view mutant, coupled::Rules& rules, rpc::Chann
                    {"move-clears-first", &rules.clears_first},
                    {"reply-before-store", &rules.replies_early},
                    {"no-drift-margin", &rules.forgets_drift},
+                   {"failed-swap-trusted", &rules.trusts_failed_swap},
                    {"words-begin-anew", &rules.words_restart},
                    {"tail-poll-without-order", &reading.polls_tail_unordered},
                    {"void-is-empty", &reading.takes_void},
@@ -112,6 +113,13 @@ std::vector<kv::OptionSpec> option_specs() {
        "watermark",
        "how READs are noticed: polling the last byte (2017, 4.1.1), or completion queue entries",
        {"watermark", "cqe"}},
+      {"nessie-hy.index-access",
+       choice,
+       "cpu",
+       "how server workers access the index words of their own node: loads and stores, or READ and CAS "
+       "through "
+       "the NIC (2017, 4.1.1: all ITE accesses, even of local ITEs, are managed using RDMA)",
+       {"cpu", "nic"}},
   };
   specs.insert(specs.end(), own.begin(), own.end());
   kv::give_role(specs, "nessie-hy.expiry", kv::OptionRole::expiry);
@@ -120,6 +128,7 @@ std::vector<kv::OptionSpec> option_specs() {
   kv::let_fuzz(specs, "nessie-hy.filter-bits", {"1", "3"});
   kv::let_fuzz(specs, "nessie-hy.multi-read", {"on"});
   kv::let_fuzz(specs, "nessie-hy.completion", {"cqe"});
+  kv::let_fuzz(specs, "nessie-hy.index-access", {"nic"});
   return specs;
 }
 
@@ -130,6 +139,9 @@ std::map<std::string, kv::Mutant> known_mutants() {
       {"in-place-update", {"a PUT overwrites the value of an entry that clients READ", 1}},
       {"early-switch", {"the word is stored before its entry is written", 8}},
       {"immediate-reuse", {"an entry that left the index is used again at once", 1}},
+      {"failed-swap-trusted",
+       {"a CAS by the worker that ended in an error is taken for done (index-access nic)", 0,
+        "nessie_hy_test"}},
       {"empty-not-unique", {"EMPTY is one constant: ABA on empty slots (H2)", 97}},
       {"move-clears-first", {"a move empties its source, then fills its target", 408}},
       {"reply-before-store", {"a PUT or DELETE is answered before its store", 8}},
@@ -208,6 +220,8 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   reading.expiry = rules.expiry;
   reading.reads_header_first = header_first(options, config);
   reading.polls_watermarks = options.choice("nessie-hy.completion") == "watermark";
+  reading.table.polls_nic_words = reading.polls_watermarks;
+  if (options.choice("nessie-hy.index-access") == "nic") reading.table.index_by = coupled::IndexBy::nic;
   if (options.boolean("nessie-hy.cache")) {
     // the cache's name of an entry has 12 bits for the number of the entry's server worker
     constexpr std::uint32_t most_rows = 4095;

@@ -76,6 +76,7 @@ enum class Say : std::uint8_t {
   refused = 6,     // malformed request, or a key that another server worker owns
   lost = 7,        // the server lost its memory and has not been declared lost yet
   exists = 8,      // INSERT: the key is present
+  unknown = 9,     // PUT, DELETE or INSERT: the server worker cannot learn whether it took effect
 };
 
 class FrameLayout {
@@ -108,8 +109,8 @@ class FrameLayout {
   [[nodiscard]] rpc::FrameSizes reply_sizes() const {
     rpc::FrameSizes sizes{};
     sizes[static_cast<std::size_t>(Say::value)] = value_reply_bytes();
-    for (const Say say :
-         {Say::done, Say::not_found, Say::table_full, Say::busy, Say::refused, Say::lost, Say::exists})
+    for (const Say say : {Say::done, Say::not_found, Say::table_full, Say::busy, Say::refused, Say::lost,
+                          Say::exists, Say::unknown})
       sizes[static_cast<std::size_t>(say)] = rpc::trailer_bytes;
     return sizes;
   }

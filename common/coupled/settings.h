@@ -47,6 +47,14 @@ struct Rules {
   bool forgets_drift = false;    // mutant: reuses an entry after the expiry period E, without clock margin
   bool inserts_replace = false;  // mutant: an INSERT replaces the value of a present key
   bool timeouts_are_none = false;  // mutant: a write that timed out is reported as without effect
+  // mutant: a CAS by the worker that ended in an error is taken for done, without a look at the slot
+  bool trusts_failed_swap = false;
+};
+
+// How server workers read and change the index words of their rows.
+enum class IndexBy : std::uint8_t {
+  cpu,  // loads and stores
+  nic,  // READ and CAS through the NIC of their own node (nic_index.h)
 };
 
 struct Settings {
@@ -65,6 +73,9 @@ struct Settings {
   // run changes no other entry's address, and so no simulated timing.
   std::uint32_t near_entries = 0;
   std::uint32_t filter_bits = 0;
+  IndexBy index_by = IndexBy::cpu;
+  // How the READs and CASes of IndexBy::nic are awaited: by polling the word (true) or by completion.
+  bool polls_nic_words = true;
   std::uint32_t attempts = 0;  // attempts per operation, including the first
   Nanos backoff_start = 0, backoff_cap = 0;
 

@@ -100,6 +100,10 @@ kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) cons
     case Say::busy:
       result.status = kv::OpStatus::table_full;
       break;
+    case Say::unknown:
+      result.status = kv::OpStatus::timeout;
+      result.effect = kv::Effect::unknown;
+      break;
     case Say::refused:
     case Say::lost:
       result.status = kv::OpStatus::error;

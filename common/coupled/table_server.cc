@@ -2,6 +2,7 @@
 #include "common/coupled/table_server.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/base/probe.h"
 #include "common/fabric/memory.h"
@@ -16,7 +17,9 @@ TableServer::TableServer(Tables& tables, fabric::Worker& worker, std::uint32_t i
       node_(tables.local(worker.node())),
       index_(index),
       row_(node_.rows[index].get()),
-      key_(settings_.config.key_size) {}
+      key_(settings_.config.key_size) {
+  if (settings_.index_by != IndexBy::cpu) nic_.emplace(tables, worker, index);
+}
 
 coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace reply) {
   const fabric::LocalSlice frame = request.frame;
@@ -55,7 +58,7 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
       say = co_await remove();
       break;
   }
-  row_->is_changing = deferred_.has_value();
+  row_->is_changing = deferred_.has_value() || say == Say::unknown;
   if (say == Say::table_full) {
     LOCH_PROBE("coupled.table.full");
     ++row_->counts.full;
@@ -67,7 +70,8 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
   co_return static_cast<std::uint8_t>(say);
 }
 
-coro::Task<cuckoo::Table::Lookup> TableServer::look_up() {
+coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up() {
+  if (nic_) co_return co_await look_up_by_nic();
   const cuckoo::Table::Lookup found = row_->table.look_up(hash_, key_);
   const fabric::CpuCosts& costs = worker_.costs();
   const std::uint64_t size = key_.size();
@@ -78,10 +82,46 @@ coro::Task<cuckoo::Table::Lookup> TableServer::look_up() {
   co_return found;
 }
 
+// As Table::look_up(), with the words READ through the NIC. The keys are compared in memory: entries are not
+// changed by CAS, and the own node's are accessed directly (Nessie, 2017, section 5).
+coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up_by_nic() {
+  const fabric::CpuCosts& costs = worker_.costs();
+  std::vector<std::byte> other(key_.size());
+  cuckoo::Table::Lookup found;
+  seen_.clear();
+  for (std::uint32_t rank = 0; rank < settings_.functions(); ++rank) {
+    co_await worker_.compute(costs.hash(key_.size()));
+    const std::uint64_t slot = hash_.candidate(rank).slot;
+    const std::optional<std::uint64_t> word = co_await word_by_nic(slot);
+    if (!word) co_return std::nullopt;
+    if (cuckoo::IndexWord::is_empty(*word)) {
+      if (!found.free) found.free = slot;
+      continue;
+    }
+    ++found.compared;
+    co_await worker_.compute(costs.memory() + costs.compare(key_.size()));
+    row_->memory.read_key(cuckoo::IndexWord::entry(*word), other.data());
+    if (std::memcmp(other.data(), key_.data(), key_.size()) != 0) continue;
+    found.slot = slot;
+    found.word = *word;
+    break;
+  }
+  co_return found;
+}
+
+coro::Task<std::optional<std::uint64_t>> TableServer::word_by_nic(std::uint64_t slot) {
+  const auto before = std::ranges::find(seen_, slot, &std::pair<std::uint64_t, std::uint64_t>::first);
+  if (before != seen_.end()) co_return before->second;
+  const std::optional<std::uint64_t> word = co_await nic_->read(slot);
+  if (word) seen_.emplace_back(slot, *word);
+  co_return word;
+}
+
 coro::Task<Say> TableServer::get(ReplyPlace reply) {
-  const cuckoo::Table::Lookup found = co_await look_up();
-  if (!found.slot) co_return Say::not_found;
-  const std::uint64_t entry = row_->memory.entry_at(cuckoo::IndexWord::entry(found.word));
+  const std::optional<cuckoo::Table::Lookup> found = co_await look_up();
+  if (!found) co_return Say::busy;
+  if (!found->slot) co_return Say::not_found;
+  const std::uint64_t entry = row_->memory.entry_at(cuckoo::IndexWord::entry(found->word));
   const fabric::LocalSlice to{reply.region, reply.start(settings_.frames.value_reply_bytes())};
   const fabric::LocalSlice from{&row_->memory.data(), entry + settings_.entry.value_at()};
   co_await copy_value(to, from);
@@ -96,10 +136,11 @@ coro::Task<Say> TableServer::put(rpc::Request request, bool only_if_absent) {
     ++row_->counts.refused;
     co_return Say::refused;
   }
-  const cuckoo::Table::Lookup found = co_await look_up();
-  if (found.slot && only_if_absent && !rules_.inserts_replace) co_return Say::exists;
-  if (found.slot) co_return co_await replace(request, *found.slot, found.word);
-  co_return co_await insert(request, found.free);
+  const std::optional<cuckoo::Table::Lookup> found = co_await look_up();
+  if (!found) co_return Say::busy;
+  if (found->slot && only_if_absent && !rules_.inserts_replace) co_return Say::exists;
+  if (found->slot) co_return co_await replace(request, *found->slot, found->word);
+  co_return co_await insert(request, found->free);
 }
 
 coro::Task<Say> TableServer::replace(rpc::Request request, std::uint64_t slot, std::uint64_t now) {
@@ -113,9 +154,8 @@ coro::Task<Say> TableServer::replace(rpc::Request request, std::uint64_t slot, s
   const std::optional<std::uint32_t> fresh = row_->entries.allocate(worker_.now());
   if (!fresh) co_return Say::busy;
   const std::uint64_t word = occupied(*fresh, cuckoo::IndexWord::filter(now));
-  if (rules_.switches_early) commit(slot, word);
-  co_await write_entry(*fresh, request);
-  if (!rules_.switches_early) commit(slot, word);
+  const bool is_known = co_await write_and_commit(*fresh, request, slot, word);
+  if (!is_known) co_return Say::unknown;
   let_go(old);
   co_return Say::done;
 }
@@ -133,28 +173,41 @@ coro::Task<Say> TableServer::insert(rpc::Request request, std::optional<std::uin
       row_->entries.release(*fresh);
       co_return Say::table_full;
     }
-    co_await move_along(moves.slots);
+    const bool is_moved = co_await move_along(moves.slots);
+    if (!is_moved) co_return Say::unknown;
     free = moves.slots.front();
   }
   const std::uint64_t word = occupied(*fresh, hash_.filter(settings_.filter_bits));
-  if (rules_.switches_early) commit(*free, word);
-  co_await write_entry(*fresh, request);
-  if (!rules_.switches_early) commit(*free, word);
-  co_return Say::done;
+  const bool is_known = co_await write_and_commit(*fresh, request, *free, word);
+  co_return is_known ? Say::done : Say::unknown;
+}
+
+// Writes the entry, then stores the word that names it; the known-bad variant does it in reverse.
+coro::Task<bool> TableServer::write_and_commit(std::uint32_t entry, rpc::Request request, std::uint64_t slot,
+                                               std::uint64_t word) {
+  if (rules_.switches_early) {
+    const bool is_known = co_await commit(slot, word);
+    co_await write_entry(entry, request);
+    co_return is_known;
+  }
+  co_await write_entry(entry, request);
+  co_return co_await commit(slot, word);
 }
 
 coro::Task<Say> TableServer::remove() {
-  const cuckoo::Table::Lookup found = co_await look_up();
-  if (!found.slot) co_return Say::not_found;
-  commit(*found.slot, emptied());
-  let_go(cuckoo::IndexWord::entry(found.word));
+  const std::optional<cuckoo::Table::Lookup> found = co_await look_up();
+  if (!found) co_return Say::busy;
+  if (!found->slot) co_return Say::not_found;
+  const bool is_known = co_await commit(*found->slot, emptied());
+  if (!is_known) co_return Say::unknown;
+  let_go(cuckoo::IndexWord::entry(found->word));
   co_return Say::done;
 }
 
 // Moves keys along a path, from its last move to its first, so that every key is in the table at every
 // moment.
-coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
-  const Nanos a_store = worker_.costs().copy(8);
+coro::Task<bool> TableServer::move_along(std::vector<std::uint64_t> slots) {
+  const Nanos a_store = nic_ ? 0 : worker_.costs().copy(8);
   for (std::size_t left = slots.size() - 1; left > 0; --left) {
     const std::size_t i = rules_.moves_forward ? slots.size() - left : left;
     const std::uint64_t from = slots[i - 1], to = slots[i];
@@ -164,17 +217,16 @@ coro::Task<void> TableServer::move_along(std::vector<std::uint64_t> slots) {
     ++row_->counts.moves;
     // Fill the target slot, then empty the source slot (the known-bad variant does it in reverse); each
     // store costs CPU time.
-    if (rules_.clears_first)
-      store(from, emptied());
-    else
-      store(to, moved);
+    const Store fill{to, moved}, clear{from, emptied()};
+    const Store first = rules_.clears_first ? clear : fill, second = rules_.clears_first ? fill : clear;
+    const bool is_first_stored = co_await store(first.slot, first.word);
+    if (!is_first_stored) co_return false;
     co_await worker_.compute(a_store);
-    if (rules_.clears_first)
-      store(to, moved);
-    else
-      store(from, emptied());
+    const bool is_second_stored = co_await store(second.slot, second.word);
+    if (!is_second_stored) co_return false;
     co_await worker_.compute(a_store);
   }
+  co_return true;
 }
 
 coro::Task<void> TableServer::write_entry(std::uint32_t entry, rpc::Request request) {
@@ -204,22 +256,32 @@ coro::Task<void> TableServer::copy_value(fabric::LocalSlice to, fabric::LocalSli
   co_await worker_.compute(a_half);
 }
 
-void TableServer::commit(std::uint64_t slot, std::uint64_t word) {
+coro::Task<bool> TableServer::commit(std::uint64_t slot, std::uint64_t word) {
   if (rules_.replies_early) {
-    deferred_ = Deferred{slot, word};
-    return;
+    deferred_ = Store{slot, word};
+    co_return true;
   }
-  store(slot, word);
+  co_return co_await store(slot, word);
 }
 
-void TableServer::store(std::uint64_t slot, std::uint64_t word) {
-  worker_.store_word(row_->memory.index(), row_->memory.word_at(slot), word);
+coro::Task<bool> TableServer::store(std::uint64_t slot, std::uint64_t word) {
+  if (!nic_) {
+    worker_.store_word(row_->memory.index(), row_->memory.word_at(slot), word);
+    co_return true;
+  }
+  const std::optional<std::uint64_t> before = co_await word_by_nic(slot);
+  if (!before) co_return false;
+  const bool is_swapped = co_await nic_->swap(slot, *before, word);
+  if (!is_swapped) co_return false;
+  std::ranges::find(seen_, slot, &std::pair<std::uint64_t, std::uint64_t>::first)->second = word;
+  co_return true;
 }
 
 coro::Task<void> TableServer::finish() {
   LOCH_CHECK(deferred_.has_value(), "nothing was deferred");
   co_await worker_.compute(worker_.costs().copy(8));
-  store(deferred_->slot, deferred_->word);
+  const bool is_stored = co_await store(deferred_->slot, deferred_->word);
+  static_cast<void>(is_stored);  // the reply has been sent
   deferred_.reset();
   row_->is_changing = false;
 }

@@ -4,13 +4,16 @@
 // entries at any instant (NessieHY), a PUT writes a new entry and then stores its index word, which is
 // the linearization point; the old entry may be reused after the expiry period E; a move of a key fills
 // the target slot before it empties the source; no index word ever returns to a slot (index_word.h); the
-// reply is sent after the store.
+// reply is sent after the store. With IndexBy::nic the worker READs the words that a request needs, and
+// stores by CAS; it changes no slot that another changes, so that a CAS fails only if its request does.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "common/coupled/nic_index.h"
 #include "common/coupled/tables.h"
 #include "common/rpc/write_server.h"
 
@@ -32,20 +35,30 @@ class TableServer final : public rpc::Handler {
   [[nodiscard]] coro::Task<Say> replace(rpc::Request request, std::uint64_t slot, std::uint64_t now);
   [[nodiscard]] coro::Task<Say> insert(rpc::Request request, std::optional<std::uint64_t> free);
 
-  [[nodiscard]] coro::Task<cuckoo::Table::Lookup> look_up();
-  // Frees slots.front() by moving the keys along the path `slots`, the last one first.
-  [[nodiscard]] coro::Task<void> move_along(std::vector<std::uint64_t> slots);
+  // The request's key in the worker's row; nullopt if the index cannot be read (IndexBy::nic).
+  [[nodiscard]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up();
+  [[nodiscard]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up_by_nic();
+  // Frees slots.front() by moving the keys along the path `slots`, the last one first. Returns false if the
+  // outcome of a store cannot be learned.
+  [[nodiscard]] coro::Task<bool> move_along(std::vector<std::uint64_t> slots);
+  // Writes an entry and stores the word that names it. Returns false if it cannot learn whether the word is
+  // stored.
+  [[nodiscard]] coro::Task<bool> write_and_commit(std::uint32_t entry, rpc::Request request,
+                                                  std::uint64_t slot, std::uint64_t word);
   [[nodiscard]] coro::Task<void> write_entry(std::uint32_t entry, rpc::Request request);
   [[nodiscard]] coro::Task<void> copy_value(fabric::LocalSlice to, fabric::LocalSlice from);
-  // Stores the index word that makes a PUT or DELETE visible.
-  void commit(std::uint64_t slot, std::uint64_t word);
-  void store(std::uint64_t slot, std::uint64_t word);
+  // Stores the index word that makes a PUT or DELETE visible. As store(), returns false if it cannot learn
+  // whether the word is stored.
+  [[nodiscard]] coro::Task<bool> commit(std::uint64_t slot, std::uint64_t word);
+  [[nodiscard]] coro::Task<bool> store(std::uint64_t slot, std::uint64_t word);
+  [[nodiscard]] coro::Task<std::optional<std::uint64_t>> word_by_nic(std::uint64_t slot);
   void let_go(std::uint32_t entry);
   [[nodiscard]] std::uint64_t occupied(std::uint32_t entry, std::uint64_t filter);
   [[nodiscard]] std::uint64_t emptied();
   [[nodiscard]] bool changes_in_place() const { return !rules_.has_readers || rules_.updates_in_place; }
 
-  struct Deferred {
+  // The store of an index word.
+  struct Store {
     std::uint64_t slot, word;
   };
 
@@ -59,7 +72,10 @@ class TableServer final : public rpc::Handler {
   std::vector<std::byte> key_;  // key of the current request
   cuckoo::KeyHash hash_;
   // the store that remains to be done, in the known-bad variant that replies before its store
-  std::optional<Deferred> deferred_;
+  std::optional<Store> deferred_;
+  std::optional<NicIndex> nic_;  // with IndexBy::nic
+  // With IndexBy::nic: the slots that the current request has READ or changed, and their words.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> seen_;
 };
 
 // Main coroutine of server worker `index`. `tables` and `worker` must outlive the event loop.

@@ -30,11 +30,17 @@ Result<> Tables::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
     LOCH_ASSIGN(tables.index, fabric.register_region(node, {.name = index_region(),
                                                             .bytes = s.index_bytes(),
                                                             .remote_read = s.rules.has_readers,
+                                                            .remote_atomic = s.index_by != IndexBy::cpu,
                                                             .elision = {}}));
     LOCH_ASSIGN(tables.data, fabric.register_region(node, {.name = data_region(),
                                                            .bytes = s.data_bytes(),
                                                            .remote_read = s.rules.has_readers,
                                                            .elision = s.entry.elision(s.kept_value())}));
+    if (s.index_by != IndexBy::cpu) {
+      LOCH_ASSIGN(tables.nic_words, fabric.register_region(node, {.name = settings_.name + ".nic-words",
+                                                                  .bytes = s.servers() * nic_word_bytes,
+                                                                  .elision = {}}));
+    }
     for (std::uint32_t server = 0; server < s.servers(); ++server)
       tables.rows.push_back(std::make_unique<Row>(s, *tables.index, *tables.data, node, server));
   }
@@ -53,6 +59,12 @@ NodeTables& Tables::local(fabric::NodeId node) {
   const auto found = nodes_.find(node);
   LOCH_CHECK(found != nodes_.end(), "node {} is not of this process", node);
   return found->second;
+}
+
+fabric::RemoteRegion Tables::own_index(fabric::NodeId node) const {
+  const Result<fabric::RemoteRegion> found = fabric_->lookup(node, index_region());
+  LOCH_CHECK(found.has_value(), "node {} serves, and knows its own index", node);
+  return *found;
 }
 
 Result<> Tables::preload(const kv::Dataset& data) {
@@ -125,6 +137,10 @@ std::map<std::string, double> Tables::counters() const {
       add("slots_searched", c.examined);
       add("table_full", c.full);
       add("back_pressure", c.busy);
+      if (settings_.index_by == IndexBy::cpu) continue;
+      add("nic_index_reads", c.nic_reads);
+      add("nic_index_swaps", c.nic_swaps);
+      add("nic_reconnects", c.nic_reconnects);
     }
     for (const auto& c : tables.clients) {
       add("request_retries", c->retries);

@@ -44,7 +44,8 @@ class RowMemory final : public cuckoo::TableMemory {
 // Event counters of one server worker.
 struct ServerCounts {
   std::uint64_t requests = 0, repeated = 0, stale = 0, unanswered = 0, reconnects = 0, moves = 0, full = 0,
-                busy = 0, refused = 0, examined = 0, lost = 0;
+                busy = 0, refused = 0, examined = 0, lost = 0, nic_reads = 0, nic_swaps = 0,
+                nic_reconnects = 0;
 };
 // Event counters of one client slot (lane).
 struct ClientCounts {
@@ -77,6 +78,9 @@ enum class Member : std::uint64_t {
   serves = 2,
 };
 
+// A cache line for each server worker: the word that it READs or CASes, and one to ask for a request's end.
+constexpr std::uint64_t nic_word_bytes = 64;
+
 // The regions and rows of one node. A serving node has index, data and rows; a node with clients has
 // `clients`.
 struct NodeTables {
@@ -85,6 +89,9 @@ struct NodeTables {
   fabric::Region* membership = nullptr;
   fabric::Region* index = nullptr;
   fabric::Region* data = nullptr;
+  // Where the words land that server workers READ and CAS through the NIC: nic_word_bytes for each; null if
+  // they access the index by CPU.
+  fabric::Region* nic_words = nullptr;
   std::vector<std::unique_ptr<Row>> rows;              // rows, indexed by server worker
   std::vector<std::unique_ptr<ClientCounts>> clients;  // counters, indexed by client slot (lane)
 };
@@ -112,6 +119,8 @@ class Tables {
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const rpc::WriteChannel& channel() const { return channel_; }
   [[nodiscard]] NodeTables& local(fabric::NodeId node);
+  // A serving node's index as its own NIC reaches it.
+  [[nodiscard]] fabric::RemoteRegion own_index(fabric::NodeId node) const;
   [[nodiscard]] std::string index_region() const { return settings_.name + ".index"; }
   [[nodiscard]] std::string data_region() const { return settings_.name + ".data"; }
   [[nodiscard]] std::string membership_region() const { return settings_.name + ".membership"; }

@@ -27,10 +27,11 @@ Worked expect_sound_work(const OwnedProtocol& protocol, const std::string& fabri
 }
 
 void expect_moves_of_keys(const OwnedProtocol& protocol, const std::string& fabric,
-                          std::uint32_t operations) {
+                          std::uint32_t operations, const std::map<std::string, std::string>& options) {
   kv::DeployConfig config = small_deploy(2, 2, 1, 340);
   config.max_keys = 420;  // 420 keys nearly fill the table; those that are not preloaded are inserted
-  const StoreCluster::Shape shape{.config = config, .options = {{protocol.option("load-factor"), "0.85"}}};
+  StoreCluster::Shape shape{.config = config, .options = options};
+  shape.options[protocol.option("load-factor")] = "0.85";
   const Worked worked = expect_sound_work(protocol, fabric, shape, 420, operations);
   EXPECT_GT(worked.counters.at("moves"), 0);
 }

@@ -35,8 +35,10 @@ struct Worked {
                                        const StoreCluster::Shape& shape, std::uint64_t keys,
                                        std::uint32_t operations);
 
-// Checks that clients read correctly while a nearly full table moves its keys.
-void expect_moves_of_keys(const OwnedProtocol& protocol, const std::string& fabric, std::uint32_t operations);
+// Checks that clients read correctly while a nearly full table moves its keys. `options` are set besides the
+// load factor.
+void expect_moves_of_keys(const OwnedProtocol& protocol, const std::string& fabric, std::uint32_t operations,
+                          const std::map<std::string, std::string>& options = {});
 // Checks a deployment with one serving node.
 void expect_one_node_to_serve(const OwnedProtocol& protocol, const std::string& fabric);
 // Checks that no operation is lost or executed twice while requests fail, half of them after being executed.
