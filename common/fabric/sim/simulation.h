@@ -28,10 +28,14 @@ struct SwitchPort {
     Picos gone = 0;    // when the message has left the switch completely
     Picos amount = 0;  // the message's bytes in the buffer, as picoseconds of link time
   };
-  std::vector<Waiting> waiting;
+  std::vector<Waiting> waiting;  // may still have messages that have left
+  // The sum of the amounts in `waiting`. The buffer holds no more than this, so that the messages need not be
+  // looked at where there is room for as much.
+  Picos at_most = 0;
   std::uint32_t paused_ns = 0;  // total time for which the node's link was paused, modulo 2^32 ns
   Picos paused = 0;  // picoseconds for which the link was paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
+  void remove_left(Picos now);  // removes the messages that have left
   // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
   // the buffer, or has left completely.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
