@@ -60,13 +60,13 @@ def _compiled(library: Library, folder: str) -> Peer:
     if not os.path.exists(os.path.join(INCLUDED, library.header)):
         peer.absence = f"absent: apt-get install {library.package}"
         return peer
-    compiler = next(filter(None, map(shutil.which, ("clang++-19", "c++"))), None)
+    compiler = shutil.which("clang++-19") or shutil.which("c++")
     if compiler is None:
         peer.absence = "absent: there is no C++ compiler"
         return peer
     program = os.path.join(folder, library.source.removesuffix(".cc"))
     source = os.path.join(SOURCES, library.source)
-    words = [compiler, "-O3", "-std=c++17", "-w", source, "-o", program, *library.flags]
+    words: list[str] = [compiler, "-O3", "-std=c++17", "-w", source, "-o", program, *library.flags]
     try:
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=BUILD_S, check=False)
     except subprocess.TimeoutExpired:

@@ -1,10 +1,11 @@
 """The churn of Loch's event_queue_bench in simpy: 1,000 processes, each of which waits for random spans."""
 
+import importlib
 import random
 import sys
 from typing import Any, Iterator
 
-import simpy
+simpy: Any = importlib.import_module("simpy")
 
 
 def main(events: int) -> None:
