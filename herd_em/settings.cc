@@ -78,12 +78,16 @@ PartitionShape partition_of(const kv::DeployConfig& c, const kv::Options& option
   shape.buckets = std::bit_ceil(buckets != 0 ? buckets : std::max(fewest_buckets, keys / keys_a_bucket));
   const std::uint64_t entry = Log::entry_bytes(shape.value_bytes);
   const auto log = static_cast<std::uint64_t>(options.integer("herd.log"));
-  // The log's size scaled down for elided values: the number of complete entries that fit the requested size,
-  // times the bytes of an elided entry.
-  const std::uint64_t scaled =
-      log / Log::entry_bytes(c.value_size) * entry + log % Log::entry_bytes(c.value_size);
+  // The log's size scaled down for elided values: the number of complete entries that fit the size for whole
+  // values, times the bytes of an elided entry; what is left over has room for no further entry.
+  const std::uint64_t whole_entry = Log::entry_bytes(c.value_size);
+  const auto scaled = [&](std::uint64_t bytes) {
+    if (entry == whole_entry) return bytes;
+    return bytes / whole_entry * entry + std::min(bytes % whole_entry, entry - 8);
+  };
   constexpr std::uint64_t least_log = 64 << 10;
-  shape.log_bytes = log != 0 ? std::max(scaled, entry) : std::max(least_log, 2 * keys * entry);
+  shape.log_bytes =
+      log != 0 ? std::max(scaled(log), entry) : scaled(std::max(least_log, 2 * keys * whole_entry));
   return shape;
 }
 

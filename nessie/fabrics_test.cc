@@ -165,6 +165,19 @@ TEST_P(OnFabric, ALoadedTableMigrates) {
   expect_sound(run);
 }
 
+// 300 nodes have names of 9 bits: with the paper's 8, words of nodes from 256 on would name others.
+TEST(ManyNodes, AreNamedByAWiderDti) {
+  constexpr std::uint32_t nodes = 300;
+  TestRun run(make_fabric("sim", nodes, 5), small(nodes, 1, 900), {{"nessie.dti-bits", "9"}});
+  Tally tally;
+  for (std::size_t w = 0; w < run.workers(); ++w)
+    run.start(w, [&run, &tally, w] { return work(&run, w, 10, &tally); });
+  ASSERT_EQ(run.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn + tally.foreign + tally.other + tally.timeout, 0U);
+  EXPECT_GT(tally.ok, 1'500U);
+  expect_sound(run);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, ::testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return std::string(info.param); });
 

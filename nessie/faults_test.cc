@@ -238,6 +238,11 @@ TEST(Options, ImpossibleCombinationsNameTheFlag) {
   EXPECT_NE(
       refusal({{"nessie.variant", "published"}, {"nessie.fast-update", "on"}}).find("nessie.fast-update"),
       std::string::npos);
+  EXPECT_NE(refusal({}, {.nodes = 257, .keys = 1, .max_keys = 1}).find("nessie.dti-bits"), std::string::npos);
+  EXPECT_EQ(refusal({{"nessie.dti-bits", "9"}}, {.nodes = 257, .keys = 1, .max_keys = 1}), "");
+  EXPECT_NE(refusal({{"nessie.dti-bits", "9"}, {"nessie.layout", "2015"}, {"nessie.variant", "published"}})
+                .find("nessie.dti-bits"),
+            std::string::npos);
   EXPECT_NE(refusal({{"nessie.hash-functions", "5"}}).find("nessie.hash-functions"), std::string::npos);
   EXPECT_EQ(refusal({}, {.nodes = 1, .keys = 1, .max_keys = 1}), "");
   EXPECT_NE(refusal({{"nessie.load-factor", "0.95"}}, {.nodes = 1, .keys = 1, .max_keys = 1})

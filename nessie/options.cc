@@ -3,6 +3,7 @@
 
 #include "common/kv/spare.h"
 #include "nessie/settings.h"
+#include "nessie/word.h"
 
 namespace loch::nessie {
 
@@ -84,6 +85,14 @@ std::vector<kv::OptionSpec> option_specs() {
             0,
             15},
            kv::OptionRole::none, {"0", "1", "3"}),
+      {"nessie.dti-bits",
+       integer,
+       "8",
+       "bits of a node's number in the index word, taken from those of the DTE's index (2017, 4.1.1: 8, for "
+       "256 nodes)",
+       {},
+       8,
+       most_dti_bits},
       with({"nessie.cache",
             boolean,
             "true",

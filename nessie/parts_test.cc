@@ -75,6 +75,25 @@ TEST(Word, EveryFilterWidthRoundTrips) {
   }
 }
 
+// A wider DTI names more nodes, of which each has fewer entries; every other field keeps its place.
+TEST(Word, ANodesNumberMayBeWiderThanInThePaper) {
+  for (const Rules& rules : {hardened(), published_2017()}) {
+    const WordFormat narrow(Layout::y2017, rules, 7), wide(Layout::y2017, rules, 7, 12);
+    EXPECT_EQ(wide.most_entries(), narrow.most_entries() >> 4);
+    const auto last = static_cast<std::uint32_t>(wide.most_entries() - 1);
+    const std::uint32_t generation = wide.has_generation() ? 0x2AAA : 0;
+    const EntryId id{0xFED, last, generation, wide.has_incarnation() ? 0xDU : 0};
+    const Word word = wide.occupied(id, 0x55, true, wide.initial_empty());
+    EXPECT_EQ(wide.entry(word), id);
+    EXPECT_EQ(wide.filter(word), 0x55U);
+    EXPECT_TRUE(wide.is_pending(word) && WordFormat::is_stored(word) && !wide.is_empty(word));
+    constexpr int above_index = 36;
+    const Word other =
+        narrow.occupied({0x1, 2, generation, id.incarnation}, 0x55, true, narrow.initial_empty());
+    if (wide.has_incarnation()) EXPECT_EQ(word >> above_index, other >> above_index);
+  }
+}
+
 TEST(Word, GenerationsNeverReturnToZero) {
   const WordFormat format(Layout::y2017, hardened(), 7);
   std::set<std::uint32_t> seen;

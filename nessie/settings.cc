@@ -67,10 +67,12 @@ Result<Rules> choose_rules(const kv::Options& options, Layout layout, std::strin
   return rules;
 }
 
-Result<> check_sizes(const kv::DeployConfig& config) {
-  if (config.nodes == 0 || config.nodes > 256) {
-    return refuse(fmt::format("nodes: {} do not fit the 8 bits of the index word's DTI; expected 1 to 256",
-                              config.nodes));
+Result<> check_sizes(const kv::DeployConfig& config, std::uint32_t dti_bits) {
+  if (config.nodes == 0 || config.nodes > std::uint64_t{1} << dti_bits) {
+    return refuse(
+        fmt::format("nodes: {} do not fit the {} bits of the index word's DTI; expected 1 to {}, or "
+                    "a larger nessie.dti-bits",
+                    config.nodes, dti_bits, std::uint64_t{1} << dti_bits));
   }
   if (config.client_workers == 0 || config.window == 0) {
     return refuse(
@@ -165,6 +167,7 @@ std::uint32_t more_for_load(const Settings& s, const kv::Options& options, std::
       s.config, {.lanes = static_cast<double>(s.config.client_workers) * s.config.window,
                  .reuse_after = s.expiry + s.clock_margin,
                  .entry_bytes = s.entry.elision(s.config.kept_value_bytes).physical_bytes(s.entry.stride()),
+                 .whole_bytes = s.entry.stride(),
                  .limit_bytes = std::min(limit, bytes_left / 2)});
   const double keys = std::ceil(static_cast<double>(s.config.max_keys) / s.config.nodes);
   const double most = static_cast<double>(s.format.most_entries() - 1) - s.entries_per_node;
@@ -181,13 +184,20 @@ bool header_first(const kv::Options& options, const kv::DeployConfig& config, La
 
 Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, const kv::Options& options,
                                                std::string_view mutant) {
-  LOCH_TRY(check_sizes(config));
+  const auto dti_bits = static_cast<std::uint32_t>(options.integer("nessie.dti-bits"));
+  LOCH_TRY(check_sizes(config, dti_bits));
   const Layout layout = options.choice("nessie.layout") == "2015" ? Layout::y2015 : Layout::y2017;
+  if (layout == Layout::y2015 && dti_bits != paper_dti_bits) {
+    return refuse(
+        fmt::format("nessie.dti-bits: {}; the word of 2015 has 15 bits for the DTI and the filter "
+                    "together; expected 8",
+                    dti_bits));
+  }
   LOCH_ASSIGN(const Rules rules, choose_rules(options, layout, mutant));
   LOCH_ASSIGN(const TableSizes sizes, size_tables(config, options));
   const auto filter_bits = static_cast<std::uint32_t>(options.integer("nessie.filter-bits"));
   const std::uint32_t most_bits = WordFormat::most_filter_bits(layout, rules, config.nodes);
-  const WordFormat format(layout, rules, std::min(filter_bits, most_bits));
+  const WordFormat format(layout, rules, std::min(filter_bits, most_bits), dti_bits);
   if (sizes.entries_per_node >= format.most_entries()) {
     return refuse(fmt::format(
         "nessie.overflow, nessie.min-spare: {} DTEs a node do not fit the index word, which names {}",
@@ -209,7 +219,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
       std::make_unique<Settings>(Settings{.config = config,
                                           .layout = layout,
                                           .rules = rules,
-                                          .format = WordFormat(layout, rules, filter_bits),
+                                          .format = WordFormat(layout, rules, filter_bits, dti_bits),
                                           .entry = EntryLayout(config.key_size, config.value_size),
                                           .family = cuckoo::HashFamily(shape, config.seed),
                                           .filter_bits = filter_bits});

@@ -10,14 +10,15 @@
 //                  | DTI  |filter| offset (0: empty) | version          | watermark
 //   bits             15-f    f     32                  16                 1
 //
-// DTI is the node whose data table holds the entry. INC is the incarnation of that node's memory (modulo 16):
-// it is incremented when the node is declared lost, and a word with an older one names nothing. GEN counts
-// the reuses of that DTE and starts at 1, so that uses of a DTE have different words until GEN wraps around
-// (H16 in docs/protocols/nessie.md); a table in its initial state holds GEN 0. Wider filters take bits from
-// GEN. An EMPTY word of the hardened variant keeps DTI, index and GEN of the slot's last occupant; if its
-// `pending` bit is set, a MIGRATE emptied the slot, and DTI, index and GEN name the copy (the word is then
-// called a tag, H12). The watermark is in the last byte by address and is set in every stored word: a client
-// zeroes its landing buffer and polls for it.
+// DTI is the node whose data table holds the entry. For clusters of more than 256 nodes it can be wider than
+// the papers' 8 bits (nessie.dti-bits); it takes the bits from the DTE index. INC is the incarnation of that
+// node's memory (modulo 16): it is incremented when the node is declared lost, and a word with an older one
+// names nothing. GEN counts the reuses of that DTE and starts at 1, so that uses of a DTE have different
+// words until GEN wraps around (H16 in docs/protocols/nessie.md); a table in its initial state holds GEN 0.
+// Wider filters take bits from GEN. An EMPTY word of the hardened variant keeps DTI, index and GEN of the
+// slot's last occupant; if its `pending` bit is set, a MIGRATE emptied the slot, and DTI, index and GEN name
+// the copy (the word is then called a tag, H12). The watermark is in the last byte by address and is set in
+// every stored word: a client zeroes its landing buffer and polls for it.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +53,15 @@ constexpr std::uint32_t incarnations = 16;
 
 enum class Layout : std::uint8_t { y2017, y2015 };
 
+// Width of the DTI in the papers' index words, and the largest one that leaves room for an index of DTEs.
+constexpr std::uint32_t paper_dti_bits = 8, most_dti_bits = 16;
+
 class WordFormat {
  public:
-  WordFormat(Layout layout, const Rules& rules, std::uint32_t filter_bits)
+  WordFormat(Layout layout, const Rules& rules, std::uint32_t filter_bits,
+             std::uint32_t dti_bits = paper_dti_bits)
       : filter_bits_(filter_bits),
+        dti_bits_(dti_bits),
         is_2015_(layout == Layout::y2015),
         is_unique_(rules.empty == EmptyWord::unique),
         has_incarnation_(layout == Layout::y2017 && rules.has_incarnation) {
@@ -69,6 +75,7 @@ class WordFormat {
       if (rules.has_generation) generation_bits_ = room < 14 ? room : 14;
     }
     LOCH_CHECK(filter_bits <= 15, "{} filter bits", filter_bits);
+    LOCH_CHECK(dti_bits <= most_dti_bits, "{} bits of the DTI", dti_bits);
   }
 
   // The largest number of filter bits that leaves room for the other fields; `nodes` matters only for the
@@ -88,9 +95,7 @@ class WordFormat {
     return initial_empty() | Word{incarnation % incarnations} << incarnation_at;
   }
   // The largest number of DTEs on a node that a word can name.
-  [[nodiscard]] std::uint64_t most_entries() const {
-    return has_incarnation_ ? mask(index_bits) : 0xFFFF'FFFF;
-  }
+  [[nodiscard]] std::uint64_t most_entries() const { return is_2015_ ? 0xFFFF'FFFF : mask(index_bits()); }
 
   // Whether a word was ever stored: every stored word has the watermark, zeroed memory does not.
   [[nodiscard]] static bool is_stored(Word word) { return (word & watermark_bit) != 0; }
@@ -106,14 +111,10 @@ class WordFormat {
       return {static_cast<std::uint32_t>(word & mask(dti_bits_)),
               static_cast<std::uint32_t>((word >> offset_at_2015) - 1), 0};
     }
-    if (!has_incarnation_) {
-      return {static_cast<std::uint32_t>(word & 0xFF), static_cast<std::uint32_t>(word >> 8),
-              static_cast<std::uint32_t>((word >> generation_at) & mask(generation_bits_))};
-    }
-    return {static_cast<std::uint32_t>(word & 0xFF),
-            static_cast<std::uint32_t>((word >> 8) & mask(index_bits)),
+    return {static_cast<std::uint32_t>(word & mask(dti_bits_)),
+            static_cast<std::uint32_t>((word >> dti_bits_) & mask(index_bits())),
             static_cast<std::uint32_t>((word >> generation_at) & mask(generation_bits_)),
-            static_cast<std::uint32_t>((word >> incarnation_at) & mask(4))};
+            has_incarnation_ ? static_cast<std::uint32_t>((word >> incarnation_at) & mask(4)) : 0};
   }
   // Whether the word (occupied or tagged) names exactly this use of the entry.
   [[nodiscard]] bool names(Word word, const EntryId& id) const { return entry(word) == id; }
@@ -132,8 +133,8 @@ class WordFormat {
     }
     return watermark_bit | filter_value << filter_at_ | (is_pending ? pending_ : 0) |
            (std::uint64_t{id.generation} & mask(generation_bits_)) << generation_at |
-           (has_incarnation_ ? Word{id.incarnation} << incarnation_at : 0) | std::uint64_t{id.index} << 8 |
-           id.node;
+           (has_incarnation_ ? Word{id.incarnation} << incarnation_at : 0) |
+           std::uint64_t{id.index} << dti_bits_ | id.node;
   }
   [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
   // The EMPTY word that replaces `word` when its slot is emptied.
@@ -162,7 +163,10 @@ class WordFormat {
 
  private:
   static constexpr Word empty_bit = Word{1} << 62;
-  static constexpr std::uint32_t index_bits = 28;  // width of the DTE index in a word with an incarnation
+  // Width of the DTE index in the 2017 layout.
+  [[nodiscard]] std::uint32_t index_bits() const {
+    return (has_incarnation_ ? incarnation_at : generation_at) - dti_bits_;
+  }
   static constexpr std::uint32_t incarnation_at = 36;
   static constexpr std::uint32_t generation_at = 40;
   static constexpr std::uint32_t offset_at_2015 = 15;
@@ -175,8 +179,8 @@ class WordFormat {
   }
 
   std::uint32_t filter_bits_;
+  std::uint32_t dti_bits_;
   std::uint32_t filter_at_ = 0;
-  std::uint32_t dti_bits_ = 8;
   std::uint32_t generation_bits_ = 0;
   Word pending_ = 0;
   bool is_2015_;

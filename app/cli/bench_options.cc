@@ -18,6 +18,7 @@
 #include "app/cli/registry.h"
 #include "app/cli/search.h"
 #include "common/base/check.h"
+#include "common/kv/spare.h"
 #include "common/kv/value.h"
 
 #include "common/base/nearest.h"
@@ -286,6 +287,12 @@ Result<std::uint16_t> parse_pkey(const std::string& text) {
 namespace {
 
 Result<> check_shape(const Given& given, BenchOptions& o) {
+  constexpr std::uint32_t most_real_nodes = 1024;
+  if (o.fabric != "sim" && o.nodes > most_real_nodes) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--nodes {}: a cluster of more than {} is for --fabric sim, not {}", o.nodes,
+                            most_real_nodes, o.fabric));
+  }
   if (o.server_nodes >= o.nodes) {
     return fail(
         ErrorCode::invalid_argument,
@@ -337,9 +344,20 @@ Result<std::uint32_t> nodes_here(const BenchOptions& o) {
   return o.nodes;
 }
 
-// Checks that the data fits in memory. A simulation of more than 1 GiB of data keeps only the first bytes of
-// each value, which name its writer, unless --verify-full is set.
-Result<> apply_memory(const Given& given, BenchOptions& o) {
+// Whether something may look at every byte of the run's values: a check of values, a history, a store that
+// writes them to a file, or faults, which tear values.
+bool looks_at_values(const kv::Module& module, const BenchOptions& o) {
+  const auto writes_file = [&](const kv::OptionSpec& spec) {
+    return spec.role == kv::OptionRole::file && !o.protocol_options.text(spec.key).empty();
+  };
+  return o.load.verify || !o.history.empty() || !o.faults.empty() ||
+         std::ranges::any_of(module.options(), writes_file);
+}
+
+// Checks that the data fits in memory. A simulation keeps only the first bytes of each value, which name its
+// writer, where nothing looks at the others, and where there is more than 1 GiB of data without
+// --verify-full.
+Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions& o) {
   const bool is_sim = o.fabric == "sim";
   const std::uint64_t available = available_memory_bytes();
   constexpr std::uint64_t simulated_node = std::uint64_t{64} << 30;
@@ -355,16 +373,30 @@ Result<> apply_memory(const Given& given, BenchOptions& o) {
                     o.max_keys, o.key_size, o.value_size, rounded(data), holding,
                     rounded(static_cast<double>(o.memory_bytes))));
   }
-  constexpr double kept_whole_up_to = 1 << 30;
-  const bool elide =
-      is_sim && !o.verify_full && data > kept_whole_up_to && o.value_size > kv::value_stamp_bytes;
+  // Whole values also where a memory is given, which tables are sized to, and where values of several sizes
+  // share a log.
+  const bool is_asked_for = looks_at_values(module, o) || given.text("memory").has_value() ||
+                            o.value_sizes != nullptr || o.load.replay != nullptr;
+  const bool is_kept = o.verify_full || (is_asked_for && data <= kv::whole_values_up_to);
+  const bool elide = is_sim && !is_kept && o.value_size > kv::value_stamp_bytes;
   o.kept_value_bytes = elide ? kv::value_stamp_bytes : o.value_size;
+  if (!is_sim || available == 0) return {};
   const double held =
       (static_cast<double>(o.key_size) + o.kept_value_bytes) * static_cast<double>(o.max_keys);
-  if (is_sim && available > 0 && held > static_cast<double>(available)) {
+  if (held > static_cast<double>(available)) {
     return fail(ErrorCode::exhausted,
                 fmt::format("--keys {}: the simulation would hold {} and this machine has {} free",
                             o.max_keys, rounded(held), rounded(static_cast<double>(available))));
+  }
+  // what a worker's connection to one node takes at least: its queue pair, and its places in tables
+  constexpr double connection_bytes = 224;
+  const double driving = o.nodes - o.server_nodes, pairs = driving * holding;
+  const double connections = pairs * (o.clients + o.servers) * connection_bytes;
+  if (connections > static_cast<double>(available)) {
+    return fail(ErrorCode::exhausted,
+                fmt::format("--nodes {}: the connections of the simulation's workers would take {} and this "
+                            "machine has {} free",
+                            o.nodes, rounded(connections), rounded(static_cast<double>(available))));
   }
   return {};
 }
@@ -466,7 +498,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_TRY(check_load(o));
   LOCH_TRY(check_shape(given, o));
   LOCH_TRY(apply_meaning(registry, o));
-  LOCH_TRY(apply_memory(given, o));
+  LOCH_TRY(apply_memory(given, *module, o));
   if (o.background_workers > 0 && o.fabric != "sim" && o.background_pin != "none" && !o.pin) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("--hog-pin {}: workers have no cores of their own on {} without --pin",

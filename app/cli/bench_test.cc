@@ -271,16 +271,25 @@ TEST(BenchOptions, AYcsbFileIsTheDefaultAndFlagsWin) {
               HasSubstr("workload E"));
 }
 
-TEST(BenchOptions, SimulationElidesValuesOnlyWhereTheyAreMany) {
+TEST(BenchOptions, SimulationElidesValuesThatNothingLooksAt) {
   const auto kept = [](Words words) {
-    words.insert(words.begin(), {"--protocol", "slots", "--fabric", "sim"});
+    words.insert(words.begin(), {"--protocol", "slots", "--nodes", "15", "--value-size", "16K", "--keys"});
     const auto options = parse_bench(words, toys());
     EXPECT_TRUE(options) << options.error().message;
     return options ? options->kept_value_bytes : 0;
   };
-  EXPECT_EQ(kept({"--nodes", "15", "--keys", "1000000", "--value-size", "16K"}), 32U);
-  EXPECT_EQ(kept({"--nodes", "15", "--keys", "1000", "--value-size", "16K"}), 16'384U);
-  EXPECT_EQ(kept({"--nodes", "15", "--keys", "100000", "--value-size", "16K", "--verify-full"}), 16'384U);
+  constexpr std::uint32_t whole = 16'384, stamp = 32;
+  EXPECT_EQ(kept({"1000", "--fabric", "sim"}), stamp);
+  EXPECT_EQ(kept({"1000", "--fabric", "shm"}), whole);
+  const std::vector<Words> looks = {{"--verify"}, {"--history", "h"}, {"--faults", "f"}, {"--memory", "1G"}};
+  for (Words look : looks) {
+    look.insert(look.begin(), {"1000", "--fabric", "sim"});
+    EXPECT_EQ(kept(look), whole) << look[3];
+    look.front() = "1000000";  // 15 GiB
+    look.back() = look.back() == "1G" ? "64G" : look.back();
+    EXPECT_EQ(kept(look), stamp) << look[3];
+  }
+  EXPECT_EQ(kept({"100000", "--fabric", "sim", "--verify-full"}), whole);
 }
 
 TEST(BenchOptions, ATimelineNeedsADurationThatItCutsIntoBins) {

@@ -30,8 +30,10 @@ rpc::ChannelConfig channel_config(const EchoSettings& settings) {
   config.request_bytes[code_put] = value + rpc::request_tail_bytes + sealed;
   config.reply_bytes[code_get] = value + sealed;
   config.reply_bytes[code_put] = small + sealed;
+  // The last bytes of a value are stored even where values are elided, because a small message lies there.
   const auto larger = [&](std::uint32_t tail) {
-    return value > small ? rpc::SlotShape{value + tail, value, kept} : rpc::SlotShape{small + tail, 0, 0};
+    return value > small ? rpc::SlotShape{value + tail, value - small, std::min(kept, value - small)}
+                         : rpc::SlotShape{small + tail, 0, 0};
   };
   config.request = larger(rpc::request_tail_bytes + sealed);
   config.reply = larger(sealed);

@@ -249,6 +249,7 @@ Result<> fit_memory(Settings& s, std::uint64_t more, std::uint64_t spare_limit) 
        .puts_per_ns_max = 1.0 / 500,
        .reuse_after = s.rules.expiry + s.rules.expiry / drift_share,
        .entry_bytes = s.entry.elision(s.kept_value()).physical_bytes(s.entry.stride()),
+       .whole_bytes = s.entry.stride(),
        .limit_bytes = std::min(spare_limit, left / 2) / s.config.server_workers});
   const double keys = std::ceil(static_cast<double>(s.config.max_keys) / rows);
   constexpr double most = (1U << cuckoo::IndexWord::entry_bits) - 1;

@@ -32,7 +32,10 @@ double spare_for_load(const DeployConfig& config, const SpareNeed& need) {
   const auto resting = static_cast<double>(std::min(config.load_time, need.reuse_after));
   const double put_ns = fastest_put_ns + config.value_size / value_bytes_per_ns;
   const double puts = resting * std::min(need.lanes / put_ns, need.puts_per_ns_max);
-  const double room = static_cast<double>(need.limit_bytes) / static_cast<double>(need.entry_bytes);
+  const double data =
+      (static_cast<double>(config.key_size) + config.value_size) * static_cast<double>(config.max_keys);
+  const std::uint64_t entry = data <= whole_values_up_to ? need.whole_bytes : need.entry_bytes;
+  const double room = static_cast<double>(need.limit_bytes) / static_cast<double>(entry);
   return std::floor(std::min(puts, room));
 }
 

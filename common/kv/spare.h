@@ -14,11 +14,16 @@ namespace loch::kv {
 // The option PROTOCOL.spare-limit, which bounds spare_for_load().
 [[nodiscard]] OptionSpec spare_limit_option(const std::string& protocol);
 
+// Bytes of keys and values of a whole cluster up to which tables are sized by whole entries, whether or not
+// a simulation elides values: then eliding moves no instant. Beyond, by the bytes that memory stores.
+constexpr double whole_values_up_to = 1 << 30;
+
 struct SpareNeed {
   double lanes = 1;  // largest number of concurrent operations whose PUTs take entries of this table
   double puts_per_ns_max = 1;     // largest rate of PUTs to the table
   Nanos reuse_after = 0;          // ns from the replacement of an entry until it may be reused
   std::uint64_t entry_bytes = 1;  // bytes of an entry that memory stores
+  std::uint64_t whole_bytes = 1;  // bytes of a whole entry
   std::uint64_t limit_bytes = 0;  // memory for the spare entries of this table
 };
 // Number of spare entries for one table, limited by limit_bytes; 0 if the duration of the load is unknown

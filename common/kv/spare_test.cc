@@ -13,8 +13,11 @@ DeployConfig load_of(Nanos load_time, std::uint32_t value_size) {
   config.value_size = value_size;
   return config;
 }
-constexpr SpareNeed plenty{
-    .lanes = 10, .reuse_after = 1'000'000'000, .entry_bytes = 100, .limit_bytes = 1u << 30};
+constexpr SpareNeed plenty{.lanes = 10,
+                           .reuse_after = 1'000'000'000,
+                           .entry_bytes = 100,
+                           .whole_bytes = 100,
+                           .limit_bytes = 1u << 30};
 
 TEST(SpareForLoad, IsWhatTheFastestPutsReplaceMeanwhile) {
   // 10 concurrent operations of at least 2 us each make 5 operations a microsecond, 5,000 in a load of 1 ms
@@ -40,6 +43,19 @@ TEST(SpareForLoad, StaysWithinItsMemory) {
   SpareNeed narrow = plenty;
   narrow.limit_bytes = 12'345;
   EXPECT_EQ(spare_for_load(load_of(fabric::forever, 0), narrow), 123);
+}
+
+// Up to 1 GiB of data a simulation that elides values has as many entries as one that stores them whole.
+TEST(SpareForLoad, CountsStoredBytesOnlyWhereDataAreMany) {
+  SpareNeed elided = plenty;
+  elided.limit_bytes = 100'000;
+  elided.whole_bytes = 1'000;
+  DeployConfig config = load_of(fabric::forever, 900);
+  config.key_size = 124;  // 1 KiB a record
+  config.max_keys = 1 << 20;
+  EXPECT_EQ(spare_for_load(config, elided), 100);
+  ++config.max_keys;
+  EXPECT_EQ(spare_for_load(config, elided), 1'000);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ OF_PACKAGE = (
     "reference",
     "schema",
     "mutate",
+    "bench-suite",
     "doctor",
     "sequence",
     "softroce",
@@ -55,7 +56,7 @@ class Completion(EndToEnd):
         return done.stdout.splitlines()
 
     def test_commands(self) -> None:
-        self.assertEqual(self.complete("be"), ["bench"])
+        self.assertEqual(self.complete("be"), ["bench", "bench-suite"])
         self.assertEqual(self.complete("s"), ["schema", "score", "sequence", "softroce"])
         self.assertLess({*OF_PACKAGE, "bench", "fuzz", "explore", "list"}, set(self.complete("")))
 

@@ -127,6 +127,7 @@ class Installed(unittest.TestCase):
             "sequence",
             "hog",
             "calibrate",
+            "bench-suite",
             "completion",
         ):
             done = self.loch(command, "--help")

@@ -18,6 +18,7 @@ COMMANDS = (
     "new",
     "run",
     "bench",
+    "bench-suite",
     "check",
     "fuzz",
     "explore",
@@ -48,6 +49,7 @@ Loch: published designs of RDMA key-value stores, side by side.
   ./loch new NAME --like KIND  a folder with a small protocol, its tests, an experiment and a page
   ./loch run FILE.yaml…        run experiments and draw their figures
   ./loch bench [flags]         one point; the result as JSON
+  ./loch bench-suite           how fast the simulator is on this machine, beside other simulators
   ./loch check HISTORY…        is a recorded history linearizable?
   ./loch fuzz [flags]          many simulated runs with faults, each history checked
   ./loch explore PROTOCOL [SCENARIO] [flags]
@@ -189,7 +191,7 @@ def _of_package(command: str, words: list[str], with_setup: bool) -> int:
 
         _set_environment(with_setup)
         return litmus.main(words, lambda: _set_up(with_setup), _program(with_setup))
-    if command in ("test", "mutate", "softroce", "power", "sequence", "calibrate", *OF_RUNNER):
+    if command in ("test", "mutate", "softroce", "power", "sequence", "calibrate", "bench-suite", *OF_RUNNER):
         return _with_needs(command, words, with_setup)
     from loch.ending import status_of
 
@@ -245,6 +247,12 @@ def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
 
         return sequence.main(
             words, lambda: with_setup and _ready(lambda needs: needs.for_program()), _program(with_setup)
+        )
+    if command == "bench-suite":
+        from loch.bench_suite import main as bench_suite
+
+        return bench_suite.main(
+            words, lambda: with_setup and _ready(lambda needs: needs.for_bench_suite()), _program(with_setup)
         )
     from loch.runner import main as runner
 

@@ -25,23 +25,24 @@ void prefetch(const Event& event) {
 // Moves the wheel's base to the start of the first slot in use, which is at a level above 0, and files that
 // slot's events in lower levels, keeping their order.
 void EventQueue::open_first() {
-  const auto [level, slot] = first_place();
-  Event* const tail = tails_[level][slot];
-  base_ = static_cast<std::uint64_t>(start_of({level, slot}));
-  clear(level, slot);
+  const unsigned slot = first_slot();
+  Event* const tail = tails_[slot];
+  base_ = static_cast<std::uint64_t>(start_of(slot));
+  clear(slot);
+  const bool is_second_level = slot < first_slots + Wheel::level_slots;
   Event* next = tail->next;
   Event* event = nullptr;
   while (event != tail) {
     event = next;
     next = event->next;
-    if (level != 1 || is_random_) {
+    if (!is_second_level || is_random_) {
       file(event);
       continue;
     }
     prefetch(*event);
-    const auto now = static_cast<unsigned>(event->at) % slots;
-    mark(0, now);
-    append(&tails_[0][now], event);
+    const unsigned now = static_cast<unsigned>(event->at) % first_slots;
+    mark(now);
+    append(&tails_[now], event);
   }
 }
 

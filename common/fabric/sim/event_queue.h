@@ -1,12 +1,13 @@
 // EventQueue: the pending events of a simulation. They are popped in the order of (time, order of pushing).
 //
-// A hierarchical radix-256 timing wheel over intrusive events. An event is filed under the highest
-// byte in which its time differs from the wheel's base (the time of the last event popped): level 0
-// holds the current 256 ns one slot a nanosecond, level 1 the current 65.5 us in slots of 256 ns,
-// and so on up to level 7, so every INT64 time has a place and nothing needs tuning. When the base
-// moves into a slot of a higher level, that slot's events are filed anew, in their order, before
-// anything else can be pushed there: hence events of one instant come out in the order in which
-// they were pushed, and a push or pop costs a few instructions whatever the number pending.
+// A hierarchical timing wheel over intrusive events. An event is filed under the highest digit in which
+// its time differs from the wheel's base (the time of the last event popped): level 0 holds the current
+// 256 ns one slot a nanosecond, level 1 the current 65.5 us in slots of 256 ns, and so on up to level 7,
+// so every INT64 time has a place and nothing needs tuning. The slots of all levels are numbered
+// consecutively, from level 0 on: the first slot in use holds the earliest events. When the base moves
+// into a slot of a higher level, that slot's events are filed anew, in their order, before anything else
+// can be pushed there: hence events of one instant come out in the order in which they were pushed, and
+// a push or pop costs a few instructions whatever the number pending.
 //
 // event_queue_bench, 1,000 pending, one core, million events a second: this wheel 68, a 4-ary heap 17,
 // std::priority_queue 16; resuming a coroutine by each event 46, through a nested Task as well 27.
@@ -16,6 +17,7 @@
 // fires).
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +32,31 @@ namespace loch::fabric::sim {
 inline void prefetch_line(const void* from, std::size_t bytes) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes));
 }
+
+// The slots of the timing wheel: level 0 has 2^first_bits, each of the others 2^level_bits; a slot of a level
+// is as wide as the whole level below it.
+struct Wheel {
+  static constexpr unsigned first_bits = 8, level_bits = 8, levels = 8;
+  static constexpr unsigned first_slots = 1U << first_bits, level_slots = 1U << level_bits;
+  static constexpr unsigned slots = first_slots + (levels - 1) * level_slots, words = slots / 64;
+  static_assert(first_bits + (levels - 1) * level_bits >= 63 && words <= 64);
+  // bits of the words of level 0
+  static constexpr std::uint64_t first_words = (std::uint64_t{1} << first_slots / 64) - 1;
+
+  // How a time gives its slot of a level: `first` + (at >> shift) % (mask + 1).
+  struct Level {
+    unsigned shift = 0, mask = first_slots - 1, first = 0;
+  };
+  static constexpr auto make_levels() {
+    std::array<Level, levels> made{};
+    for (unsigned i = 1; i < levels; ++i) {
+      const unsigned below = (i - 1) * level_bits;
+      made[i] = {first_bits + below, level_slots - 1, first_slots + (i - 1) * level_slots};
+    }
+    return made;
+  }
+};
+inline constexpr auto wheel_levels = Wheel::make_levels();
 
 class EventQueue {
  public:
@@ -57,8 +84,8 @@ class EventQueue {
 
   // Removes and returns the earliest event, and moves now() to its time; null if the queue is empty.
   [[nodiscard]] Event* pop() {
-    while (words_[0] == 0) {
-      if (levels_in_use_ == 0) return nullptr;
+    while ((words_in_use_ & Wheel::first_words) == 0) {
+      if (words_in_use_ == 0) return nullptr;
       open_first();
     }
     return take();
@@ -67,54 +94,56 @@ class EventQueue {
   // As pop(), if the earliest event is not later than `limit`; otherwise returns null, and now() becomes
   // `limit` (>= now()).
   [[nodiscard]] Event* pop_until(Nanos limit) {
-    while (levels_in_use_ != 0) {
-      const Place first = first_place();
+    while (words_in_use_ != 0) {
+      const unsigned first = first_slot();
       if (start_of(first) > limit) break;
-      if (first.level == 0) return take();
+      if (first < first_slots) return take();
       open_first();
     }
     if (limit > now_) now_ = limit;
     return nullptr;
   }
 
-  [[nodiscard]] bool empty() const { return levels_in_use_ == 0; }
+  [[nodiscard]] bool empty() const { return words_in_use_ == 0; }
   [[nodiscard]] std::size_t size() const { return pushed_ - popped_; }
   // Time of the last event that was popped, or a later limit at which pop_until() found no event.
   [[nodiscard]] Nanos now() const { return now_; }
+  // Whether an event that is pushed for now() would be the next one. Not told after randomize_ties(), because
+  // an event that is not pushed draws no order, and changes those of later ones.
+  [[nodiscard]] bool is_next_at_now() const {
+    return !is_random_ && tails_[static_cast<std::uint64_t>(now_) % first_slots] == nullptr;
+  }
   // Events popped so far.
   [[nodiscard]] std::uint64_t popped() const { return popped_; }
 
  private:
-  static constexpr unsigned levels = 8, slots = 256, words = slots / 64;
-
-  struct Place {
-    unsigned level, slot;
-  };
+  static constexpr unsigned first_slots = Wheel::first_slots, slots = Wheel::slots;
 
   // Files an event in the timing wheel without a conditional branch on its level or slot, which the processor
   // could not predict.
   void file(Event* event) {
     const auto at = static_cast<std::uint64_t>(event->at);
-    const unsigned level = static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1)) / 8;
-    const auto slot = static_cast<unsigned>(at >> (8 * level)) % slots;
-    mark(level, slot);
-    Event*& tail = tails_[level][slot];
-    if (is_random_ && level == 0 && tail != nullptr) [[unlikely]]
+    const auto digit =
+        static_cast<unsigned>(63 - std::countl_zero((at ^ base_) | 1U << (Wheel::first_bits - 1)));
+    const Wheel::Level& level =
+        wheel_levels[(digit + Wheel::level_bits - Wheel::first_bits) / Wheel::level_bits];
+    const unsigned slot = level.first + (static_cast<unsigned>(at >> level.shift) & level.mask);
+    mark(slot);
+    Event*& tail = tails_[slot];
+    if (is_random_ && slot < first_slots && tail != nullptr) [[unlikely]]
       return insert_by_order(&tail, event);
     append(&tail, event);
   }
 
-  void mark(unsigned level, unsigned slot) {
-    occupied_[level][slot / 64] |= std::uint64_t{1} << slot % 64;
-    words_[level] |= 1u << slot / 64;
-    levels_in_use_ |= 1u << level;
+  void mark(unsigned slot) {
+    occupied_[slot / 64] |= std::uint64_t{1} << slot % 64;
+    words_in_use_ |= std::uint64_t{1} << slot / 64;
   }
-  void clear(unsigned level, unsigned slot) {
-    tails_[level][slot] = nullptr;
-    std::uint64_t& word = occupied_[level][slot / 64];
+  void clear(unsigned slot) {
+    tails_[slot] = nullptr;
+    std::uint64_t& word = occupied_[slot / 64];
     word &= ~(std::uint64_t{1} << slot % 64);
-    words_[level] &= ~(static_cast<std::uint32_t>(word == 0) << slot / 64);
-    levels_in_use_ &= ~(static_cast<std::uint32_t>(words_[level] == 0) << level);
+    words_in_use_ &= ~(static_cast<std::uint64_t>(word == 0) << slot / 64);
   }
 
   // Appends an event to a slot: a circular list known by its tail, so that the head is tail->next and a
@@ -129,11 +158,11 @@ class EventQueue {
 
   // Removes and returns the earliest event; level 0 of the timing wheel must not be empty.
   [[nodiscard]] Event* take() {
-    const unsigned slot = first_slot(0);
-    Event* const tail = tails_[0][slot];
+    const unsigned slot = first_slot();
+    Event* const tail = tails_[slot];
     Event* const event = tail->next;
     if (event == tail)
-      clear(0, slot);
+      clear(slot);
     else
       tail->next = event->next;
     now_ = event->at;
@@ -142,19 +171,18 @@ class EventQueue {
     return event;
   }
 
-  [[nodiscard]] unsigned first_slot(unsigned level) const {
-    const auto word = static_cast<unsigned>(std::countr_zero(words_[level]));
-    return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[level][word]));
+  // The first slot in use.
+  [[nodiscard]] unsigned first_slot() const {
+    const auto word = static_cast<unsigned>(std::countr_zero(words_in_use_));
+    return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[word]));
   }
-  // The timing wheel's first slot in use, on its lowest level in use.
-  [[nodiscard]] Place first_place() const {
-    const auto level = static_cast<unsigned>(std::countr_zero(levels_in_use_));
-    return {level, first_slot(level)};
-  }
-  [[nodiscard]] Nanos start_of(Place place) const {
-    const unsigned shift = 8 * place.level;
-    const std::uint64_t above = place.level == levels - 1 ? 0 : base_ >> (shift + 8) << (shift + 8);
-    return static_cast<Nanos>(above | (std::uint64_t{place.slot} << shift));
+  // The earliest time of a slot.
+  [[nodiscard]] Nanos start_of(unsigned slot) const {
+    const unsigned number = slot < first_slots ? 0 : 1 + (slot - first_slots) / Wheel::level_slots;
+    const Wheel::Level& level = wheel_levels[number];
+    const unsigned above = number == 0 ? Wheel::first_bits : level.shift + Wheel::level_bits;
+    const std::uint64_t base = number == Wheel::levels - 1 ? 0 : base_ >> above << above;
+    return static_cast<Nanos>(base | std::uint64_t{slot - level.first} << level.shift);
   }
 
   [[noreturn]] void refuse(Nanos at) const;
@@ -165,11 +193,10 @@ class EventQueue {
   std::uint64_t base_ = 0;
   Nanos now_ = 0;
   std::uint64_t pushed_ = 0, popped_ = 0;
-  std::uint32_t levels_in_use_ = 0;
+  std::uint64_t words_in_use_ = 0;  // bit i is set if word i of `occupied_` is not 0
   bool is_random_ = false;
-  std::uint32_t words_[levels] = {};  // by level: bit i is set if word i of the level's `occupied_` is not 0
-  std::uint64_t occupied_[levels][words] = {};
-  Event* tails_[levels][slots] = {};
+  std::uint64_t occupied_[Wheel::words] = {};
+  Event* tails_[slots] = {};
   Rng ties_;
 };
 

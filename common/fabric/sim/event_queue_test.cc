@@ -50,6 +50,20 @@ TEST(EventQueue, TimeZeroAndTheEndOfTime) {
   EXPECT_EQ(queue.popped(), 4u);
 }
 
+TEST(EventQueue, TellsWhetherNowHasFurtherEvents) {
+  EventQueue queue, random;
+  Marked events[4];
+  for (int i = 0; i < 4; ++i) queue.push(&events[i], i < 2 ? 70'300 : 70'300 + 256 * i);
+  EXPECT_EQ(queue.pop(), &events[0]);
+  EXPECT_FALSE(queue.is_next_at_now());
+  EXPECT_EQ(queue.pop(), &events[1]);
+  EXPECT_TRUE(queue.is_next_at_now());  // the others are later
+  queue.push(&events[0], 70'300);
+  EXPECT_FALSE(queue.is_next_at_now());
+  random.randomize_ties(1);
+  EXPECT_FALSE(random.is_next_at_now());
+}
+
 // Events of one instant are popped in the order of pushing, however far ahead each was pushed.
 TEST(EventQueue, EqualTimesKeepTheOrderOfPushing) {
   constexpr Nanos meeting = 123'456'789;

@@ -246,9 +246,10 @@ void SimFabric::tell_deadlock() const {
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> make_sim(const SimConfig& config) {
-  if (config.nodes == 0 || config.nodes > 1024) {
+  constexpr std::uint32_t most_nodes = 4096;
+  if (config.nodes == 0 || config.nodes > most_nodes) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("a simulated cluster has 1 to 1024 nodes, not {}", config.nodes));
+                fmt::format("a simulated cluster has 1 to {} nodes, not {}", most_nodes, config.nodes));
   }
   if (config.hardware.name.empty())
     return fail(ErrorCode::invalid_argument, "the simulation has no hardware profile");

@@ -106,7 +106,7 @@ void draw(Simulation& sim, Kind kind, double rate) {
 void on_failure(Event* event) {
   auto* failure = static_cast<FailureEvent*>(event);
   Simulation& sim = *failure->sim;
-  sim.note(kind_fault, failure->fault.node);
+  sim.note(Effect::failed, failure->fault.node, sim.now(), static_cast<std::uint64_t>(failure->fault.kind));
   if (failure->is_end) return finish(sim, failure->fault);
   const bool is_drawn = failure->rate > 0;
   const bool is_deadly = failure->fault.kind == Kind::kill || failure->fault.kind == Kind::crash;

@@ -111,7 +111,6 @@ void Stages::at_requester(Event* event) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
   SimNode& node = *r->from;
-  sim.note(kind_requester, node.id);
   if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;  // the posting node has crashed, and its request with it
   if (sim.now() < node.stalled_until) {
@@ -215,7 +214,6 @@ void Stages::depart(Event* event) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
   SimNode& node = *r->from;
-  sim.note(kind_depart, node.id);
   if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;
   if (held_back(r, &Stages::depart)) return;
@@ -268,7 +266,6 @@ void Stages::answered(Event* event) {
   const Timing& timing = sim.timing;
   QueuePair* qp = r->qp;
   SimNode& node = *r->from;
-  sim.note(kind_answered, node.id);
   if (r->is_cancelled || qp->is_fenced) return release(r);
   if (!node.is_up) return;
   const Picos now = sim.now_ps();
@@ -323,7 +320,6 @@ void Stages::land(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
   SimNode& node = *r->from;
-  sim.note(kind_land, node.id);
   if (r->is_cancelled || r->qp->is_fenced) return release(r);
   if (!node.is_up) return;
   if (r->status == WcStatus::success && r->wr->local.region != nullptr) {
@@ -333,10 +329,12 @@ void Stages::land(Event* event) {
       std::uint32_t begin = 0, end = 0;
       touch_piece(r, offset, &begin, &end);
       scatter(r->data, *region, offset, begin, end);
+      sim.note(Effect::landed, node.id, sim.now(), offset + begin);
       SimWorker::memory_changed(region, offset + begin, offset + end);
       if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);
     } else if (is_atomic(r->verb)) {
       std::memcpy(region->at(offset), &r->result, 8);
+      sim.note(Effect::landed, node.id, sim.now(), offset);
       SimWorker::memory_changed(region, offset, offset + 8);
     }
   }

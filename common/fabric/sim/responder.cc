@@ -179,7 +179,6 @@ void Stages::arrive(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
-  sim.note(kind_arrive, r->to->id);
   if (!is_let_in(r)) return;
   Passage way{.now = sim.now_ps()};
   const Picos done = pass_responder(r, &way);
@@ -244,6 +243,7 @@ bool Stages::take_receive(SimRequest* r) {
     return false;
   }
   const PostedReceive buffer = posted.pop();
+  sim.note(Effect::received, node.id, sim.now(), r->wr->length);
   Received message;
   message.from = qp->owner->node();
   message.from_worker = qp->owner->index();
@@ -275,6 +275,10 @@ void Stages::touch_memory(SimRequest* r) {
   const std::uint64_t offset = r->wr->remote_offset;
   std::uint32_t begin = 0, end = 0;
   touch_piece(r, offset, &begin, &end);
+  const Effect effect = r->verb == Verb::read    ? Effect::read
+                        : r->verb == Verb::write ? Effect::written
+                                                 : Effect::atomic;
+  sim.note(effect, r->to->id, sim.now(), offset + begin);
   if (r->verb == Verb::read) {
     if (r->data == nullptr) r->data = sim.staging.take(*r->target, offset, r->wr->length);
     gather(r->data, begin, end);
@@ -354,7 +358,6 @@ void Stages::execute(Event* event) {
   Simulation& sim = *r->sim;
   QueuePair* qp = r->qp;
   SimNode& node = *r->to;
-  sim.note(kind_execute, node.id);
   if (r->is_cancelled) return release(r);
   const bool is_rc = qp->transport == Transport::rc;
   if (qp->is_fenced) return release(r);
@@ -394,7 +397,6 @@ void Stages::land_late(Event* event) {
   auto* r = static_cast<SimRequest*>(event);
   Simulation& sim = *r->sim;
   SimNode& node = *r->to;
-  sim.note(kind_late, node.id);
   if (node.is_up && node.incarnation == r->qp->target_incarnation && !r->qp->is_fenced) {
     touch_memory(r);
     if (++r->piece < r->pieces) return sim.queue.push(r, sim.now() + r->piece_gap);

@@ -217,6 +217,29 @@ TEST(SimDeterminism, UnderFaultsAsWell) {
   }
 }
 
+coro::Task<void> sleep_often(Worker* worker, int times) {
+  for (int i = 0; i < times; ++i) co_await worker->sleep_until(worker->now() + 100);
+}
+
+// READs of one worker, beside another worker that only sleeps, if at all.
+SimReport run_reads(int sleeps, double more_pipeline_ns) {
+  SimConfig config = small_config(3);
+  config.hardware.nic.pipeline_ns += more_pipeline_ns;
+  TestCluster cluster(config, 2);
+  Nanos took = 0;
+  cluster.fabric->start(*cluster.clients[0], read_again(&cluster, 0, 8, 50, &took));
+  cluster.fabric->start(*cluster.clients[1], sleep_often(cluster.clients[1], sleeps));
+  EXPECT_EQ(cluster.fabric->run().value(), RunEnd::finished);
+  return *cluster.fabric->report().sim;
+}
+
+TEST(SimTraceHash, IsOfEffectsAndTheirInstantsNotOfEvents) {
+  const SimReport plain = run_reads(0, 0), slept = run_reads(30, 0);
+  EXPECT_GT(slept.events, plain.events + 30);
+  EXPECT_EQ(slept.trace_hash, plain.trace_hash);
+  EXPECT_NE(run_reads(0, 1).trace_hash, plain.trace_hash);  // each effect comes some nanoseconds later
+}
+
 coro::Task<void> warm_then_count(TestCluster* cluster, std::uint32_t worker) {
   co_await mix(cluster, worker, 100);
   if (worker == 0) cluster->fabric->reset_counters();

@@ -28,10 +28,14 @@ struct SwitchPort {
     Picos gone = 0;    // when the message has left the switch completely
     Picos amount = 0;  // the message's bytes in the buffer, as picoseconds of link time
   };
-  std::vector<Waiting> waiting;
+  std::vector<Waiting> waiting;  // may still have messages that have left
+  // The sum of the amounts in `waiting`. The buffer holds no more than this, so that the messages need not be
+  // looked at where there is room for as much.
+  Picos at_most = 0;
   std::uint32_t paused_ns = 0;  // total time for which the node's link was paused, modulo 2^32 ns
   Picos paused = 0;  // picoseconds for which the link was paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
+  void remove_left(Picos now);  // removes the messages that have left
   // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
   // the buffer, or has left completely.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
@@ -98,6 +102,21 @@ struct alignas(64) WorkerAlarm : Event {
   TimerWait* timer = nullptr;
 };
 
+// What the trace hash covers: reads and writes of memory, and what workers get to know, at its instant.
+enum class Effect : std::uint8_t {
+  read = 1,   // the responder's NIC reads memory for a READ
+  written,    // the responder's NIC writes the bytes of a WRITE
+  atomic,     // the responder's NIC executes a CAS or FAA
+  received,   // a SEND or a WRITE with immediate takes a receive buffer
+  landed,     // the data of a READ or the old word of an atomic are in the requester's memory
+  stored,     // a worker stores a word
+  completed,  // a request has ended
+  handled,    // a worker has polled a completion
+  taken,      // a worker has polled a message
+  watched,    // a worker's watch has ended
+  failed,     // a failure begins or ends
+};
+
 class Simulation {
  public:
   explicit Simulation(const SimConfig& config);
@@ -105,10 +124,11 @@ class Simulation {
 
   [[nodiscard]] Nanos now() const { return queue.now(); }
   [[nodiscard]] Picos now_ps() const { return picos(queue.now()); }
-  // Adds an event to the running hash of all events (SimReport::trace_hash).
-  void note(std::uint64_t kind, std::uint64_t node) {
-    const std::uint64_t word = static_cast<std::uint64_t>(queue.now()) << 16 ^ kind << 10 ^ node;
-    hash = ((hash << 7 | hash >> 57) ^ word) * 0x9E3779B97F4A7C15ULL;
+  // Adds an effect to the trace hash (SimReport::trace_hash); `what`: for memory, the offset of its first
+  // byte. The hash is a sum over all effects, so that it does not depend on how many events lead to them.
+  void note(Effect effect, NodeId node, Nanos at, std::uint64_t what) {
+    const std::uint64_t place = std::uint64_t{node} << 8 | static_cast<std::uint64_t>(effect);
+    hash += mix64((static_cast<std::uint64_t>(at) * 0x9E3779B97F4A7C15ULL ^ what) + (place << 40));
   }
 
   // ---- Requests (requester.cc) --------------------------------------------------------------
@@ -230,21 +250,6 @@ struct Stages {
   static WcStatus validate(SimRequest* request);
   static bool take_receive(SimRequest* request);
   static void touch_memory(SimRequest* request);
-};
-
-enum EventKind : std::uint64_t {
-  kind_requester = 1,
-  kind_depart,
-  kind_arrive,
-  kind_execute,
-  kind_answered,
-  kind_land,
-  kind_late,
-  kind_wake,
-  kind_timer,
-  kind_deadline,
-  kind_fault,
-  kind_scheduled
 };
 
 }  // namespace loch::fabric::sim

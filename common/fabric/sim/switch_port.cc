@@ -14,6 +14,12 @@ Picos SwitchPort::filled(Picos now) const {
   return sum;
 }
 
+void SwitchPort::remove_left(Picos now) {
+  std::erase_if(waiting, [now](const Waiting& each) { return each.gone <= now; });
+  at_most = 0;
+  for (const Waiting& each : waiting) at_most += each.amount;
+}
+
 Picos SwitchPort::drained(Picos now, Picos amount) const {
   Picos soonest = std::numeric_limits<Picos>::max();
   for (const Waiting& each : waiting)
@@ -35,10 +41,11 @@ bool Stages::paused_at_switch(SimRequest* request, SimNode& sender) {
   // the unsigned difference is right even if paused_ns has wrapped around at 2^32 ns meanwhile
   Nanos wait = port.paused_ns - request->paused_seen;
   if (wait == 0) {
-    const Picos now = sim.now_ps();
-    std::erase_if(port.waiting, [&](const SwitchPort::Waiting& each) { return each.gone <= now; });
-    const Picos filled = port.filled(now);
     const Picos packet = link_span(sim.timing, sim.config.hardware.link.mtu_bytes, 0);
+    if (port.at_most + packet <= sim.timing.port_buffer) return false;
+    const Picos now = sim.now_ps();
+    port.remove_left(now);
+    const Picos filled = port.filled(now);
     if (filled + packet <= sim.timing.port_buffer) return false;
     wait = std::max<Nanos>(1, nanos_up(port.drained(now, filled + packet - sim.timing.port_buffer) - now));
     hold(sender, now, wait);
@@ -51,8 +58,14 @@ bool Stages::paused_at_switch(SimRequest* request, SimNode& sender) {
 void Stages::wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span) {
   if (turn <= 0) return;
   const Picos now = sim.now_ps();
-  const Picos room = sim.timing.port_buffer - sender.port.filled(now);
-  sender.port.waiting.push_back({now + turn + span, taken_by_port(span, turn, room)});
+  SwitchPort& port = sender.port;
+  constexpr std::size_t many = 64;  // messages beyond which those that have left are removed at the next one
+  if (port.waiting.size() >= many) port.remove_left(now);
+  Picos room = sim.timing.port_buffer - port.at_most;
+  if (room < span) room = sim.timing.port_buffer - port.filled(now);
+  const Picos amount = taken_by_port(span, turn, room);
+  port.waiting.push_back({now + turn + span, amount});
+  port.at_most += amount;
   const Picos held = link_held(span, turn, room);
   if (held > 0) hold(sender, now, nanos_up(held));
 }

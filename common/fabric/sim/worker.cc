@@ -172,6 +172,7 @@ void SimWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t 
 
 void SimWorker::store_word(Region& region, std::uint64_t offset, std::uint64_t value) {
   store_word_release(region.at(offset), value);
+  sim_.note(Effect::stored, node(), now(), offset);
   memory_changed(static_cast<SimRegion*>(&region), offset, offset + 8);
 }
 
@@ -281,6 +282,7 @@ void SimWorker::received(Transport transport, const Received& message) {
 }
 
 void SimWorker::completed(SimRequest* r) {
+  sim_.note(Effect::completed, node(), sim_.now(), static_cast<std::uint64_t>(r->status));
   if (is_dead_ || r->wr->sink == nullptr || r->owns_wr) {
     if (!is_dead_ && !r->owns_wr) {
       r->wr->status = r->status;

@@ -124,6 +124,9 @@ class SimWorker final : public Worker {
 
   void main_ended();
   void wake(Nanos at);  // schedules run() for `at`, or for when the worker is free and on a core
+  // Wakes the worker now, as the last action of an event: without a further event, if it would be the next
+  // one.
+  void wake_or_run();
   // a completion, message or change of watched memory arrived: schedules run() after the time of a poll
   void notice();
   void run();

@@ -59,8 +59,7 @@ void SimWorker::kill() {
 
 void SimWorker::on_scheduled(SimThread* thread) {
   auto* self = static_cast<SimWorker*>(thread->owner());
-  Simulation& sim = self->sim_;
-  sim.note(kind_scheduled, self->node());
+  const Simulation& sim = self->sim_;
   self->is_on_core_ = true;
   if (self->work_left_ > 0) self->busy_until_ = sim.now() + self->work_left_;
   self->work_left_ = 0;
@@ -101,10 +100,15 @@ void SimWorker::wake(Nanos at) {
   sim_.queue.push(&wake_, std::max({at, busy_until_, sim_.now()}));
 }
 
+void SimWorker::wake_or_run() {
+  const bool is_free = is_on_core_ && !wake_is_pending_ && busy_until_ <= sim_.now();
+  if (is_free && sim_.queue.is_next_at_now()) return run();
+  wake(sim_.now());
+}
+
 void SimWorker::on_wake(Event* event) {
   SimWorker* self = static_cast<Wake*>(event)->worker;
   self->wake_is_pending_ = false;
-  self->sim_.note(kind_wake, self->node());
   self->run();
 }
 
@@ -146,6 +150,7 @@ void SimWorker::poll() {
     wr->status = r->status;
     if (r->status == WcStatus::success) wr->result = r->result;
     end_wait(outstanding_);
+    sim_.note(Effect::handled, node(), sim_.now(), index());
     Stages::release(r);
     wr->sink->fn(wr->sink, *wr);
   }
@@ -184,6 +189,8 @@ void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t inde
     if (candidates_last_ == watch) candidates_last_ = before;
   }
   watch->wait->result = {outcome, index};
+  sim_.note(Effect::watched, node(), sim_.now(),
+            std::uint64_t{this->index()} << 8 | static_cast<std::uint64_t>(outcome));
   run_queue_.push(watch->wait->waiter);
   end_wait(watching_);
   sim_.watches.give(watch);
@@ -197,6 +204,7 @@ void SimWorker::poll_receives() {
     if (!messages.empty()) {
       wait->result = messages.pop();
       wait->result.outcome = Received::Outcome::message;
+      sim_.note(Effect::taken, node(), sim_.now(), index());
     } else if (sim_.stopping) {
       wait->result.outcome = Received::Outcome::stopping;
     } else if (wait->deadline <= sim_.now()) {
@@ -259,7 +267,6 @@ void SimWorker::on_alarm(Event* event) {
   auto* alarm = static_cast<WorkerAlarm*>(event);
   SimWorker* self = alarm->worker;
   TimerWait* timer = alarm->timer;
-  self->sim_.note(kind_timer, self->node());
   const Nanos at = alarm->at;
   self->sim_.alarms.give(alarm);
   if (self->is_dead_) return;
@@ -269,7 +276,7 @@ void SimWorker::on_alarm(Event* event) {
     else
       --self->sleeping_;
     self->run_queue_.push(timer->waiter);
-    return self->wake(self->sim_.now());
+    return self->wake_or_run();
   }
   if (at != self->next_alarm_) return;  // another alarm with an earlier deadline has replaced this one
   self->next_alarm_ = forever;

@@ -16,6 +16,14 @@ def for_program() -> None:
     building.prepare(folders(os.environ.get("LOCH_PROTOCOLS", "")))
 
 
+def for_bench_suite() -> None:
+    """Builds loch-bench, and the benchmark of the event queue, which no other command needs."""
+    for_program()
+    if not is_softroce_machine():
+        with building.locked():
+            building.build("release", folders(os.environ.get("LOCH_PROTOCOLS", "")), "event_queue_bench")
+
+
 def for_runner(words: list[str]) -> None:
     """Builds loch-bench for `loch run`, and installs Dask if points are to run on it (--on dask)."""
     for_program()

@@ -1,0 +1,1 @@
+"""`loch bench-suite`: how fast the simulator is on this machine, beside other simulators."""
