@@ -90,6 +90,10 @@ struct SendQueue {
   }
   [[nodiscard]] std::uint32_t outstanding() const { return posted - retired; }
   [[nodiscard]] bool has_room() const { return outstanding() < depth; }
+  // Whether a request can be staged at once.
+  [[nodiscard]] bool is_free() const {
+    return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr && has_room();
+  }
   void park(Parked* waiting) {
     waiting->next = nullptr;
     (last_parked == nullptr ? first_parked : last_parked->next) = waiting;

@@ -186,6 +186,8 @@ SendQueue& VerbsWorker::queue(const LinkKey& key) {
   SendQueue& made = *queues_.back();
   made.key = key;
   queues.push_back(&made);
+  if (key.transport == Transport::rc && key.lane == 0 && key.peer_worker == 0)
+    links_[key.peer].straight = &made;
   return made;
 }
 
