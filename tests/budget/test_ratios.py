@@ -38,20 +38,20 @@ def standin(folder: Path, name: str, rate: float, absent: tuple[str, ...] = (), 
 
 def test_the_two_programs_alternate(tmp_path: Path) -> None:
     old, new = standin(tmp_path, "old", 1.5e6), standin(tmp_path, "new", 3e6)
-    rows = shm_ratios.run(old, new, ["nessie", "memcached"], 2, 4, "1ms")
+    rows = shm_ratios.run(old, new, ["herd", "memcached"], 2, 4, 10)
     calls = (tmp_path / "calls").read_text().split("\n")[:-1]
     assert calls == [
-        *["old nessie", "new nessie", "new memcached"],
-        *["new nessie", "old nessie", "new memcached"],
+        *["old herd", "new herd", "new memcached"],
+        *["new herd", "old herd", "new memcached"],
     ]
-    assert rows["nessie"].ratios() == [2.0, 2.0]
+    assert rows["herd"].ratios() == [2.0, 2.0]
     lines = shm_ratios.table(rows).split("\n")
-    assert lines[2:] == ["| nessie | 1.500 | 3.000 | 2.00 | 2.00 to 2.00 |", "| memcached | | 3.000 | | |"]
+    assert lines[2:] == ["| herd | 1.500 | 3.000 | 2.00 | 2.00 to 2.00 |", "| memcached | | 3.000 | | |"]
 
 
 def test_a_server_program_that_is_absent_is_named(tmp_path: Path) -> None:
     new = standin(tmp_path, "new", 3e6, absent=("redis",))
-    lines = shm_ratios.table(shm_ratios.run(None, new, ["herd", "memcached", "redis"], 1, 4, "1ms")).split("\n")
+    lines = shm_ratios.table(shm_ratios.run(None, new, ["herd", "memcached", "redis"], 1, 4, 10)).split("\n")
     assert lines[2] == "| herd | | 3.000 | | |"
     assert lines[3] == "| memcached | | 3.000 | | |"
     assert lines[4].startswith("| redis | not measured: loch-bench: redis is not on this machine")
@@ -67,5 +67,5 @@ def test_another_failure_is_an_error(
 
 @pytest.mark.parametrize("protocol", shm_ratios.ONE_SIDED + shm_ratios.SERVED)
 def test_only_designs_with_servers_get_one(protocol: str) -> None:
-    flags = shm_ratios.flags_of(protocol, 16, "200ms")
+    flags = shm_ratios.flags_of(protocol, 16, 10)
     assert ("--servers" in flags) == (protocol in shm_ratios.SERVED)

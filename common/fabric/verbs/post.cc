@@ -55,8 +55,8 @@ static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transpor
 // The remote address of a request. A region that the peer does not have gets address 0, so that the peer's
 // NIC refuses the request.
 std::uint64_t address_of(const Peer& peer, const WorkRequest& request) {
-  const auto& regions = peer.record.regions;
-  const std::uint64_t base = request.remote.id < regions.size() ? regions[request.remote.id].address : 0;
+  const std::uint32_t id = request.remote.id;
+  const std::uint64_t base = id < peer.addresses.size() ? peer.addresses[id] : 0;
   return base + request.remote_offset;
 }
 
@@ -227,16 +227,14 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
 // Appends the request to the chain that the queue pair's next doorbell gives to the device.
 void VerbsWorker::take_into(SendQueue& queue, ibv_send_wr& out) {
   out.next = nullptr;
-  if (queue.is_staged) {
-    (queue.first_staged == nullptr ? queue.first_staged : queue.last_staged->next) = &out;
-  } else {
+  *queue.end_staged = &out;
+  queue.end_staged = &out.next;
+  if (!queue.is_staged) {
     queue.is_staged = true;
     queue.next_staged = nullptr;
     (first_staged_ == nullptr ? first_staged_ : last_staged_->next_staged) = &queue;
     last_staged_ = &queue;
-    queue.first_staged = &out;
   }
-  queue.last_staged = &out;
   if (++staged_ >= ring_at_) ring_doorbells();
 }
 
@@ -277,6 +275,7 @@ void VerbsWorker::ring_doorbell(SendQueue& queue) {
   count(counters_.doorbells, 1);
   count(counters_.posted, queue.posted - queue.rung);
   queue.first_staged = nullptr;
+  queue.end_staged = &queue.first_staged;
   if (reason == 0) [[likely]] {
     queue.rung = queue.posted;
   } else {
@@ -395,7 +394,8 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   return true;
 }
 
-[[gnu::always_inline]] inline void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
+// Not inlined, so that the callers save no registers for its sake.
+[[gnu::noinline]] void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   SendQueue* const free = plain_queue(request);
   if (free == nullptr) [[unlikely]]
     return submit_any(request, is_detached);

@@ -56,6 +56,7 @@ class VerbsRegion final : public Region {
 struct Peer {
   NodeRecord record;
   ibv_ah* address_handle = nullptr;         // for UD requests to this node
+  std::vector<std::uint64_t> addresses;     // by region id: address of the region's first byte
   std::vector<std::uint32_t> datagram_qpn;  // UD queue pair number by worker index; 0: no such worker
 };
 
