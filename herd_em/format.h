@@ -15,6 +15,7 @@
 // the request. In-order placement would not suffice, because UC may lose a part of a WRITE.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,6 +28,7 @@ namespace loch::herd {
 enum class Layout : std::uint8_t { y2014, y2016 };
 // Operations of requests. insert_if_absent needs a trailer (fixed variant) and has the layout of a PUT.
 enum class Op : std::uint8_t { none = 0, get = 1, put = 2, remove = 3, insert_if_absent = 4 };
+constexpr std::size_t ops = 5;  // number of values of Op
 [[nodiscard]] constexpr bool brings_value(Op op) { return op == Op::put || op == Op::insert_if_absent; }
 
 struct SlotFormat {
@@ -78,6 +80,16 @@ struct SlotFormat {
   // Reads a request from its slot, and copies the kept bytes of a PUT's value to `value`.
   [[nodiscard]] Request read(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
                              std::byte* value) const;
+  // A private copy of a request without its trailer, whose check fits. `op` none: there is no copy.
+  struct Kept {
+    Op op = Op::none;
+    std::array<std::byte, rpc::most_kept_body> body;
+  };
+  // is_here(), which keeps what it has checked if a check decides and the request is small enough; then it
+  // need not be read and checked again.
+  [[nodiscard]] bool keep_if_here(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
+                                  Kept* kept) const;
+  [[nodiscard]] Request read(const Kept& kept, std::uint64_t word, std::byte* value) const;
   // Published layouts: marks the slot as free.
   void clear(fabric::Region& region, std::uint64_t slot) const;
 

@@ -39,6 +39,7 @@ std::uint64_t Log::append(const Header& header, const std::byte* value) {
   if (room > sizeof header)
     put(offset + sizeof header, value, std::min<std::uint64_t>(header.kept, room - sizeof header));
   head_ += bytes;
+  if (head_ - lap_ >= memory_.size()) lap_ += memory_.size();
   return offset;
 }
 

@@ -59,10 +59,18 @@ class Log {
  private:
   void put(std::uint64_t offset, const void* bytes, std::uint64_t count);
   void get(std::uint64_t offset, void* out, std::uint64_t count) const;
-  [[nodiscard]] std::uint64_t place(std::uint64_t offset) const { return offset % memory_.size(); }
+  // The place in memory of the byte at `offset`: offset modulo the capacity. Offsets of this lap through the
+  // memory and of the one before need no division.
+  [[nodiscard]] std::uint64_t place(std::uint64_t offset) const {
+    const std::uint64_t size = memory_.size(), in_this_lap = offset - lap_;
+    if (in_this_lap < size) return in_this_lap;
+    const std::uint64_t in_last_lap = in_this_lap + size;
+    return in_last_lap < size ? in_last_lap : offset % size;
+  }
 
   std::vector<std::byte> memory_;
   std::uint64_t head_ = 0;
+  std::uint64_t lap_ = 0;  // the head's lap through the memory begins here: a multiple of the capacity
   LogDefects defects_;
 };
 

@@ -18,10 +18,11 @@ Server::Server(const Settings& settings, std::uint32_t index, fabric::Region& sl
       duplicates_(settings.slots(), settings.first_number == 0 ? 0 : 0x10000U + settings.first_number),
       last_status_(settings.slots()),
       next_slot_(settings.clients()),
-      batch_(settings.batch) {
-  for (Request& request : batch_) request.value.resize(settings.partition.value_bytes);
-  at_bucket_.value.resize(settings.partition.value_bytes);
-  at_entry_.value.resize(settings.partition.value_bytes);
+      requests_(std::size_t{settings.batch} + 2),
+      at_bucket_(&requests_[settings.batch]),
+      at_entry_(&requests_[settings.batch + 1]) {
+  for (Request& request : requests_) request.value.resize(settings.partition.value_bytes);
+  for (std::uint32_t i = 0; i < settings.batch; ++i) batch_.push_back(&requests_[i]);
 }
 
 // ---- Polling --------------------------------------------------------------------------------------
@@ -38,7 +39,12 @@ bool Server::has_request(std::uint32_t slot, std::uint64_t word) const {
 
 bool Server::is_ready(void* self, std::uint32_t slot, std::uint64_t word) {
   auto* server = static_cast<Server*>(self);
-  if (!server->has_polled_request(slot, word)) return false;
+  const SlotFormat& format = server->settings_.format;
+  if (word == 0 || !server->is_polled(slot) ||
+      (format.has_trailer && !server->duplicates_.is_news(slot, word)) ||
+      !format.keep_if_here(server->slots_, server->settings_.slot_at(server->index_, slot), word,
+                           &server->kept_))
+    return false;
   server->whole_slot_ = slot;
   server->whole_word_ = word;
   return true;
@@ -53,14 +59,16 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   const SlotFormat& format = settings_.format;
   const std::uint64_t at = settings_.slot_at(index_, slot);
   const std::uint64_t word = fabric::load_word(slots_.at(at + format.word_at()));
-  // Whether polling has just found this request complete, so that it need not be checked again. If the client
-  // overwrites the request later, the check after the copy fails.
+  // Whether polling has just found this request complete. It has then kept a copy, or it need not look whether
+  // the request is here; if the client overwrites the request later, the check after the copy fails.
   const bool was_whole = word != 0 && slot == whole_slot_ && word == whole_word_;
   whole_word_ = 0;
   if (!was_whole && !has_polled_request(slot, word)) return false;
   into.slot = slot;
-  into.what = format.read(slots_, at, word, into.value.data());
-  if (format.has_trailer) {
+  if (was_whole && kept_.op != Op::none && !settings_.rules.trusts_first_look) {
+    into.what = format.read(kept_, word, into.value.data());
+    duplicates_.looked_at(slot, word);
+  } else if (into.what = format.read(slots_, at, word, into.value.data()); format.has_trailer) {
     // The client may have given up and overwritten the slot with its next request during the copy, so check
     // again.
     if (!settings_.rules.trusts_first_look && !format.is_here(slots_, at, word)) return false;
@@ -79,7 +87,7 @@ void Server::collect(std::uint32_t first) {
   const std::uint32_t slots = settings_.slots();
   std::uint32_t slot = first;
   for (std::uint32_t i = 0; i < slots && collected_ < settings_.batch; ++i) {
-    if (fetch(slot, batch_[collected_])) ++collected_;
+    if (fetch(slot, *batch_[collected_])) ++collected_;
     slot = slot + 1 == slots ? 0 : slot + 1;
   }
   start_ = slot;
@@ -88,6 +96,7 @@ void Server::collect(std::uint32_t first) {
 coro::Task<void> Server::run(fabric::Worker& worker) {
   const Settings& s = settings_;
   fabric_index_ = worker.index();
+  charges_ = charges_of(worker.costs());
   if (sender_ == nullptr)
     sender_ = std::make_unique<rpc::DatagramSender>(worker, s.replies, replies_, index_ * s.replies.bytes());
   const fabric::WatchSet set{.region = &slots_,
@@ -97,116 +106,133 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
                              .ready = &Server::is_ready,
                              .context = this,
                              .known = duplicates_.seen()};
-  while (!worker.stopping()) {
-    const Nanos deadline = has_bucket_ || has_entry_ ? worker.now() + s.drain : fabric::forever;
-    const fabric::WatchAny any = co_await worker.watch_any(set, start_, deadline);
-    if (any.outcome == fabric::WatchOutcome::stopping) break;
-    if (any.outcome == fabric::WatchOutcome::timed_out) {
-      LOCH_PROBE("herd.pipeline-drained");
-      ++counts_.drains;
-      co_await move_pipeline(worker, false);
-      continue;
-    }
-    collect(any.index);
-    if (collected_ == 0) continue;
-    ++counts_.batches;
-    if (s.prefetch == Prefetch::pipeline)
-      co_await move_pipeline(worker, true);
-    else
-      co_await serve_batch(worker);
-  }
+  if (s.prefetch == Prefetch::pipeline)
+    co_await serve_by_pipeline(worker, set);
+  else
+    co_await serve_by_batches(worker, set);
   sender_->flush();
 }
 
+// HERD 2014's pipeline: each new request moves the earlier requests in the pipeline on by one stage. A single
+// coroutine, because one for each request would cost a frame and two switches.
+coro::Task<void> Server::serve_by_pipeline(fabric::Worker& worker, fabric::WatchSet set) {
+  while (!worker.stopping()) {
+    const Nanos deadline = has_bucket_ || has_entry_ ? worker.now() + settings_.drain : fabric::forever;
+    const fabric::WatchAny any = co_await worker.watch_any(set, start_, deadline);
+    if (any.outcome == fabric::WatchOutcome::stopping) break;
+    const bool has_new = any.outcome != fabric::WatchOutcome::timed_out;
+    if (has_new) {
+      collect(any.index);
+      if (collected_ == 0) continue;
+      ++counts_.batches;
+    } else {
+      LOCH_PROBE("herd.pipeline-drained");
+      ++counts_.drains;
+    }
+    if (has_entry_) {
+      const Nanos wait = stall(charges_.memory, issued_at(worker) - at_entry_->prefetched_at);
+      co_await worker.compute(wait + charges_.entry);
+      if (!sender_->has_room()) co_await sender_->room();
+      answer(*at_entry_);
+      has_entry_ = false;
+    }
+    if (has_bucket_) {
+      const Nanos wait = stall(charges_.memory, issued_at(worker) - at_bucket_->prefetched_at);
+      co_await worker.compute(wait + charges_.search);
+      partition_.prefetch_entry(at_bucket_->what.key);
+      std::swap(at_entry_, at_bucket_);
+      at_entry_->prefetched_at = issued_at(worker);
+      has_entry_ = true;
+      has_bucket_ = false;
+    }
+    if (has_new) {
+      std::swap(at_bucket_, batch_[0]);
+      co_await worker.compute(charges_.fetch_first[static_cast<std::size_t>(at_bucket_->what.op)] +
+                              charges_.issue);
+      partition_.prefetch_bucket(at_bucket_->what.key);
+      at_bucket_->prefetched_at = issued_at(worker);
+      has_bucket_ = true;
+    }
+    sender_->flush();
+  }
+}
+
+coro::Task<void> Server::serve_by_batches(fabric::Worker& worker, fabric::WatchSet set) {
+  while (!worker.stopping()) {
+    const fabric::WatchAny any = co_await worker.watch_any(set, start_, fabric::forever);
+    if (any.outcome == fabric::WatchOutcome::stopping) break;
+    collect(any.index);
+    if (collected_ == 0) continue;
+    ++counts_.batches;
+    co_await serve_batch(worker);
+  }
+}
+
 // ---- What it costs --------------------------------------------------------------------------------
-// CPU time for copying to or from a cached line; cache misses are charged where the worker waits for them.
-Nanos Server::move_cost(const fabric::Worker& worker, std::uint32_t bytes) {
-  return worker.costs().copy(bytes) - worker.costs().copy(0);
-}
-
-// CPU time for copying a request from the cache line that the NIC wrote, and for its checksum. The cache miss
-// on the first request of a pass over the slots is charged by polling; those on later requests are charged
-// here.
-Nanos Server::fetch_cost(const fabric::Worker& worker, Op op, bool is_first) const {
-  const std::uint32_t bytes = settings_.format.message_bytes(op);
-  const Nanos copying = is_first ? move_cost(worker, bytes) : worker.costs().copy(bytes);
-  const bool is_checked =
-      settings_.format.has_trailer && settings_.format.arrival(op) == rpc::Arrival::by_check;
-  return copying + (is_checked ? worker.costs().hash(bytes) : 0);
-}
-
-// CPU time for comparing a log entry's key and copying its value.
-Nanos Server::entry_cost(const fabric::Worker& worker) const {
-  return worker.costs().compare(keyhash_bytes) + move_cost(worker, settings_.config.value_size);
+// CPU time of the steps of a request. A request is copied from the cache line that the NIC wrote; the cache
+// miss on the first request of a pass over the slots is charged by polling, and those on later requests are
+// charged here. Copies to or from cached lines are charged without a miss: misses are charged where the
+// worker waits for them.
+Server::Charges Server::charges_of(const fabric::CpuCosts& costs) const {
+  const auto move = [&](std::uint32_t bytes) { return costs.copy(bytes) - costs.copy(0); };
+  Charges charges;
+  for (std::size_t op = 0; op < ops; ++op) {
+    const auto kind = static_cast<Op>(op);
+    const std::uint32_t bytes = settings_.format.message_bytes(kind);
+    const bool is_checked =
+        settings_.format.has_trailer && settings_.format.arrival(kind) == rpc::Arrival::by_check;
+    const Nanos checking = is_checked ? costs.hash(bytes) : 0;
+    charges.fetch_first[op] = move(bytes) + checking;
+    charges.fetch_next[op] = costs.copy(bytes) + checking;
+  }
+  charges.search = costs.compare(sizeof(Index::Bucket));
+  charges.issue = costs.compare(0);
+  charges.entry = costs.compare(keyhash_bytes) + move(settings_.config.value_size);
+  charges.memory = costs.memory();
+  return charges;
 }
 
 // CPU time of a batch. All prefetches of buckets are issued back to back, and so are all prefetches of log
 // entries. So the batch stalls only twice, each time for the part of a memory latency that is left of the
 // first prefetch when the last one has been issued.
-Nanos Server::batch_cost(const fabric::Worker& worker) const {
-  const fabric::CpuCosts& costs = worker.costs();
-  const Nanos issue = costs.compare(0), search = costs.compare(sizeof(Index::Bucket));
+Nanos Server::batch_cost() const {
   Nanos total = 0;
-  for (std::uint32_t i = 0; i < collected_; ++i)
-    total += fetch_cost(worker, batch_[i].what.op, i == 0) + search + entry_cost(worker);
-  if (settings_.prefetch == Prefetch::none) return total + 2 * costs.memory() * collected_;
+  for (std::uint32_t i = 0; i < collected_; ++i) {
+    const auto op = static_cast<std::size_t>(batch_[i]->what.op);
+    total += (i == 0 ? charges_.fetch_first[op] : charges_.fetch_next[op]) + charges_.search + charges_.entry;
+  }
+  if (settings_.prefetch == Prefetch::none) return total + 2 * charges_.memory * collected_;
   const Nanos others = collected_ - 1;
-  return total + issue * collected_ + stall(costs.memory(), others * issue) +
-         stall(costs.memory(), others * search);
+  return total + charges_.issue * collected_ + stall(charges_.memory, others * charges_.issue) +
+         stall(charges_.memory, others * charges_.search);
 }
 
 // ---- Executing ------------------------------------------------------------------------------------
 coro::Task<void> Server::serve_batch(fabric::Worker& worker) {
-  const Nanos cost = batch_cost(worker);
+  const Nanos cost = batch_cost();
   co_await worker.compute(cost);
   if (settings_.prefetch == Prefetch::batch) {
-    for (std::uint32_t i = 0; i < collected_; ++i) partition_.prefetch_bucket(batch_[i].what.key);
-    for (std::uint32_t i = 0; i < collected_; ++i) partition_.prefetch_entry(batch_[i].what.key);
+    for (std::uint32_t i = 0; i < collected_; ++i) partition_.prefetch_bucket(batch_[i]->what.key);
+    for (std::uint32_t i = 0; i < collected_; ++i) partition_.prefetch_entry(batch_[i]->what.key);
   }
-  for (std::uint32_t i = 0; i < collected_; ++i) co_await finish(&batch_[i]);
-  sender_->flush();
-}
-
-// HERD 2014's pipeline: each new request moves the earlier requests in the pipeline on by one stage.
-coro::Task<void> Server::move_pipeline(fabric::Worker& worker, bool has_new) {
-  const fabric::CpuCosts& costs = worker.costs();
-  if (has_entry_) {
-    const Nanos wait = stall(costs.memory(), worker.now() - at_entry_.prefetched_at);
-    co_await worker.compute(wait + entry_cost(worker));
-    co_await finish(&at_entry_);
-    has_entry_ = false;
-  }
-  if (has_bucket_) {
-    const Nanos wait = stall(costs.memory(), worker.now() - at_bucket_.prefetched_at);
-    co_await worker.compute(wait + costs.compare(sizeof(Index::Bucket)));
-    partition_.prefetch_entry(at_bucket_.what.key);
-    std::swap(at_entry_, at_bucket_);
-    at_entry_.prefetched_at = worker.now();
-    has_entry_ = true;
-    has_bucket_ = false;
-  }
-  if (has_new) {
-    std::swap(at_bucket_, batch_[0]);
-    co_await worker.compute(fetch_cost(worker, at_bucket_.what.op, true) + costs.compare(0));
-    partition_.prefetch_bucket(at_bucket_.what.key);
-    at_bucket_.prefetched_at = worker.now();
-    has_bucket_ = true;
+  for (std::uint32_t i = 0; i < collected_; ++i) {
+    if (!sender_->has_room()) co_await sender_->room();
+    answer(*batch_[i]);
   }
   sender_->flush();
 }
 
-coro::Task<void> Server::finish(Request* request) {
-  if (!sender_->has_room()) co_await sender_->room();
-  const Answer answer = execute(*request, sender_->buffer());
-  if (!answer.is_due) co_return;
+void Server::answer(Request& request) {
+  const Answer answer = execute(request, sender_->buffer());
+  if (!answer.is_due) return;
   const std::uint32_t window = settings_.config.window;
-  const rpc::DatagramAddress to = settings_.address_of_client(request->slot / window);
+  const std::uint32_t client = request.slot / window;
   std::optional<std::uint32_t> immediate;
   if (settings_.rules.numbers)
-    immediate = (request->slot % window) << 16 | request->what.sequence;
+    immediate = (request.slot - client * window) << 16 | request.what.sequence;
   else if (settings_.format.layout == Layout::y2016)
     immediate = fabric_index_;
-  sender_->send(to, answer.length, immediate);
+  sender_->send(settings_.address_of_client(client), answer.length, immediate);
 }
 
 Server::Answer Server::execute(Request& request, std::byte* out) {

@@ -59,23 +59,33 @@ class Server {
   void collect(std::uint32_t first);
   void advance(std::uint32_t slot);
 
+  // Serve until the run is over: by HERD 2014's pipeline, or batch by batch.
+  [[nodiscard]] coro::Task<void> serve_by_pipeline(fabric::Worker& worker, fabric::WatchSet set);
+  [[nodiscard]] coro::Task<void> serve_by_batches(fabric::Worker& worker, fabric::WatchSet set);
   [[nodiscard]] coro::Task<void> serve_batch(fabric::Worker& worker);
-  [[nodiscard]] Nanos batch_cost(const fabric::Worker& worker) const;
-  // Moves each request in the pipeline on by one stage. If `has_new`, the first request of the batch enters
-  // the first stage.
-  [[nodiscard]] coro::Task<void> move_pipeline(fabric::Worker& worker, bool has_new);
-  [[nodiscard]] coro::Task<void> finish(Request* request);
+  [[nodiscard]] Nanos batch_cost() const;
+  // Executes the request and sends its reply, for which the sender has room.
+  void answer(Request& request);
 
   // Executes the request and writes its reply to `out`.
   [[nodiscard]] Answer execute(Request& request, std::byte* out);
   [[nodiscard]] Answer execute_fresh(Request& request, std::byte* out);
   [[nodiscard]] Answer repeat(Request& request, std::byte* out);
+  // CPU time of the steps of a request, computed once; all 0 on a fabric that charges no CPU time.
+  struct Charges {
+    Nanos fetch_first[ops] = {}, fetch_next[ops] = {};  // by operation: first request of a pass, a later one
+    Nanos search = 0, issue = 0, entry = 0, memory = 0;
+  };
+  [[nodiscard]] Charges charges_of(const fabric::CpuCosts& costs) const;
   [[nodiscard]] static Nanos stall(Nanos memory, Nanos since) { return since < memory ? memory - since : 0; }
-  [[nodiscard]] static Nanos move_cost(const fabric::Worker& worker, std::uint32_t bytes);
-  [[nodiscard]] Nanos fetch_cost(const fabric::Worker& worker, Op op, bool is_first) const;
-  [[nodiscard]] Nanos entry_cost(const fabric::Worker& worker) const;
+  // The time at which a prefetch was issued; 0 if memory accesses are not charged, so that nobody asks for
+  // it.
+  [[nodiscard]] Nanos issued_at(const fabric::Worker& worker) const {
+    return charges_.memory != 0 ? worker.now() : 0;
+  }
 
   const Settings& settings_;
+  Charges charges_;
   std::uint32_t index_;
   fabric::Region& slots_;
   fabric::Region& replies_;
@@ -85,15 +95,18 @@ class Server {
   // 0 means that there is none.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
+  SlotFormat::Kept kept_;                  // the copy that polling has checked, if it has made one
   std::vector<std::uint8_t> last_status_;  // indexed by request slot: status of the last PUT or DELETE
   // In the published variant: for each client, the only request slot that the server polls.
   std::vector<std::uint32_t> next_slot_;
   std::unique_ptr<rpc::DatagramSender> sender_;
-  std::vector<Request> batch_;
+  std::vector<Request> requests_;  // memory of the requests of a batch and of the pipeline
+  std::vector<Request*> batch_;
   std::uint32_t collected_ = 0;
   std::uint32_t start_ = 0;  // slot at which the next poll starts
   // The pipeline: a request whose bucket is being prefetched, and one whose log entry is being prefetched.
-  Request at_bucket_, at_entry_;
+  Request* at_bucket_;
+  Request* at_entry_;
   bool has_bucket_ = false, has_entry_ = false;
   std::uint16_t fabric_index_ = 0;
   ServerCounts counts_;

@@ -1,19 +1,9 @@
-// Tells where in memory the result of a lane's READ or CAS lands, and finds out how a request ended whose
-// result did not arrive.
+// Finds out how a lane's READ or CAS ended whose result did not arrive.
 #include "nessie/arrival.h"
 
 #include "nessie/reach.h"
 
 namespace loch::nessie {
-
-std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region, std::uint64_t last_word,
-                                            bool by_watermark) {
-  if (!by_watermark) return std::nullopt;
-  return onesided::Landing{.region = region,
-                           .word_at = last_word,
-                           .mark = watermark_bit,
-                           .until = lane.worker.now() + lane.settings.expiry};
-}
 
 fabric::WorkRequest flush_of(const Lane& lane, fabric::NodeId peer) {
   const fabric::LocalSlice scratch{lane.node.words, lane.word_at(lane_flush)};

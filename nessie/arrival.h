@@ -9,9 +9,14 @@
 namespace loch::nessie {
 
 // Where the last 8 bytes of a request's result land, if the client polls their watermark bit; nullopt if the
-// client awaits the request's completion.
-[[nodiscard]] std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region,
-                                                          std::uint64_t last_word, bool by_watermark);
+// client awaits the request's completion. `now`: the time at which the request is posted.
+[[nodiscard]] inline std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region,
+                                                                 std::uint64_t last_word, bool by_watermark,
+                                                                 Nanos now) {
+  if (!by_watermark) return std::nullopt;
+  return onesided::Landing{
+      .region = region, .word_at = last_word, .mark = watermark_bit, .until = now + lane.settings.expiry};
+}
 // An 8-byte READ to the peer. Its completion shows that all earlier requests to the peer have ended.
 [[nodiscard]] fabric::WorkRequest flush_of(const Lane& lane, fabric::NodeId peer);
 // Returns the completion status of a request to the peer; if `ended` does not have it, learns it by posting

@@ -15,27 +15,6 @@
 namespace loch::nessie {
 namespace {
 
-// A READ of another node's entry into the lane's landing buffer.
-struct EntryReading : LaneReading {
-  std::uint64_t offset = 0;
-  std::uint32_t length = 0;
-
-  [[nodiscard]] std::optional<fabric::WorkRequest> request() const {
-    const Lane& lane = access.lane;
-    return fabric::one_sided(fabric::Verb::read, lane.own.peers[peer].data, offset,
-                             {lane.node.landing, lane.landing_base}, length, access.stats);
-  }
-  // An entry may span several cache lines; polling its last byte is correct only if bytes arrive in order
-  // (H19 in docs/protocols/nessie.md).
-  [[nodiscard]] std::optional<onesided::Landing> landing() const {
-    const Lane& lane = access.lane;
-    const bool by_watermark =
-        lane.settings.completion == CompletionBy::watermark &&
-        (lane.worker.capabilities().in_order_reads || lane.settings.rules.polls_tail_unordered);
-    return landing_at(lane, lane.node.landing, lane.landing_base + length - 8, by_watermark);
-  }
-};
-
 // Whether the header read from memory belongs to the entry that the index word names.
 bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored, const EntryId& id) {
   if (!WordFormat::is_stored(stored)) return false;
@@ -58,56 +37,103 @@ void refuse_foreign(Access access, Word stored, Fetched* found) {
   ++access.own().counters.lost_values_met;
 }
 
-// Reads the entry that `word` names and, if a key is given, compares the key. A single coroutine, because
-// every GET calls it: each further coroutine around the READ would cost a frame and two switches.
-coro::Task<Fetched> fetch_entry(Access access, Word word, Extent extent, std::optional<kv::Key> key) {
+// Reads the meta word and the previous version of an entry that has been fetched, and refuses it if it is not
+// the one that the word named.
+void take_header(Access access, Word word, Fetched* found) {
   const Settings& settings = access.settings();
-  const EntryLayout& entry = settings.entry;
-  Lane& lane = access.lane;
+  const Word stored = fabric::load_word(found->region->at(found->offset + settings.entry.meta_at()));
+  found->meta = EntryMeta::unpack(stored);
+  found->prev = fabric::load_word(found->region->at(found->offset + settings.entry.prev_at()));
   const EntryId id = settings.format.entry(word);
-  Fetched found;
-  if (lane.own.has_losses && id.node < lane.own.peers.size() && is_lost(lane, id)) [[unlikely]] {
-    found.is_gone = true;
-    co_return found;
+  if (!is_of(settings.format, found->meta, stored, id) && !settings.rules.misses_lost_memory) [[unlikely]] {
+    refuse_foreign(access, stored, found);
   }
-  if (id.node == lane.node.node && id.index < settings.entries_per_node) {
-    found.ok = true;
-    found.is_local = true;
-    found.extent = Extent::full;  // local memory holds the whole entry
-    found.region = lane.node.data;
-    found.offset = lane.own.table.offset(id.index);
-    access.count_local();
-  } else {
-    found.extent = extent;
-    if (id.node >= lane.own.peers.size() || id.index >= settings.entries_per_node) co_return found;
-    const EntryReading reading{{.access = access, .peer = static_cast<fabric::NodeId>(id.node)},
-                               id.index * entry.stride(),
-                               extent == Extent::header ? entry.header_bytes() : entry.full_bytes()};
-    const onesided::Ended ended =
-        co_await onesided::Transfer(lane.worker, *reading.request(), reading.landing());
-    found.ok = ended.ok();
-    if (!found.ok) [[unlikely]] {
-      const bool has_come = co_await onesided::try_again(reading, ended);
-      found.ok = has_come;
-    }
-    found.region = lane.node.landing;
-    found.offset = lane.landing_base;
-    if (!found.ok) co_return found;
-  }
-  const Word stored = fabric::load_word(found.region->at(found.offset + entry.meta_at()));
-  found.meta = EntryMeta::unpack(stored);
-  found.prev = fabric::load_word(found.region->at(found.offset + entry.prev_at()));
-  if (!is_of(settings.format, found.meta, stored, id) && !settings.rules.misses_lost_memory) [[unlikely]] {
-    refuse_foreign(access, stored, &found);
+}
+
+EntryReading reading_of(Access access, Word word, Extent extent) {
+  const EntryLayout& entry = access.settings().entry;
+  const EntryId id = access.settings().format.entry(word);
+  return {{.access = access, .peer = static_cast<fabric::NodeId>(id.node)},
+          id.index * entry.stride(),
+          extent == Extent::header ? entry.header_bytes() : entry.full_bytes()};
+}
+
+coro::Task<Fetched> fetch_entry(Access access, Word word, Extent extent, std::optional<kv::Key> key) {
+  Fetched found = co_await EntryRequest(access, word, extent);
+  if (found.is_unsettled) [[unlikely]] {
+    const Fetched settled = co_await settle_entry(access, word, found);
+    found = settled;
   }
   if (!found.ok || !key) co_return found;
   co_await access.worker().compute(access.worker().costs().compare(key->size));
-  found.is_key = onesided::is_key(found.region->at(found.offset), *key);
-  if (!found.is_key) ++access.own().counters.false_filter_hits;
+  compare_key(access, *key, &found);
   co_return found;
 }
 
 }  // namespace
+
+std::optional<fabric::WorkRequest> EntryReading::request() const {
+  const Lane& lane = access.lane;
+  return fabric::one_sided(fabric::Verb::read, lane.own.peers[peer].data, offset,
+                           {lane.node.landing, lane.landing_base}, length, access.stats);
+}
+
+std::optional<onesided::Landing> EntryReading::landing() const {
+  const Lane& lane = access.lane;
+  const bool by_watermark =
+      lane.settings.completion == CompletionBy::watermark &&
+      (lane.worker.capabilities().in_order_reads || lane.settings.rules.polls_tail_unordered);
+  return landing_at(lane, lane.node.landing, lane.landing_base + length - 8, by_watermark, lane.worker.now());
+}
+
+bool EntryRequest::await_ready() {
+  const Settings& settings = access_.settings();
+  Lane& lane = access_.lane;
+  const EntryId id = settings.format.entry(word_);
+  if (lane.own.has_losses && id.node < lane.own.peers.size() && is_lost(lane, id)) [[unlikely]] {
+    found_.is_gone = true;
+    return true;
+  }
+  if (id.node == lane.node.node && id.index < settings.entries_per_node) {
+    found_.ok = true;
+    found_.is_local = true;
+    found_.extent = Extent::full;  // local memory holds the whole entry
+    found_.region = lane.node.data;
+    found_.offset = lane.own.table.offset(id.index);
+    access_.count_local();
+    return true;
+  }
+  if (id.node >= lane.own.peers.size() || id.index >= settings.entries_per_node) return true;
+  const EntryReading reading = reading_of(access_, word_, found_.extent);
+  transfer_.emplace(lane.worker, *reading.request(), reading.landing());
+  return transfer_->await_ready();
+}
+
+Fetched EntryRequest::await_resume() {
+  if (transfer_) {
+    found_.ended = transfer_->await_resume();
+    found_.ok = found_.ended.ok();
+    found_.is_unsettled = !found_.ok;
+    found_.region = access_.lane.node.landing;
+    found_.offset = access_.lane.landing_base;
+  }
+  if (found_.ok) take_header(access_, word_, &found_);
+  return found_;
+}
+
+coro::Task<Fetched> settle_entry(Access access, Word word, Fetched found) {
+  const EntryReading reading = reading_of(access, word, found.extent);
+  const bool has_come = co_await onesided::try_again(reading, found.ended);
+  found.ok = has_come;
+  found.is_unsettled = false;
+  if (found.ok) take_header(access, word, &found);
+  co_return found;
+}
+
+void compare_key(Access access, kv::Key key, Fetched* found) {
+  found->is_key = onesided::is_key(found->region->at(found->offset), key);
+  if (!found->is_key) ++access.own().counters.false_filter_hits;
+}
 
 coro::Task<Fetched> fetch(Access access, Word word, Extent extent) {
   return fetch_entry(access, word, extent, std::nullopt);

@@ -2,6 +2,9 @@
 // the lane's landing buffer, and writes entries of this node.
 #pragma once
 
+#include <optional>
+
+#include "nessie/arrival.h"
 #include "nessie/lane.h"
 
 namespace loch::nessie {
@@ -20,6 +23,8 @@ struct Fetched {
   bool is_replaced = false;           // the entry was reused since the index word was written
   bool is_key = false;                // the entry has the wanted key (set by fetch_for only)
   bool is_local = false;
+  bool is_unsettled = false;  // the READ failed, and settle_entry() has to follow (set by EntryRequest only)
+  onesided::Ended ended;      // how the READ failed, if it is unsettled
   Extent extent = Extent::header;
   EntryMeta meta;
   Word prev = 0;
@@ -33,6 +38,39 @@ struct Fetched {
 [[nodiscard]] coro::Task<Fetched> fetch(Access access, Word word, Extent extent);
 // Fetches the entry as fetch() does, and compares its key with `key`.
 [[nodiscard]] coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key key);
+
+// A READ of another node's entry into the lane's landing buffer, as onesided::try_again() repeats it. An
+// entry may span several cache lines; polling its last byte is correct only if bytes arrive in order (H19 in
+// docs/protocols/nessie.md).
+struct EntryReading : LaneReading {
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;
+
+  [[nodiscard]] std::optional<fabric::WorkRequest> request() const;
+  [[nodiscard]] std::optional<onesided::Landing> landing() const;
+};
+
+// Awaits one try to fetch an entry, without a coroutine of its own. If the result is unsettled,
+// settle_entry() has to follow; the two together are fetch().
+class EntryRequest {
+ public:
+  EntryRequest(Access access, Word word, Extent extent) : access_(access), word_(word) {
+    found_.extent = extent;
+  }
+  EntryRequest(const EntryRequest&) = delete;
+  bool await_ready();
+  void await_suspend(std::coroutine_handle<> waiter) { transfer_->await_suspend(waiter); }
+  [[nodiscard]] Fetched await_resume();
+
+ private:
+  Access access_;
+  Word word_;
+  Fetched found_;
+  std::optional<onesided::Transfer> transfer_;
+};
+[[nodiscard]] coro::Task<Fetched> settle_entry(Access access, Word word, Fetched found);
+// Sets `is_key` of an entry that was fetched.
+void compare_key(Access access, kv::Key key, Fetched* found);
 
 // Whether the operation that linked the entry has committed it (Nessie, 2017, 4.3.2; H9 in
 // docs/protocols/nessie.md).

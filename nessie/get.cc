@@ -29,12 +29,24 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
   const Settings& settings = access.settings();
   Lane& lane = access.lane;
   fabric::Worker& worker = lane.worker;
-  if (const std::optional<Looked> cached = look_in_cache(access, word, read_at, key)) {
-    co_await worker.compute(worker.costs().compare(key.size));
-    co_return *cached;
+  if (lane.node.cache != nullptr) {
+    const std::optional<Looked> cached = look_in_cache(access, word, read_at, key);
+    if (cached) {
+      co_await worker.compute(worker.costs().compare(key.size));
+      co_return *cached;
+    }
   }
   const Extent extent = settings.reads_header_first ? Extent::header : Extent::full;
-  Fetched found = co_await fetch_for(access, word, extent, key);
+  // fetch_for() without a coroutine of its own, because every GET comes here
+  Fetched found = co_await EntryRequest(access, word, extent);
+  if (found.is_unsettled) [[unlikely]] {
+    const Fetched settled = co_await settle_entry(access, word, found);
+    found = settled;
+  }
+  if (found.ok) {
+    co_await worker.compute(worker.costs().compare(key.size));
+    compare_key(access, key, &found);
+  }
   if (!found.ok) co_return Looked{found.why == Attempt::expired ? Look::expired : Look::failed, {}};
   if (!found.is_key) co_return Looked{is_previous ? Look::conflict : Look::other_key, {}};
   if (!is_committed(settings, word, found.meta)) {
@@ -81,10 +93,6 @@ std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv:
       std::min(settings.config.kept_value_bytes, size), access.stats, &access.lane.pinned);
   if (found && found->look == Look::value && access.is_over_age()) found->look = Look::expired;
   return found;
-}
-
-coro::Task<onesided::WordRead> Tables::read_word(cuckoo::Place place) const {
-  return read_index(access, place);
 }
 
 coro::Task<Looked> Tables::look_up(cuckoo::Place /*place*/, Word word, Nanos read_at, kv::Key key) const {

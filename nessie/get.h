@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/onesided/get.h"
+#include "nessie/index.h"
 #include "nessie/lane.h"
 
 namespace loch::nessie {
@@ -21,7 +22,13 @@ struct Tables {
     return access.settings().family.hash({key.data, key.size});
   }
   void expect(const cuckoo::Place& place) const { access.lane.expect(place); }
-  [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place) const;
+  [[nodiscard]] WordRequest read_word(cuckoo::Place place, Nanos read_at) const {
+    return {access, place, read_at};
+  }
+  [[nodiscard]] coro::Task<onesided::WordRead> settle_word(cuckoo::Place place,
+                                                           onesided::WordRead read) const {
+    return nessie::settle_word(access, place, read);
+  }
   [[nodiscard]] bool may_hold(Word word, cuckoo::KeyHash& hash) const {
     return holds_filter(access.settings(), word, hash);
   }

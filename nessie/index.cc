@@ -17,17 +17,17 @@ coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
   LOCH_PROBE("nessie.lost-word-buried");
   const WordFormat& format = access.settings().format;
   const Word emptied = format.emptied(format.committed(word));
-  if (access.lane.has(Flaw::lost_words_stay)) co_return WordRead{true, emptied};
+  if (access.lane.has(Flaw::lost_words_stay)) co_return WordRead{.ok = true, .word = emptied};
   const Swap swap = co_await swap_index(access, place, word, emptied, Proof::none);
   if (swap.done()) {
     ++access.own().counters.lost_words_buried;
-    co_return WordRead{true, emptied};
+    co_return WordRead{.ok = true, .word = emptied};
   }
   // Another operation changed the slot first, or the CAS ended in an error and the slot was read: its word is
   // `swap.seen`. If that word names lost memory too (a rollback may have restored such a word), a later
   // attempt empties the slot.
   const bool is_known = swap.outcome == Swap::Outcome::lost || swap.seen == emptied;
-  co_return WordRead{is_known && !names_lost_memory(access.lane, swap.seen), swap.seen};
+  co_return WordRead{.ok = is_known && !names_lost_memory(access.lane, swap.seen), .word = swap.seen};
 }
 
 // Hole H17 of docs/protocols/nessie.md: learns the outcome of a CAS that ended in an error by reading the
@@ -85,53 +85,66 @@ coro::Task<bool> overwrite_index(Access access, cuckoo::Place place, Word word) 
   co_return done.ok();
 }
 
-// A READ of a slot's word.
-struct WordReading : LaneReading {
-  std::uint32_t share_number = 0;
-  std::uint64_t slot = 0;
-
-  [[nodiscard]] std::optional<fabric::WorkRequest> request() {
-    const IndexShare& share = access.own().shares[share_number];
-    if (share.is_void) [[unlikely]]
-      return std::nullopt;
-    peer = share.index.node;
-    if (access.stats != nullptr) ++access.stats->index_read;
-    const fabric::LocalSlice to{access.node().words, access.lane.word_at(lane_index)};
-    return fabric::one_sided(fabric::Verb::read, share.index, share.base + slot * 8, to, 8, access.stats);
-  }
-  [[nodiscard]] std::optional<onesided::Landing> landing() const {
-    return landing_at(access.lane, access.node().words, access.lane.word_at(lane_index),
-                      access.settings().completion == CompletionBy::watermark);
-  }
-};
-
 }  // namespace
 
-coro::Task<WordRead> read_index(Access access, cuckoo::Place place) {
-  const Settings& settings = access.settings();
-  NodeState& node = access.node();
-  if (settings.rules.cpu_on_index && place.node == node.node) {
-    const Word word = fabric::load_word(node.index->at(place.slot * 8));
-    co_return WordRead{true, word};
-  }
-  WordReading reading{{.access = access}, place.node, place.slot};
-  const std::optional<fabric::WorkRequest> request = reading.request();
-  if (!request) [[unlikely]]
-    co_return WordRead{};
-  const onesided::Ended ended = co_await onesided::Transfer(access.worker(), *request, reading.landing());
-  if (!ended.ok()) [[unlikely]] {
-    const bool has_come = co_await onesided::try_again(reading, ended);
-    if (!has_come) co_return WordRead{};
-  }
-  const Word word = fabric::load_word(node.words->at(access.lane.word_at(lane_index)));
+std::optional<fabric::WorkRequest> WordReading::request() {
+  const IndexShare& share = access.own().shares[place.node];
+  if (share.is_void) [[unlikely]]
+    return std::nullopt;
+  peer = share.index.node;
+  if (access.stats != nullptr) ++access.stats->index_read;
+  const fabric::LocalSlice to{access.node().words, access.lane.word_at(lane_index)};
+  return fabric::one_sided(fabric::Verb::read, share.index, share.base + place.slot * 8, to, 8, access.stats);
+}
+
+WordRead WordReading::landed() const {
+  const Word word = fabric::load_word(access.node().words->at(access.lane.word_at(lane_index)));
   // A word whose watermark bit is not set was never initialised: the node came back with empty memory.
   if (!WordFormat::is_stored(word)) [[unlikely]] {
     LOCH_PROBE("nessie.index-not-laid-out");
-    co_return WordRead{};
+    return {};
   }
-  if (access.own().has_losses && names_lost_memory(access.lane, word)) [[unlikely]]
-    co_return co_await bury(access, place, word);
-  co_return WordRead{true, word};
+  const bool is_lost = access.own().has_losses && names_lost_memory(access.lane, word);
+  return {.ok = !is_lost, .is_unsettled = is_lost, .peer = peer, .word = word};
+}
+
+bool WordRequest::await_ready() {
+  const Access& access = reading_.access;
+  const Settings& settings = access.settings();
+  if (settings.rules.cpu_on_index && reading_.place.node == access.node().node) {
+    result_ = {.ok = true, .word = fabric::load_word(access.node().index->at(reading_.place.slot * 8))};
+    return true;
+  }
+  const std::optional<fabric::WorkRequest> request = reading_.request();
+  if (!request) [[unlikely]]
+    return true;
+  transfer_.emplace(access.worker(), *request, reading_.landing(read_at_));
+  return transfer_->await_ready();
+}
+
+WordRead WordRequest::await_resume() const {
+  if (!transfer_) return result_;
+  const onesided::Ended ended = transfer_->await_resume();
+  if (ended.ok()) [[likely]]
+    return reading_.landed();
+  return {.is_unsettled = true, .ended = ended, .peer = reading_.peer};
+}
+
+coro::Task<WordRead> settle_word(Access access, cuckoo::Place place, WordRead read) {
+  WordReading reading{{.access = access, .peer = read.peer}, place};
+  if (!read.ended.ok()) {
+    const bool has_come = co_await onesided::try_again(reading, read.ended);
+    if (!has_come) co_return WordRead{};
+    read = reading.landed();
+  }
+  if (!read.is_unsettled) co_return read;
+  co_return co_await bury(access, place, read.word);
+}
+
+coro::Task<WordRead> read_index(Access access, cuckoo::Place place) {
+  const WordRead read = co_await WordRequest(access, place, access.worker().now());
+  if (!read.is_unsettled) co_return read;
+  co_return co_await settle_word(access, place, read);
 }
 
 coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
@@ -158,7 +171,8 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
     if (access.stats != nullptr) ++access.stats->index_cas;
     const onesided::Ended ended = co_await onesided::Transfer(
         access.worker(), request,
-        landing_at(access.lane, node.words, landing.offset, settings.completion == CompletionBy::watermark));
+        landing_at(access.lane, node.words, landing.offset, settings.completion == CompletionBy::watermark,
+                   access.worker().now()));
     fabric::WcStatus status = ended.status;
     if (!ended.is_settled()) [[unlikely]] {
       const fabric::WcStatus settled = co_await settle(&access.lane, ended, peer);

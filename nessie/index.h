@@ -2,7 +2,10 @@
 // how their errors are resolved.
 #pragma once
 
+#include <optional>
+
 #include "common/onesided/get.h"
+#include "nessie/arrival.h"
 #include "nessie/lane.h"
 
 namespace loch::nessie {
@@ -14,6 +17,39 @@ using onesided::WordRead;
 // lost memory is never returned: the slot is emptied first, so that all operations agree on when the key
 // became absent (A4 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<WordRead> read_index(Access access, cuckoo::Place place);
+
+// A READ of a slot's word, as onesided::try_again() repeats it.
+struct WordReading : LaneReading {
+  cuckoo::Place place;
+
+  [[nodiscard]] std::optional<fabric::WorkRequest> request();
+  [[nodiscard]] std::optional<onesided::Landing> landing(Nanos now) const {
+    return landing_at(access.lane, access.node().words, access.lane.word_at(lane_index),
+                      access.settings().completion == CompletionBy::watermark, now);
+  }
+  [[nodiscard]] std::optional<onesided::Landing> landing() const { return landing(access.worker().now()); }
+  // The word that has landed; unsettled if it names lost memory.
+  [[nodiscard]] WordRead landed() const;
+};
+
+// Awaits one try to READ a slot's word, without a coroutine of its own. If the result is unsettled,
+// settle_word() has to follow; the two together are read_index(). `read_at` is now().
+class WordRequest {
+ public:
+  WordRequest(Access access, cuckoo::Place place, Nanos read_at)
+      : reading_{{.access = access}, place}, read_at_(read_at) {}
+  WordRequest(const WordRequest&) = delete;
+  bool await_ready();
+  void await_suspend(std::coroutine_handle<> waiter) { transfer_->await_suspend(waiter); }
+  [[nodiscard]] WordRead await_resume() const;
+
+ private:
+  WordReading reading_;
+  Nanos read_at_;
+  WordRead result_;  // if nothing was posted
+  std::optional<onesided::Transfer> transfer_;
+};
+[[nodiscard]] coro::Task<WordRead> settle_word(Access access, cuckoo::Place place, WordRead read);
 
 struct Swap {
   enum class Outcome : std::uint8_t { swapped, lost, unknown };

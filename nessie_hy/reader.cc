@@ -69,8 +69,13 @@ struct Reader::Tables {
     return reader.table_.family.hash({key.data, key.size});
   }
   void expect(const cuckoo::Place& /*place*/) const {}
-  [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place) const {
+  [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place, Nanos /*read_at*/) const {
     return reader.read_word(place);
+  }
+  // Never called: read_word() settles each word itself.
+  [[nodiscard]] static coro::Task<onesided::WordRead> settle_word(cuckoo::Place /*place*/,
+                                                                  onesided::WordRead read) {
+    co_return read;
   }
   [[nodiscard]] bool may_hold(std::uint64_t word, cuckoo::KeyHash& hash) const {
     return !IndexWord::is_empty(word) && IndexWord::filter(word) == hash.filter(reader.table_.filter_bits);
@@ -146,7 +151,7 @@ coro::Task<onesided::WordRead> Reader::read_word(cuckoo::Place place) {
   if (is_here(at)) {
     if (stats_ != nullptr) ++stats_->local_accesses;
     const std::uint64_t word = fabric::load_word(tables_.index->at(offset));
-    co_return onesided::WordRead{IndexWord::is_stored(word), word};
+    co_return onesided::WordRead{.ok = IndexWord::is_stored(word), .word = word};
   }
   const fabric::LocalSlice landing{node_.words, word_at(lane_index)};
   const Reading reading{*this, at.node, &Peer::index, offset, landing, 8, settings_.polls_watermarks};
@@ -154,9 +159,9 @@ coro::Task<onesided::WordRead> Reader::read_word(cuckoo::Place place) {
   if (!has_come) co_return onesided::WordRead{};
   const std::uint64_t word = fabric::load_word(node_.words->at(landing.offset));
   if (!IndexWord::is_stored(word) && settings_.takes_void)
-    co_return onesided::WordRead{true, IndexWord::empty(0)};
+    co_return onesided::WordRead{.ok = true, .word = IndexWord::empty(0)};
   // A word without the watermark bit was never initialised: the node came back with empty memory.
-  co_return onesided::WordRead{IndexWord::is_stored(word), word};
+  co_return onesided::WordRead{.ok = IndexWord::is_stored(word), .word = word};
 }
 
 // Compares the key of the entry that the index word names with `key`; counts GETs that expire and entries of

@@ -49,8 +49,12 @@ class PilafClient final : public kv::Client {
   };
   [[nodiscard]] coro::Task<kv::OpResult> get_by_reads(kv::Key key, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<Scan> scan();
-  [[nodiscard]] coro::Task<Scan> read_bucket(std::uint64_t slot, Bucket* bucket);
-  [[nodiscard]] coro::Task<Scan> read_extent(const Bucket* bucket);
+  // Decodes the bucket that has landed. Anything but Scan::found ends the scan.
+  [[nodiscard]] Scan take_bucket(Bucket* bucket);
+  // Whether the place that the bucket names can be an extent.
+  [[nodiscard]] Scan check_place(const Bucket& bucket);
+  // Whether the checksum of the extent that has landed fits.
+  [[nodiscard]] bool is_extent_whole(const Bucket& bucket);
   // READs the shard's root. Returns false if the shard's node cannot be reached or its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();

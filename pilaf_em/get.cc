@@ -59,6 +59,8 @@ kv::OpResult PilafClient::found(std::uint32_t retries) const {
   return {.retries = retries, .value = {value, search_.value_size, kept}};
 }
 
+// A single coroutine, because every GET READs several buckets: a coroutine around each READ would cost a
+// frame and two switches.
 coro::Task<PilafClient::Scan> PilafClient::scan() {
   const fabric::CpuCosts& costs = worker_.costs();
   const kv::Key key = search_.key;
@@ -68,15 +70,28 @@ coro::Task<PilafClient::Scan> PilafClient::scan() {
     search_.rank = i;
     co_await worker_.compute(costs.hash(key.size));
     Bucket bucket;
-    const std::uint64_t slot = hash.candidate(i).slot;
-    const Scan seen = co_await read_bucket(slot, &bucket);
+    const std::uint64_t at = Shard::bucket_at(search_.view.root, hash.candidate(i).slot);
+    const fabric::LocalSlice bucket_to = landing(settings_.landing_bucket()), extent_to = landing(0);
+    if (search_.stats != nullptr) ++search_.stats->index_read;
+    const fabric::Completion bucket_read =
+        co_await worker_.read(search_.link->table, at, bucket_to, bucket_bytes, search_.stats);
+    if (!bucket_read.ok()) co_return Scan::failed;
+    co_await worker_.compute(costs.crc(bucket_guard_at));
+    const Scan seen = take_bucket(&bucket);
     if (seen != Scan::found) co_return seen;
     if (!bucket.is_used) continue;
-    const Scan fetched = co_await read_extent(&bucket);
-    if (fetched != Scan::found) co_return fetched;
+    const Scan named = check_place(bucket);
+    if (named != Scan::found) co_return named;
+    const fabric::Completion extent_read = co_await worker_.read(search_.link->extents, bucket.key_at,
+                                                                 extent_to, bucket.capacity, search_.stats);
+    if (!extent_read.ok()) co_return Scan::failed;
+    if (settings_.rules.checks_extent) {
+      co_await worker_.compute(costs.crc(bucket.key_length + bucket.value_length));
+      if (!is_extent_whole(bucket)) co_return Scan::torn;
+    }
     co_await worker_.compute(costs.compare(key.size));
     const bool is_key =
-        bucket.key_length == key.size && std::memcmp(landing(0).data(), key.data, key.size) == 0;
+        bucket.key_length == key.size && std::memcmp(extent_to.data(), key.data, key.size) == 0;
     if (!is_key && settings_.rules.compares_keys) continue;
     search_.value_size = static_cast<std::uint32_t>(bucket.value_length);
     co_return Scan::found;
@@ -84,53 +99,43 @@ coro::Task<PilafClient::Scan> PilafClient::scan() {
   co_return Scan::missed;
 }
 
-coro::Task<PilafClient::Scan> PilafClient::read_bucket(std::uint64_t slot, Bucket* bucket) {
-  const fabric::LocalSlice into = landing(settings_.landing_bucket());
-  const std::uint64_t at = Shard::bucket_at(search_.view.root, slot);
-  if (search_.stats != nullptr) ++search_.stats->index_read;
-  const fabric::Completion done =
-      co_await worker_.read(search_.link->table, at, into, bucket_bytes, search_.stats);
-  if (!done.ok()) co_return Scan::failed;
-  co_await worker_.compute(worker_.costs().crc(bucket_guard_at));
-  const bool is_whole = decode(into.data(), bucket);
+PilafClient::Scan PilafClient::take_bucket(Bucket* bucket) {
+  const bool is_whole = decode(landing(settings_.landing_bucket()).data(), bucket);
   if (!is_whole && settings_.rules.checks_guard) {
     LOCH_PROBE("pilaf.read.torn-guard");
     ++own_.counters.bad_guards;
-    co_return Scan::torn;
+    return Scan::torn;
   }
   if (bucket->is_closed()) {
     LOCH_PROBE("pilaf.read.table-grown");
     ++own_.counters.closed_buckets;
-    co_return Scan::moved;
+    return Scan::moved;
   }
-  co_return Scan::found;
+  return Scan::found;
 }
 
-coro::Task<PilafClient::Scan> PilafClient::read_extent(const Bucket* bucket) {
-  if (bucket->key_at + bucket->capacity > search_.view.root.extents_bytes) {
+PilafClient::Scan PilafClient::check_place(const Bucket& bucket) {
+  if (bucket.key_at + bucket.capacity > search_.view.root.extents_bytes) {
     LOCH_PROBE("pilaf.read.extents-grown");
     // The extent ends behind the extents' memory as this client knows it: that memory has grown meanwhile.
     ++own_.counters.foreign_extents;
-    co_return Scan::moved;
+    return Scan::moved;
   }
-  const std::uint64_t stored = bucket->key_length + bucket->value_length;
+  const std::uint64_t stored = bucket.key_length + bucket.value_length;
   // A server of this deployment never writes such a bucket, so it was READ torn or is stale.
-  if (bucket->capacity > settings_.capacity || stored > bucket->capacity || bucket->key_length == 0 ||
-      bucket->key_length > settings_.config.key_size)
-    co_return Scan::torn;
-  const fabric::LocalSlice into = landing(0);
-  const fabric::Completion done =
-      co_await worker_.read(search_.link->extents, bucket->key_at, into, bucket->capacity, search_.stats);
-  if (!done.ok()) co_return Scan::failed;
-  if (!settings_.rules.checks_extent) co_return Scan::found;
-  co_await worker_.compute(worker_.costs().crc(stored));
+  const bool is_possible = bucket.capacity <= settings_.capacity && stored <= bucket.capacity &&
+                           bucket.key_length != 0 && bucket.key_length <= settings_.config.key_size;
+  return is_possible ? Scan::found : Scan::torn;
+}
+
+bool PilafClient::is_extent_whole(const Bucket& bucket) {
   // The checksum covers the bytes in memory: all of them, except in a simulation that elides values.
   const std::uint64_t kept =
-      bucket->key_length + std::min<std::uint64_t>(bucket->value_length, settings_.kept());
-  if (crc64({into.data(), kept}) == bucket->extent_crc) co_return Scan::found;
+      bucket.key_length + std::min<std::uint64_t>(bucket.value_length, settings_.kept());
+  if (crc64({landing(0).data(), kept}) == bucket.extent_crc) return true;
   LOCH_PROBE("pilaf.read.torn-extent");
   ++own_.counters.bad_extents;
-  co_return Scan::torn;
+  return false;
 }
 
 coro::Task<bool> PilafClient::read_root(fabric::OpStats* stats) {

@@ -162,8 +162,6 @@ Result<> check_options(const Settings& s, const kv::Options& options, std::strin
 
 std::uint32_t Settings::shard_of(kv::Key key) const {
   if (shards == 1) return 0;
-  const cuckoo::HashFamily choosing({.nodes = shards, .slots_per_node = 1, .functions = 1},
-                                    sub_seed(config.seed, "pilaf shard"));
   cuckoo::KeyHash hash = choosing.hash({key.data, key.size});
   return hash.candidate(0).node;
 }
@@ -202,6 +200,8 @@ Result<std::unique_ptr<const Settings>> decide(std::string_view protocol, const 
   s->server_nodes = config.serving_nodes();
   s->hash_functions = static_cast<std::uint32_t>(options.integer("pilaf.hash-functions"));
   s->shards = s->server_nodes * config.server_workers;
+  s->choosing = cuckoo::HashFamily({.nodes = std::max(s->shards, 1U), .slots_per_node = 1, .functions = 1},
+                                   sub_seed(config.seed, "pilaf shard"));
   const double keys = keys_a_shard(config, s->shards);
   size_table(options, keys, *s);
   size_extents(options, keys, *s);

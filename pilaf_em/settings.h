@@ -58,6 +58,8 @@ struct Settings {
   Rules rules;
   std::uint32_t server_nodes = 1;
   std::uint32_t shards = 1;  // number of shards: server nodes times servers per node
+  // The hash function that chooses a key's shard.
+  cuckoo::HashFamily choosing{{.nodes = 1, .slots_per_node = 1, .functions = 1}, 0};
 
   std::uint32_t hash_functions = 3;
   std::uint64_t first_slots = 0;     // initial number of slots of a shard's table

@@ -53,6 +53,10 @@ Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Rec
   if (load.computes_keys_ahead) keys_ = KeyTable(records);
   const bool is_uniform = load.distribution.kind == Distribution::uniform && !load.replay;
   if (is_uniform && load.mix.insert == 0 && load.readers == 0) draws_below_ = records.count();
+  // A draw k of choose() stands for the number k / 2^53, which is below mix.get if k is below this number.
+  gets_below_ = static_cast<std::uint64_t>(std::ceil(std::ldexp(load.mix.get, 53)));
+  is_bare_ = is_plain_ && !judges_values_ && !logs_ && !has_sizes_ && load.transcript == nullptr &&
+             draws_below_ > 0 && keys_.has(draws_below_ - 1);
 }
 
 Driver::~Driver() = default;
@@ -247,6 +251,7 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
     Slot* const slot = own->slots[i].get();
     scope.spawn(probes         ? probe_main(own, slot, i)
                 : load_.replay ? replay_main(own, slot)
+                : is_bare_     ? bare_main(own, slot)
                                : slot_main(own, slot));
   }
   if (is_keeper(*own)) scope.spawn(keep(own));

@@ -236,6 +236,7 @@ class Driver {
   void log_loss(fabric::NodeId node, Nanos from, Nanos to);
   coro::Task<void> client_main(ClientWorker* own);
   coro::Task<void> slot_main(ClientWorker* own, Slot* slot);
+  coro::Task<void> bare_main(ClientWorker* own, Slot* slot);
   coro::Task<void> replay_main(ClientWorker* own, Slot* slot);
   void deal_trace();
   [[nodiscard]] Nanos replay_due(const TraceEvent& event) const;
@@ -287,6 +288,8 @@ class Driver {
   };
   void account(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Began began,
                const kv::OpResult& result);
+  void account_bare(ClientWorker& own, Slot& slot, OpKind kind, Nanos now, Nanos invoked,
+                    const kv::OpResult& result);
   void begin(fabric::Worker& worker);
   [[nodiscard]] Nanos pause_after(Slot& slot, const kv::OpResult& result) const;
   void log(Slot& slot, OpKind kind, Nanos invoked, Nanos returned, const kv::OpResult& result,
@@ -307,6 +310,11 @@ class Driver {
   KeyTable keys_;
   // If every worker draws records uniformly from the first N: N. 0: choose_record() draws them.
   std::uint64_t draws_below_ = 0;
+  // Of the 53 random bits that choose() draws, the numbers below this one ask for a GET.
+  std::uint64_t gets_below_ = 0;
+  // Whether slots run bare_main(): a closed loop over preloaded records of one size, drawn uniformly, whose
+  // keys are known, without a history, a check of values or a transcript.
+  bool is_bare_ = false;
   std::unique_ptr<Chooser> chooser_;
   std::unique_ptr<InsertLedger> inserts_;
   std::vector<std::unique_ptr<ClientWorker>> clients_;

@@ -32,10 +32,11 @@ Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
 
 Driver::Action Driver::choose(ClientWorker& own) const {
   if (own.is_reader) return Action::get;
-  const OperationMix& mix = load_.mix;
-  double u = own.rng.uniform();
-  if ((u -= mix.get) < 0) [[likely]]
+  const std::uint64_t drawn = own.rng() >> 11;
+  if (drawn < gets_below_) [[likely]]
     return Action::get;
+  const OperationMix& mix = load_.mix;
+  double u = static_cast<double>(drawn) * 0x1.0p-53 - mix.get;
   if ((u -= mix.remove) < 0) return Action::remove;
   if ((u -= mix.insert) < 0) return Action::insert;
   if ((u -= mix.read_modify_write) < 0) return Action::read_modify_write;
@@ -236,6 +237,53 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       const bool goes_on = co_await wait_and_operate(own, slot);
       if (!goes_on) break;
     }
+    now = worker.now();
+  }
+}
+
+// account() for bare_main(), whose operations leave nothing but counts.
+[[gnu::always_inline]] inline void Driver::account_bare(ClientWorker& own, Slot& slot, OpKind kind, Nanos now,
+                                                        Nanos invoked, const kv::OpResult& result) {
+  if (!is_measuring_.load(std::memory_order_relaxed) || !is_in_window(own, slot, now)) [[unlikely]]
+    return account(own, slot, kind, now, {invoked, invoked}, result);
+  own.completed.store(own.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  own.latest_ns.store(now, std::memory_order_relaxed);
+  own.count_requests(kind, slot.stats);
+  own.next_ended() = {
+      .at = now, .latency = now - invoked, .retries = result.retries, .kind = kind, .status = result.status};
+}
+
+// slot_main() in the case that is_bare_ describes, with the fewest instructions between two operations.
+coro::Task<void> Driver::bare_main(ClientWorker* own, Slot* slot) {
+  fabric::Worker& worker = *own->worker;
+  slot->key_size = records_.shape().key_size;
+  Nanos now = worker.now();
+  while (true) {
+    const Turn turn = next_turn(*own, *slot, now);
+    if (turn == Turn::stop) break;
+    slot->is_measured = turn == Turn::measured;
+    const Action action = choose(*own);
+    const std::uint64_t record = own->rng.below(draws_below_);
+    const OpKind kind = kind_of(action, record);
+    if (brings_value(kind)) {
+      prepare(*slot, kind, record);
+    } else {
+      slot->stats = {};
+      slot->key_at = keys_.key(record);
+    }
+    slot->is_busy = true;
+    const Nanos invoked = now;
+    const kv::OpResult result = co_await issue(*slot, kind);
+    now = worker.now();
+    slot->is_busy = false;
+    slot->last = result.status;
+    if (worker.is_traced()) [[unlikely]]
+      worker.mark(capital_name(kind), invoked);
+    account_bare(*own, *slot, kind, now, invoked, result);
+    const Nanos pause = pause_after(*slot, result);
+    if (pause == 0 || worker.stopping()) [[likely]]
+      continue;
+    co_await worker.sleep_until(now + pause);
     now = worker.now();
   }
 }

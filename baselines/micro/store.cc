@@ -32,13 +32,13 @@ class TrafficClient final : public kv::Client {
 
   // GET issues the configured traffic; since nothing is stored, it returns not_found.
   coro::Task<kv::OpResult> get(kv::Key, fabric::OpStats* stats) override {
-    co_return co_await operate(kv::OpStatus::not_found, stats);
+    return operate(kv::OpStatus::not_found, stats);
   }
   coro::Task<kv::OpResult> put(kv::Key, kv::ValueView, fabric::OpStats* stats) override {
-    co_return co_await operate(kv::OpStatus::ok, stats);
+    return operate(kv::OpStatus::ok, stats);
   }
   coro::Task<kv::OpResult> remove(kv::Key, fabric::OpStats* stats) override {
-    co_return co_await operate(kv::OpStatus::not_found, stats);
+    return operate(kv::OpStatus::not_found, stats);
   }
 
  private:
@@ -79,8 +79,10 @@ class TrafficClient final : public kv::Client {
     fabric::Target target;
     target.node = static_cast<NodeId>(turn % settings.shape.serving_nodes());
     if (settings.draws_peers) target.node = other_node();
-    const bool is_there = co_await reach(target.node);
-    if (!is_there) co_return false;
+    if (!is_reached(target.node)) [[unlikely]] {
+      const bool is_there = co_await reach(target.node);
+      if (!is_there) co_return false;
+    }
     target.region = remote_[target.node];
     const std::uint32_t place = turn / settings.shape.serving_nodes() % Settings::places;
     if (settings.kind == Kind::verbs) target.offset = std::uint64_t{place} * settings.place_bytes();
@@ -88,6 +90,12 @@ class TrafficClient final : public kv::Client {
     if (settings.sends()) target.worker = settings.shape.server_index(place % settings.shape.server_workers);
     if (settings.draws_peers) turn = static_cast<std::uint32_t>(worker_.rng().below(traffic_.lanes));
     if (signals_ != nullptr) co_return co_await signaled_at_times(target, turn, stats);
+    if (traffic_.is_single()) {
+      fabric::WorkRequest request = fabric::request_of(traffic_, worker_, target, landing_, turn);
+      request.stats = stats;
+      const fabric::Completion done = co_await worker_.execute(request);
+      co_return done.ok();
+    }
     const fabric::WcStatus status =
         co_await fabric::post_turn(&worker_, &traffic_, target, landing_, turn, stats);
     co_return status == fabric::WcStatus::success;
@@ -136,11 +144,12 @@ class TrafficClient final : public kv::Client {
     return {.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
   }
 
+  [[nodiscard]] bool is_reached(NodeId node) const {
+    return traffic_.transport != fabric::Transport::rc ||
+           (worker_.connected(node) && worker_.epoch(node) == epochs_[node]);
+  }
   // Reconnects to the node after an error, and looks up its memory region again.
   coro::Task<bool> reach(NodeId node) {
-    if (store_.settings_.traffic.transport != fabric::Transport::rc) co_return true;
-    if (worker_.connected(node) && worker_.epoch(node) == epochs_[node]) [[likely]]
-      co_return true;
     if (!worker_.connected(node)) {
       const Nanos deadline = worker_.now() + store_.settings_.reconnect_timeout;
       const bool is_back = co_await worker_.reconnect(node, deadline);

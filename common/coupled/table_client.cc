@@ -32,12 +32,15 @@ coro::Task<kv::OpResult> TableClient::ask(Ask what, kv::Key key, kv::ValueView v
   kv::OpResult result;
   std::uint32_t retries = 0;
   for (std::uint32_t attempt = 0;; ++attempt) {
-    const bool is_free = co_await caller_.prepare(server);
-    if (!is_free) {
-      result = {.status = kv::OpStatus::error, .effect = kv::Effect::none, .retries = 0, .value = {}};
-      break;
+    if (!caller_.is_prepared(server)) [[unlikely]] {
+      const bool is_free = co_await caller_.prepare(server);
+      if (!is_free) {
+        result = {.status = kv::OpStatus::error, .effect = kv::Effect::none, .retries = 0, .value = {}};
+        break;
+      }
     }
-    co_await lay_out(what, server, key, value);
+    lay_out(what, server, key, value);
+    if (brings_value(what)) co_await worker_.compute(costs.copy(value.size));
     const rpc::WriteReply reply = co_await caller_.call(server, static_cast<std::uint8_t>(what), stats);
     retries += reply.attempts;
     result = result_of(what, reply);
@@ -54,18 +57,17 @@ coro::Task<kv::OpResult> TableClient::ask(Ask what, kv::Key key, kv::ValueView v
   co_return result;
 }
 
-coro::Task<void> TableClient::lay_out(Ask what, rpc::ServerId server, kv::Key key, kv::ValueView value) {
+void TableClient::lay_out(Ask what, rpc::ServerId server, kv::Key key, kv::ValueView value) {
   const auto code = static_cast<std::uint8_t>(what);
   const std::uint32_t bytes = settings_.channel.request_bytes[code];
   const fabric::LocalSlice frame = caller_.body(server, code);
   const auto at = [&](std::uint32_t within) { return frame.region->at(frame.offset + within); };
   fabric::copy_to_shared(at(settings_.frames.key_at(bytes)), key.data, key.size);
-  if (!brings_value(what)) co_return;
+  if (!brings_value(what)) return;
   fabric::store_word_release(at(settings_.frames.length_at()), value.size);
   const std::uint64_t kept =
       std::min<std::uint64_t>(value.kept, frame.region->kept(frame.offset, value.size));
   fabric::copy_to_shared(at(0), value.data, kept);
-  co_await worker_.compute(worker_.costs().copy(value.size));
 }
 
 kv::OpResult TableClient::result_of(Ask what, const rpc::WriteReply& reply) const {

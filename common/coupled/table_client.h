@@ -20,7 +20,7 @@ class TableClient {
 
  private:
   [[nodiscard]] rpc::ServerId server_of(kv::Key key);
-  [[nodiscard]] coro::Task<void> lay_out(Ask what, rpc::ServerId server, kv::Key key, kv::ValueView value);
+  void lay_out(Ask what, rpc::ServerId server, kv::Key key, kv::ValueView value);
   [[nodiscard]] kv::OpResult result_of(Ask what, const rpc::WriteReply& reply) const;
   void count();
 

@@ -35,6 +35,8 @@ class TableServer final : public rpc::Handler {
   [[nodiscard]] coro::Task<Say> replace(rpc::Request request, std::uint64_t slot, std::uint64_t now);
   [[nodiscard]] coro::Task<Say> insert(rpc::Request request, std::optional<std::uint64_t> free);
 
+  // CPU time of a look-up of the request's key.
+  [[nodiscard]] Nanos cost_of(const cuckoo::Table::Lookup& found) const;
   // The request's key in the worker's row; nullopt if the index cannot be read (IndexBy::nic).
   [[nodiscard]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up();
   [[nodiscard]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up_by_nic();
@@ -46,6 +48,16 @@ class TableServer final : public rpc::Handler {
   [[nodiscard]] coro::Task<bool> write_and_commit(std::uint32_t entry, rpc::Request request,
                                                   std::uint64_t slot, std::uint64_t word);
   [[nodiscard]] coro::Task<void> write_entry(std::uint32_t entry, rpc::Request request);
+  // A copy of a value in two halves, with half of its CPU time after each, so that a reader that does not
+  // check what it reads can meet a torn value.
+  struct ValueCopy {
+    fabric::LocalSlice to, from;
+    std::uint64_t kept = 0, half = 0;  // bytes that are stored, and bytes of the first half
+    Nanos half_cost = 0;
+    void copy_first() const;
+    void copy_rest() const;
+  };
+  [[nodiscard]] ValueCopy value_copy(fabric::LocalSlice to, fabric::LocalSlice from) const;
   [[nodiscard]] coro::Task<void> copy_value(fabric::LocalSlice to, fabric::LocalSlice from);
   // Stores the index word that makes a PUT or DELETE visible. As store(), returns false if it cannot learn
   // whether the word is stored.

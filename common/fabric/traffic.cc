@@ -62,9 +62,8 @@ coro::Task<WcStatus> post_batch(Worker* worker, const Traffic* traffic, Target t
 coro::Task<WcStatus> post_turn(Worker* worker, const Traffic* traffic, Target target, LocalSlice local,
                                std::uint32_t turn, OpStats* stats) {
   LOCH_CHECK(traffic->batch >= 1 && traffic->batch <= most_batch, "a batch of {}", traffic->batch);
-  const bool is_single = traffic->batch == 1 && traffic->unsignaled == 0;
-  return is_single ? post_single(worker, traffic, target, local, turn, stats)
-                   : post_batch(worker, traffic, target, local, turn, stats);
+  return traffic->is_single() ? post_single(worker, traffic, target, local, turn, stats)
+                              : post_batch(worker, traffic, target, local, turn, stats);
 }
 
 void post_receives(Worker& worker, const Receiving& receiving) {

@@ -25,6 +25,7 @@ struct Traffic {
   // Number of work requests that one call of post_turn() posts: the batch and the unsignaled requests before
   // it.
   [[nodiscard]] std::uint32_t per_turn() const { return unsignaled + batch; }
+  [[nodiscard]] bool is_single() const { return batch == 1 && unsignaled == 0; }
 };
 constexpr std::uint32_t most_batch = 32;
 

@@ -11,12 +11,18 @@
 #include "common/cuckoo/hash_family.h"
 #include "common/fabric/fabric.h"
 #include "common/kv/protocol.h"
+#include "common/onesided/transfer.h"
 
 namespace loch::onesided {
 
 // The result of reading a slot's word.
 struct WordRead {
   bool ok = false;  // whether the READ succeeded; if not, the slot's content is unknown
+  // The READ failed, or its word needs attention: settle_word() has to end what began. `ended` and `peer` are
+  // for its use.
+  bool is_unsettled = false;
+  Ended ended;
+  fabric::NodeId peer = 0;
   std::uint64_t word = 0;
 };
 
@@ -49,32 +55,37 @@ struct Got {
 // What a GET requires of a protocol's tables in one attempt. Objects of such a type are small and passed by
 // value.
 template <typename T>
-concept ReadTables =
-    std::copy_constructible<T> && requires(const T tables, kv::Key key, cuckoo::KeyHash& hash,
-                                           cuckoo::Place place, std::uint64_t word, Nanos read_at) {
-      { tables.worker() } -> std::same_as<fabric::Worker&>;
-      // Number of candidate slots of a key.
-      { tables.functions() } -> std::same_as<std::uint32_t>;
-      { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
-      // Says which slot may be READ next, so that the protocol can prefetch what it has to know of that
-      // slot's table.
-      { tables.expect(place) } -> std::same_as<void>;
-      { tables.read_word(place) } -> std::same_as<coro::Task<WordRead>>;
-      // Whether the slot is occupied and the filter in its word matches the key's hash.
-      { tables.may_hold(word, hash) } -> std::same_as<bool>;
-      // Looks at the entry that the slot's word names; `read_at` is now() from before the word was read.
-      { tables.look_up(place, word, read_at, key) } -> std::same_as<coro::Task<Looked>>;
-      // Whether the search goes on after an uncommitted insert of the key, because a committed entry at a
-      // later rank takes precedence.
-      { tables.goes_on_past_pending() } -> std::same_as<bool>;
-      // Whether a miss is confirmed by a reverse pass.
-      { tables.confirms_misses() } -> std::same_as<bool>;
-      // Whether the attempt has taken so long that index words which it has read may have been used again for
-      // other entries (Nessie, 2017, 4.3.1).
-      { tables.is_over_age() } -> std::same_as<bool>;
-      // Called if the reverse pass reads another word than the forward pass did.
-      { tables.count_mismatch() } -> std::same_as<void>;
-    };
+concept ReadTables = std::copy_constructible<T> &&
+                     requires(const T tables, kv::Key key, cuckoo::KeyHash& hash, cuckoo::Place place,
+                              std::uint64_t word, Nanos read_at, WordRead read) {
+                       { tables.worker() } -> std::same_as<fabric::Worker&>;
+                       // Number of candidate slots of a key.
+                       { tables.functions() } -> std::same_as<std::uint32_t>;
+                       { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
+                       // Says which slot may be READ next, so that the protocol can prefetch what it has to
+                       // know of that slot's table.
+                       { tables.expect(place) } -> std::same_as<void>;
+                       // An awaitable that gives a WordRead, so that the common case needs no coroutine of
+                       // its own. `read_at` is now().
+                       tables.read_word(place, read_at);
+                       // Gives the final WordRead where that of read_word() is unsettled.
+                       { tables.settle_word(place, read) } -> std::same_as<coro::Task<WordRead>>;
+                       // Whether the slot is occupied and the filter in its word matches the key's hash.
+                       { tables.may_hold(word, hash) } -> std::same_as<bool>;
+                       // Looks at the entry that the slot's word names; `read_at` is now() from before the
+                       // word was read.
+                       { tables.look_up(place, word, read_at, key) } -> std::same_as<coro::Task<Looked>>;
+                       // Whether the search goes on after an uncommitted insert of the key, because a
+                       // committed entry at a later rank takes precedence.
+                       { tables.goes_on_past_pending() } -> std::same_as<bool>;
+                       // Whether a miss is confirmed by a reverse pass.
+                       { tables.confirms_misses() } -> std::same_as<bool>;
+                       // Whether the attempt has taken so long that index words which it has read may have
+                       // been used again for other entries (Nessie, 2017, 4.3.1).
+                       { tables.is_over_age() } -> std::same_as<bool>;
+                       // Called if the reverse pass reads another word than the forward pass did.
+                       { tables.count_mismatch() } -> std::same_as<void>;
+                     };
 
 // READs the key's slots of ranks from - 1 down to 0 again, except rank `except`. Each must still hold the
 // word that the operation saw there. Words are compared exactly, because ignoring changes that do not concern
@@ -86,7 +97,12 @@ template <ReadTables Tables>
     if (i == except) continue;
     const cuckoo::Place place = hash->candidate(i);
     if (i > 0) tables.expect(hash->candidate(i - 1));
-    const WordRead read = co_await tables.read_word(place);
+    const Nanos read_at = tables.worker().now();
+    WordRead read = co_await tables.read_word(place, read_at);
+    if (read.is_unsettled) [[unlikely]] {
+      const WordRead settled = co_await tables.settle_word(place, read);
+      read = settled;
+    }
     if (!read.ok) co_return Outcome::link_error;
     if (read.word != seen[i]) {
       tables.count_mismatch();
@@ -118,7 +134,11 @@ template <ReadTables Tables>
     if (i > 0) co_await worker.compute(worker.costs().hash(key.size));
     const cuckoo::Place place = hash.candidate(i);
     const Nanos read_at = worker.now();
-    const WordRead read = co_await tables.read_word(place);
+    WordRead read = co_await tables.read_word(place, read_at);
+    if (read.is_unsettled) [[unlikely]] {
+      const WordRead settled = co_await tables.settle_word(place, read);
+      read = settled;
+    }
     if (!read.ok) co_return Got{Outcome::link_error, {}};
     seen[i] = read.word;
     if (!tables.may_hold(read.word, hash)) continue;

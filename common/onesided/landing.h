@@ -7,6 +7,7 @@
 
 #include "common/coro/task.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/memory.h"
 
 namespace loch::onesided {
 
@@ -18,10 +19,27 @@ struct Landing {
   Nanos until = 0;  // time at which the polling ends; then settle() finds out the request's status
 };
 
-// Posts the request unsignaled, and returns a watch for the last word that the request places. The caller has
-// to await the watch at once.
-[[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
-                                                    const Landing& landing);
+// Posts the request unsignaled, after zeroing the last word that the request places.
+inline void post_watched(fabric::Worker& worker, fabric::WorkRequest& request, const Landing& landing) {
+  fabric::store_word_release(landing.region->at(landing.word_at), 0);
+  request.is_signaled = false;
+  worker.post_detached(request);
+}
+// Whether the request has placed its last word.
+[[nodiscard]] inline bool has_landed(const Landing& landing) {
+  return (fabric::load_word(landing.region->at(landing.word_at)) & landing.mark) == landing.mark;
+}
+// A watch for the last word of a request to `peer` that post_watched() has posted.
+[[nodiscard]] inline fabric::Worker::WatchOne watch_landing(fabric::Worker& worker, const Landing& landing,
+                                                            fabric::NodeId peer) {
+  const fabric::WatchWord arrival{.region = landing.region,
+                                  .offset = landing.word_at,
+                                  .mask = landing.mark,
+                                  .value = landing.mark,
+                                  .until_equal = true,
+                                  .peer = peer};
+  return worker.watch(arrival, landing.until);
+}
 // Determines the status of a request whose watch did not end in `ready`, by `flush`, a READ after it on its
 // queue pair. Afterwards the buffer belongs to the caller again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,

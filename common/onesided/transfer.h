@@ -4,8 +4,10 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
+#include <new>
 #include <optional>
-#include <variant>
+#include <type_traits>
 
 #include "common/onesided/landing.h"
 
@@ -21,41 +23,64 @@ struct Ended {
 };
 
 // Posts a request and waits for its end: for the watermark bit in its landing buffer, or for its completion.
-// An awaitable rather than a coroutine, because every operation awaits several.
+// An awaitable rather than a coroutine, because every operation awaits several. If the watermark bit is there
+// as soon as the request is posted, as on a fabric that executes requests while they are posted, the awaiting
+// coroutine goes on without a watch.
 class Transfer {
  public:
-  Transfer(fabric::Worker& worker, fabric::WorkRequest request, const std::optional<Landing>& landing) {
-    if (landing) {
-      wait_.emplace<Watched>(worker, request, *landing);
+  // Most transfers in a row of one thread that do not suspend their coroutines, so that the polling loop and
+  // other coroutines get their turn.
+  static constexpr std::uint32_t most_at_once = 16;
+
+  Transfer(fabric::Worker& worker, fabric::WorkRequest request, const std::optional<Landing>& landing)
+      : worker_(worker), peer_(request.peer), is_watched_(landing.has_value()) {
+    if (is_watched_) {
+      landing_ = *landing;
+      post_watched(worker, request, landing_);
     } else {
-      wait_.emplace<Completed>(worker, request);
+      new (&operation_) fabric::Worker::Operation(worker, request);
     }
   }
   Transfer(const Transfer&) = delete;
-  bool await_ready() const noexcept { return false; }
+  bool await_ready() noexcept {
+    is_here_ = is_watched_ && has_landed(landing_) && goes_on();
+    return is_here_;
+  }
   void await_suspend(std::coroutine_handle<> waiter) {
-    if (auto* watched = std::get_if<Watched>(&wait_)) {
-      watched->wait.await_suspend(waiter);
+    if (is_watched_) {
+      new (&watch_) fabric::Worker::WatchOne(watch_landing(worker_, landing_, peer_));
+      watch_.await_suspend(waiter);
     } else {
-      std::get<Completed>(wait_).wait.await_suspend(waiter);
+      operation_.await_suspend(waiter);
     }
   }
   [[nodiscard]] Ended await_resume() const noexcept {
-    if (const auto* watched = std::get_if<Watched>(&wait_)) return {.outcome = watched->wait.await_resume()};
-    return {.status = std::get_if<Completed>(&wait_)->wait.await_resume().status};
+    if (is_here_) return {};
+    if (is_watched_) return {.outcome = watch_.await_resume()};
+    return {.status = operation_.await_resume().status};
   }
 
  private:
-  struct Watched {
-    Watched(fabric::Worker& worker, fabric::WorkRequest& request, const Landing& landing)
-        : wait(post_watched(worker, request, landing)) {}
-    fabric::Worker::WatchOne wait;
+  using Watch = fabric::Worker::WatchOne;
+  using Operation = fabric::Worker::Operation;
+  static_assert(std::is_trivially_destructible_v<Watch> && std::is_trivially_destructible_v<Operation>);
+
+  [[nodiscard]] static bool goes_on() {
+    if (++at_once_ <= most_at_once) return true;
+    at_once_ = 0;
+    return false;
+  }
+
+  static inline constinit thread_local std::uint32_t at_once_ = 0;  // transfers in a row without suspension
+  fabric::Worker& worker_;
+  Landing landing_;
+  fabric::NodeId peer_;
+  bool is_watched_;  // the union holds watch_ once the coroutine is suspended; false: it holds operation_
+  bool is_here_ = false;  // the watermark bit was there at once
+  union {
+    Watch watch_;
+    Operation operation_;
   };
-  struct Completed {
-    Completed(fabric::Worker& worker, const fabric::WorkRequest& request) : wait(worker.execute(request)) {}
-    fabric::Worker::Operation wait;
-  };
-  std::variant<std::monostate, Watched, Completed> wait_;
 };
 
 // The interface of a READ that may be repeated: a protocol says where its tables are and how it reconnects.

@@ -140,13 +140,31 @@ void ReplyDesk::take(const fabric::Received& message) {
   if (waiter.parked) wake(waiter, Wake::answered);
 }
 
+// Lists a waiter that is about to park. Deadlines mostly grow, so that its place is found at the end.
+void ReplyDesk::list(Waiter& waiter) {
+  Waiter* before = latest_;
+  while (before != nullptr && before->deadline > waiter.deadline) before = before->sooner;
+  waiter.sooner = before;
+  waiter.later = before != nullptr ? before->later : soonest_;
+  (before != nullptr ? before->later : soonest_) = &waiter;
+  (waiter.later != nullptr ? waiter.later->sooner : latest_) = &waiter;
+}
+
+void ReplyDesk::unlist(Waiter& waiter) {
+  (waiter.sooner != nullptr ? waiter.sooner->later : soonest_) = waiter.later;
+  (waiter.later != nullptr ? waiter.later->sooner : latest_) = waiter.sooner;
+}
+
 void ReplyDesk::wake(Waiter& waiter, Wake why) {
+  unlist(waiter);
   waiter.wake = why;
   worker_.run_queue().push(std::exchange(waiter.parked, {}));
 }
 
 void ReplyDesk::wake_expired() {
+  if (soonest_ == nullptr) return;
   const Nanos now = worker_.now();
+  if (soonest_->deadline > now) return;
   for (Waiter& waiter : waiters_) {
     if (waiter.parked && waiter.deadline <= now) wake(waiter, Wake::timed_out);
   }
@@ -164,11 +182,8 @@ void ReplyDesk::resign() {
 }
 
 Nanos ReplyDesk::earliest(Nanos deadline) const {
-  Nanos first = std::min(deadline, worker_.now() + shape_.slice);
-  for (const Waiter& waiter : waiters_) {
-    if (waiter.parked) first = std::min(first, waiter.deadline);
-  }
-  return first;
+  const Nanos first = std::min(deadline, worker_.now() + shape_.slice);
+  return soonest_ != nullptr ? std::min(first, soonest_->deadline) : first;
 }
 
 coro::Task<ReplyDesk::Outcome> ReplyDesk::wait(std::uint32_t index, Nanos deadline) {
@@ -176,6 +191,7 @@ coro::Task<ReplyDesk::Outcome> ReplyDesk::wait(std::uint32_t index, Nanos deadli
   if (self.is_answered) co_return Outcome::answered;
   if (is_led_) {
     self.deadline = deadline;
+    list(self);
     co_await Park(self);
     if (self.wake == Wake::timed_out) co_return self.is_answered ? Outcome::answered : Outcome::timed_out;
     if (self.wake == Wake::answered) co_return Outcome::answered;

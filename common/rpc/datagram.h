@@ -166,10 +166,14 @@ class ReplyDesk {
     Nanos deadline = fabric::forever;
     bool is_answered = false;
     Wake wake = Wake::none;
+    Waiter* sooner = nullptr;  // neighbours in the list of parked waiters
+    Waiter* later = nullptr;
   };
   class Park;
   void post(std::uint32_t buffer);
   void take(const fabric::Received& message);
+  void list(Waiter& waiter);
+  void unlist(Waiter& waiter);
   void wake(Waiter& waiter, Wake why);
   void wake_expired();
   void resign();
@@ -181,6 +185,9 @@ class ReplyDesk {
   std::uint64_t at_;
   DatagramReader& reader_;
   std::vector<Waiter> waiters_;
+  // list of the parked waiters, ordered by their deadlines
+  Waiter* soonest_ = nullptr;
+  Waiter* latest_ = nullptr;
   bool is_led_ = false;
 };
 

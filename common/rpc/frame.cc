@@ -10,21 +10,22 @@
 #include "common/fabric/memory.h"
 
 namespace loch::rpc {
-namespace {
 
-constexpr std::uint32_t small_body_bytes = 128;
-
-}  // namespace
+std::uint64_t body_check(const std::byte* body, std::uint32_t body_bytes, std::uint16_t sequence,
+                         std::uint8_t code, std::uint64_t turns) {
+  const std::uint64_t seed = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns}.pack();
+  return XXH3_64bits_withSeed(body, body_bytes, seed) & Trailer::check_mask;
+}
 
 std::uint64_t frame_check(const fabric::Region& region, std::uint64_t at, std::uint32_t body_bytes,
                           std::uint16_t sequence, std::uint8_t code, std::uint64_t turns) {
   // The checksum is computed over a private copy of the body, because a NIC may be writing to the original.
-  std::uint64_t sum = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns}.pack();
-  if (body_bytes <= small_body_bytes && !region.elision().on()) {
-    std::array<std::byte, small_body_bytes> small;
+  if (body_bytes <= most_kept_body && !region.elision().on()) {
+    std::array<std::byte, most_kept_body> small;
     fabric::copy_from_shared(small.data(), region.at(at), body_bytes);
-    return XXH3_64bits_withSeed(small.data(), body_bytes, sum) & Trailer::check_mask;
+    return body_check(small.data(), body_bytes, sequence, code, turns);
   }
+  std::uint64_t sum = Trailer{.sequence = sequence, .attempt = 0, .code = code, .check = turns}.pack();
   std::array<std::byte, 1024> piece;
   const std::uint64_t end = at + body_bytes;
   while (at < end) {

@@ -61,6 +61,12 @@ constexpr std::uint32_t trailer_bytes = 8;
                                         std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code,
                                         std::uint64_t turns);
 
+// frame_check() of a body that has been copied to private memory: `body_bytes` up to most_kept_body, and
+// nothing elided.
+constexpr std::uint32_t most_kept_body = 128;
+[[nodiscard]] std::uint64_t body_check(const std::byte* body, std::uint32_t body_bytes,
+                                       std::uint16_t sequence, std::uint8_t code, std::uint64_t turns);
+
 // Computes the trailer of the frame of `bytes` bytes at `at`, whose body has been written. The caller stores
 // the trailer last. `turns`: turns_of() of a reply's number.
 [[nodiscard]] Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,

@@ -65,7 +65,7 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   Row& row = rows_[row_number(server)];
   if (row.is_former) {
     if (!row.is_unanswered) number(server, &row, take_over_code);
-    const WriteReply taken_over = co_await exchange(server, &row, nullptr);
+    const WriteReply taken_over = co_await exchange(server, &row, nullptr, false);
     row.is_former = taken_over.outcome != WriteReply::Outcome::answered || taken_over.code != take_over_code;
     if (!row.is_former) {
       LOCH_PROBE("rpc.write.slot-taken-over");
@@ -76,7 +76,7 @@ coro::Task<bool> WriteCaller::prepare(ServerId server) {
   }
   if (!row.is_unanswered || config_.flaws.rewrites_unanswered) co_return true;
   LOCH_PROBE("rpc.write.slot-unanswered");
-  const WriteReply late = co_await exchange(server, &row, nullptr);
+  const WriteReply late = co_await exchange(server, &row, nullptr, false);
   static_cast<void>(late);
   if (!row.is_unanswered) co_return true;
   LOCH_PROBE("rpc.write.slot-still-unanswered");
@@ -101,21 +101,12 @@ void WriteCaller::number(ServerId server, Row* row, std::uint8_t code) {
 coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fabric::OpStats* stats) {
   Row& row = rows_[row_number(server)];
   number(server, &row, code);
-  const WriteReply reply = co_await exchange(server, &row, stats);
-  if (reply.outcome == WriteReply::Outcome::timed_out) {
-    LOCH_PROBE("rpc.write.timed-out");
-    ++counts_.timeouts;
-  }
-  if (reply.outcome == WriteReply::Outcome::unsent) {
-    LOCH_PROBE("rpc.write.unsent");
-    ++counts_.unsent;
-  }
-  co_return reply;
+  return exchange(server, &row, stats, true);
 }
 
 // Sends the request that `row` holds for the server, and sends it again whenever no reply has come in time,
 // until the reply arrives or the time to give up has come.
-coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
+coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats, bool counts) {
   const Nanos give_up = worker_.now() + config_.give_up_after;
   const std::uint32_t attempt_before = row->attempt;
   WriteReply::Outcome outcome = WriteReply::Outcome::timed_out;
@@ -125,11 +116,21 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
       ++row->attempt;
       ++counts_.retries;
     }
-    const bool sent = co_await send(server, row, stats);
+    bool sent = is_first && sends_at_once(server, row, stats);
+    if (!sent) {
+      const bool was_sent = co_await send(server, row, stats);
+      sent = was_sent;
+    }
     if (worker_.stopping()) outcome = WriteReply::Outcome::stopping;
     if (sent) {
       const Nanos patience = std::min(give_up, worker_.now() + config_.retry_after);
-      const fabric::WatchOutcome seen = co_await await_reply(server, row, patience);
+      fabric::WatchOutcome seen = co_await worker_.watch(awaited(server, *row), patience);
+      const bool is_here = seen == fabric::WatchOutcome::ready;
+      const bool is_checked = arrival_from(server) == Arrival::by_check;
+      if (is_here && (is_checked || !is_reply_whole(server, *row, reply_word(server)))) {
+        const fabric::WatchOutcome later = co_await await_whole(server, row, patience);
+        seen = later;
+      }
       if (seen == fabric::WatchOutcome::ready) {
         WriteReply reply = answer(server, row, stats);
         reply.attempts = row->attempt - attempt_before;
@@ -146,7 +147,52 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
   reply.outcome = row->was_sent ? outcome : WriteReply::Outcome::unsent;
   reply.attempts = row->attempt - attempt_before;
   row->is_unanswered = row->was_sent && !is_orphaned(server, *row);
+  if (!counts) co_return reply;
+  if (reply.outcome == WriteReply::Outcome::timed_out) {
+    LOCH_PROBE("rpc.write.timed-out");
+    ++counts_.timeouts;
+  }
+  if (reply.outcome == WriteReply::Outcome::unsent) {
+    LOCH_PROBE("rpc.write.unsent");
+    ++counts_.unsent;
+  }
   co_return reply;
+}
+
+fabric::WorkRequest WriteCaller::write_of(ServerId server, const Row& row, fabric::OpStats* stats) const {
+  const std::uint32_t bytes = config_.request_bytes[row.code];
+  const std::uint32_t column = config_.parties.column(worker_.node(), lane_);
+  fabric::WorkRequest write = write_request(config_, worker_, peers_[server.node].requests,
+                                            channel_.request_grid().message(server.index, column, bytes),
+                                            frame(server, row.code), bytes);
+  write.stats = stats;
+  return write;
+}
+
+// The completion is not awaited: the reply says that the server has read the whole request, and this buffer
+// is not changed before the reply.
+void WriteCaller::post(ServerId server, Row* row, const fabric::WorkRequest& write) {
+  row->was_sent = true;
+  row->incarnation = incarnations_[server.node];
+  worker_.post_detached(write);
+}
+
+bool WriteCaller::sends_at_once(ServerId server, Row* row, fabric::OpStats* stats) {
+  const bool here = is_local(server);
+  if (!here && (arrival_ == Arrival::by_check || !is_reached(server.node))) return false;
+  const fabric::LocalSlice request = frame(server, row->code);
+  const std::uint32_t bytes = config_.request_bytes[row->code];
+  const std::uint64_t word_at = request.offset + bytes - trailer_bytes;
+  const Trailer trailer = seal(*request.region, request.offset, bytes,
+                               static_cast<std::uint16_t>(row->sequence), row->code, Arrival::by_trailer);
+  if (here) {
+    row->was_sent = true;
+    worker_.store_word(*request.region, word_at, trailer.pack());
+  } else {
+    fabric::store_word_release(request.region->at(word_at), trailer.pack());
+    post(server, row, write_of(server, *row, stats));
+  }
+  return true;
 }
 
 // Sends once the request that `row` holds for the server. Returns false if the server's node cannot be
@@ -156,7 +202,7 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   const std::uint32_t bytes = config_.request_bytes[row->code];
   const std::uint64_t word_at = request.offset + bytes - trailer_bytes;
   Trailer trailer = seal(*request.region, request.offset, bytes, static_cast<std::uint16_t>(row->sequence),
-                         row->code, is_local(server) ? Arrival::by_trailer : arrival_);
+                         row->code, arrival_from(server));
   trailer.attempt = config_.flaws.repeats_word ? 0 : static_cast<std::uint8_t>(row->attempt & 15);
   if (is_local(server)) {
     row->was_sent = true;
@@ -166,7 +212,7 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   if (arrival_ == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
   const bool is_again = row->was_sent;
   const bool is_rc = config_.transport == fabric::Transport::rc;
-  if (is_rc && (!worker_.connected(server.node) || worker_.epoch(server.node) != peers_[server.node].epoch)) {
+  if (!is_reached(server.node)) {
     const bool is_back = co_await reconnect(server.node);
     if (!is_back) co_return false;
   }
@@ -175,19 +221,12 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
     co_return false;
   }
   fabric::store_word_release(request.region->at(word_at), trailer.pack());
-  const std::uint32_t column = config_.parties.column(worker_.node(), lane_);
-  fabric::WorkRequest write =
-      write_request(config_, worker_, peers_[server.node].requests,
-                    channel_.request_grid().message(server.index, column, bytes), request, bytes);
-  write.stats = stats;
-  row->was_sent = true;
-  row->incarnation = incarnations_[server.node];
+  const fabric::WorkRequest write = write_of(server, *row, stats);
   if (!is_again) {
-    // The completion is not awaited: the reply says that the server has read the whole request, and this
-    // buffer is not changed before the reply.
-    worker_.post_detached(write);
+    post(server, row, write);
     co_return true;
   }
+  row->incarnation = incarnations_[server.node];
   // The completion of a repeated WRITE is awaited: the reply may be to the first WRITE, and then does not
   // show that the NIC has read the buffer for the second.
   const fabric::Completion done = co_await worker_.execute(write);
@@ -196,36 +235,42 @@ coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* s
   co_return is_back && !is_orphaned(server, *row);
 }
 
-coro::Task<fabric::WatchOutcome> WriteCaller::await_reply(ServerId server, Row* row, Nanos deadline) {
-  const std::uint64_t word_at = channel_.reply_grid().word(row_number(server), lane_);
-  const std::uint64_t turns = config_.flaws.replies_name_low_bits ? 0 : turns_of(row->sequence);
-  const Arrival by = is_local(server) ? Arrival::by_trailer : arrival_;
-  Trailer awaited{.sequence = static_cast<std::uint16_t>(row->sequence), .attempt = 0, .code = 0, .check = 0};
+fabric::WatchWord WriteCaller::awaited(ServerId server, const Row& row) const {
+  Trailer awaited{.sequence = static_cast<std::uint16_t>(row.sequence), .attempt = 0, .code = 0, .check = 0};
   Trailer told{.sequence = 0xFFFF, .attempt = 0, .code = 0, .check = 0};
-  if (by == Arrival::by_trailer) {
-    awaited.check = turns;
+  if (arrival_from(server) == Arrival::by_trailer) {
+    awaited.check = turns(row);
     told.check = Trailer::check_mask;
   }
   fabric::WatchWord arrival{.region = node_.replies,
-                            .offset = word_at,
+                            .offset = channel_.reply_grid().word(row_number(server), lane_),
                             .mask = told.pack(),
                             .value = awaited.pack(),
                             .until_equal = true,
                             .peer = std::nullopt};
   if (!is_local(server) && config_.transport == fabric::Transport::rc) arrival.peer = server.node;
+  return arrival;
+}
+
+bool WriteCaller::is_reply_whole(ServerId server, const Row& row, std::uint64_t word) const {
+  const std::uint64_t end = channel_.reply_grid().word(row_number(server), lane_) + trailer_bytes;
+  const std::uint32_t bytes = config_.reply_bytes[Trailer::unpack(word).code];
+  return bytes != 0 && is_whole(*node_.replies, end - bytes, bytes, word, arrival_from(server), turns(row));
+}
+
+coro::Task<fabric::WatchOutcome> WriteCaller::await_whole(ServerId server, Row* row, Nanos deadline) {
   for (;;) {
-    const fabric::WatchOutcome seen = co_await worker_.watch(arrival, deadline);
-    if (seen != fabric::WatchOutcome::ready) co_return seen;
-    const std::uint64_t word = fabric::load_word(node_.replies->at(word_at));
-    const std::uint32_t bytes = config_.reply_bytes[Trailer::unpack(word).code];
-    if (by == Arrival::by_check) co_await worker_.compute(worker_.costs().hash(bytes));
-    if (bytes != 0 && is_whole(*node_.replies, word_at + trailer_bytes - bytes, bytes, word, by, turns))
-      co_return seen;
+    const std::uint64_t word = reply_word(server);
+    if (arrival_from(server) == Arrival::by_check)
+      co_await worker_.compute(worker_.costs().hash(config_.reply_bytes[Trailer::unpack(word).code]));
+    if (is_reply_whole(server, *row, word)) co_return fabric::WatchOutcome::ready;
     LOCH_PROBE("rpc.value.reply-in-part");
     ++counts_.late_frames;
     if (worker_.now() >= deadline) co_return fabric::WatchOutcome::timed_out;
     co_await worker_.spin_until(worker_.now() + look_again_after);
     if (worker_.stopping()) co_return fabric::WatchOutcome::stopping;
+    const fabric::WatchOutcome seen = co_await worker_.watch(awaited(server, *row), deadline);
+    if (seen != fabric::WatchOutcome::ready) co_return seen;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/coro/task.h"
+#include "common/fabric/memory.h"
 #include "common/rpc/write_channel.h"
 
 namespace loch::rpc {
@@ -49,6 +50,11 @@ class WriteCaller {
   // unanswered, asks for its reply again; if an earlier incarnation of this client may have left a request in
   // the slot, takes the slot over.
   [[nodiscard]] coro::Task<bool> prepare(ServerId server);
+  // Whether the slot is free without anything to be done, so that prepare() need not be called.
+  [[nodiscard]] bool is_prepared(ServerId server) const {
+    const Row& row = rows_[row_number(server)];
+    return !row.is_former && (!row.is_unanswered || config_.flaws.rewrites_unanswered);
+  }
   // Second step of a request, after prepare(): returns where the caller writes the request's body, which ends
   // request_tail_bytes before the frame's end. If the server is on this node, that is the server's slot
   // itself.
@@ -74,9 +80,37 @@ class WriteCaller {
   [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
   // Gives the next request of `row` its number and code, and writes the number into the frame.
   void number(ServerId server, Row* row, std::uint8_t code);
+  // Sends the request for the first time, without a coroutine of its own. Returns false if it did nothing,
+  // because something has to be awaited; then send() has to send it.
+  [[nodiscard]] bool sends_at_once(ServerId server, Row* row, fabric::OpStats* stats);
+  void post(ServerId server, Row* row, const fabric::WorkRequest& write);
+  [[nodiscard]] fabric::WorkRequest write_of(ServerId server, const Row& row, fabric::OpStats* stats) const;
   [[nodiscard]] coro::Task<bool> send(ServerId server, Row* row, fabric::OpStats* stats);
-  [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);
-  [[nodiscard]] coro::Task<WriteReply> exchange(ServerId server, Row* row, fabric::OpStats* stats);
+  [[nodiscard]] Arrival arrival_from(ServerId server) const {
+    return is_local(server) ? Arrival::by_trailer : arrival_;
+  }
+  // The high bits of the request's number, which a reply to it carries.
+  [[nodiscard]] std::uint64_t turns(const Row& row) const {
+    return config_.flaws.replies_name_low_bits ? 0 : turns_of(row.sequence);
+  }
+  // What the trailer of a reply to the request looks like.
+  [[nodiscard]] fabric::WatchWord awaited(ServerId server, const Row& row) const;
+  // The last word of the slot into which the server writes its replies.
+  [[nodiscard]] std::uint64_t reply_word(ServerId server) const {
+    return fabric::load_word(node_.replies->at(channel_.reply_grid().word(row_number(server), lane_)));
+  }
+  // Whether the reply with the trailer `word` is complete.
+  [[nodiscard]] bool is_reply_whole(ServerId server, const Row& row, std::uint64_t word) const;
+  // Whether requests can be written to the node without connecting to it anew.
+  [[nodiscard]] bool is_reached(fabric::NodeId node) const {
+    return config_.transport != fabric::Transport::rc ||
+           (worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch);
+  }
+  // Goes on with the wait for a reply whose trailer has been seen, and which perhaps is not complete yet.
+  [[nodiscard]] coro::Task<fabric::WatchOutcome> await_whole(ServerId server, Row* row, Nanos deadline);
+  // `counts`: whether a request that gets no reply is counted.
+  [[nodiscard]] coro::Task<WriteReply> exchange(ServerId server, Row* row, fabric::OpStats* stats,
+                                                bool counts);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);
   // Whether the server's node has restarted since the request was sent. The new server does not know whether
   // the request was executed, and must not execute it again.

@@ -12,10 +12,16 @@ WriteServer::WriteServer(const WriteChannel& channel, fabric::Worker& worker, st
       node_(channel.local(worker.node())),
       index_(index),
       arrival_(channel.arrival(worker)),
+      row_(config_.parties.row(worker.node(), index)),
       known_(config_.parties.columns()),
       accepted_(config_.parties.columns()),
       peers_(channel.peers()),
-      is_repairing_(config_.parties.nodes) {}
+      is_repairing_(config_.parties.nodes) {
+  for (std::uint32_t column = 0; column < config_.parties.columns(); ++column) {
+    const fabric::NodeId node = config_.parties.node_of(column);
+    lanes_.push_back({node, config_.parties.lane_of(column), node == worker.node()});
+  }
+}
 
 coro::Task<void> WriteServer::run(Handler* handler) {
   coro::Scope repairs(worker_.run_queue());
@@ -26,7 +32,7 @@ coro::Task<void> WriteServer::run(Handler* handler) {
   for (;;) {
     const fabric::WatchAny news = co_await worker_.watch_any(slots, start);
     if (news.outcome != fabric::WatchOutcome::ready) break;
-    start = (news.index + 1) % slots.count;
+    start = news.index + 1 == slots.count ? 0 : news.index + 1;
     co_await take(news.index, handler);
     if (handler->has_more()) co_await handler->finish();
   }
@@ -98,22 +104,18 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
 // Where the reply to the client lane of this column is written: in the client's slot if the client is on this
 // node, else in a staging slot.
 Handler::ReplyPlace WriteServer::place(std::uint32_t column) const {
-  const Parties& parties = config_.parties;
   const std::uint32_t slot = config_.reply.slot_bytes();
-  if (is_local(column)) {
-    const std::uint32_t row = parties.row(worker_.node(), index_);
-    return {node_.replies, channel_.reply_grid().slot(row, parties.lane_of(column)) + slot};
-  }
+  if (is_local(column))
+    return {node_.replies, channel_.reply_grid().slot(row_, lanes_[column].number) + slot};
   const std::uint32_t staged = config_.flaws.shares_reply_buffer ? 0 : column;
   return {node_.staged_replies, channel_.staged_reply_grid().slot(index_, staged) + slot};
 }
 
 fabric::WorkRequest WriteServer::reply_write(std::uint32_t column, std::uint32_t bytes) const {
-  const Parties& parties = config_.parties;
+  const Lane& lane = lanes_[column];
   const Handler::ReplyPlace staged = place(column);
-  const std::uint32_t row = parties.row(worker_.node(), index_);
-  return write_request(config_, worker_, peers_[parties.node_of(column)].replies,
-                       channel_.reply_grid().message(row, parties.lane_of(column), bytes),
+  return write_request(config_, worker_, peers_[lane.node].replies,
+                       channel_.reply_grid().message(row_, lane.number, bytes),
                        {staged.region, staged.start(bytes)}, bytes);
 }
 
@@ -126,7 +128,7 @@ void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint
   const std::uint64_t word_at = made.start(trailer_bytes);
   if (is_local(column)) return worker_.store_word(*made.region, word_at, trailer.pack());
   fabric::store_word_release(made.region->at(word_at), trailer.pack());
-  if (!is_reachable(config_.parties.node_of(column))) {
+  if (!is_reachable(lanes_[column].node)) {
     LOCH_PROBE("rpc.write.reply-unsent");
     ++counts_.unanswered;  // no reply is sent; the client will repeat its request
     return;
@@ -144,7 +146,7 @@ coro::Task<void> WriteServer::answer_again(std::uint32_t column) {
     worker_.store_word(*node_.replies, word_at, fabric::load_word(node_.replies->at(word_at)));
     co_return;
   }
-  if (!is_reachable(config_.parties.node_of(column))) {
+  if (!is_reachable(lanes_[column].node)) {
     ++counts_.unanswered;
     co_return;
   }

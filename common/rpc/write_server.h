@@ -58,9 +58,13 @@ class WriteServer {
   [[nodiscard]] fabric::WorkRequest reply_write(std::uint32_t column, std::uint32_t bytes) const;
   [[nodiscard]] bool is_reachable(fabric::NodeId node);
   [[nodiscard]] static coro::Task<void> repair(WriteServer* self, fabric::NodeId node);
-  [[nodiscard]] bool is_local(std::uint32_t column) const {
-    return config_.parties.node_of(column) == worker_.node();
-  }
+  // The client lane of a column, kept so that no request needs a division.
+  struct Lane {
+    fabric::NodeId node = 0;
+    std::uint32_t number = 0;  // on its node
+    bool is_local = false;
+  };
+  [[nodiscard]] bool is_local(std::uint32_t column) const { return lanes_[column].is_local; }
 
   const WriteChannel& channel_;
   const ChannelConfig& config_;
@@ -68,6 +72,8 @@ class WriteServer {
   const WriteChannel::Node& node_;
   std::uint32_t index_;
   Arrival arrival_;
+  std::uint32_t row_;  // this server worker's row of every client's reply slots
+  std::vector<Lane> lanes_;
   Duplicates known_;
   // By column: the trailer word with which the request was found complete.
   std::vector<std::uint64_t> accepted_;

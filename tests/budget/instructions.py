@@ -114,7 +114,7 @@ def _costs(program: Path, sources: Sources, case: Case, operations: int, device:
 def _side(functions: Iterable[tuple[str, str]]) -> str:
     """Whether a thread with these functions is a client, a server or another thread."""
     names = [name for _, name in functions]
-    if any("Driver::slot_main" in name or "Driver::operate" in name for name in names):
+    if any(re.search(r"Driver::(slot_main|bare_main|operate)", name) for name in names):
         return "client"
     return "server" if any("RealtimeWorker::resume" in name for name in names) else "other"
 

@@ -1,6 +1,10 @@
 // Executes work requests on the issuing thread, as a NIC would.
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstring>
 
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
@@ -29,17 +33,58 @@ std::uint64_t swap_word(std::byte* word, const WorkRequest& request) {
   return seen;
 }
 
+// Whether a request is a READ over RC, or a WRITE over RC or UC without an immediate, whose inline data are
+// not too long; compared as one word, from `verb` to `lane`.
+[[gnu::always_inline]] inline bool is_plain(const WorkRequest& request) {
+  using Head = std::array<std::uint8_t, 8>;
+  static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transport) == 1 &&
+                offsetof(WorkRequest, is_inline) == 3 && offsetof(WorkRequest, has_immediate) == 5 &&
+                sizeof(WorkRequest::verb) == 1 && static_cast<int>(Verb::write) == 1 &&
+                static_cast<int>(Transport::rc) == 0 && static_cast<int>(Transport::uc) == 1);
+  // All bits but those that tell READ from WRITE, RC from UC, and how the request ends.
+  constexpr auto other = std::bit_cast<std::uint64_t>(Head{0xFE, 0xFE, 0, 0xFF, 0, 0xFF, 0, 0});
+  std::uint64_t head;
+  std::memcpy(&head, &request, sizeof head);
+  const bool is_write = request.verb == Verb::write;
+  if ((head & other) != 0) {
+    constexpr auto inlined = std::bit_cast<std::uint64_t>(Head{0xFE, 0xFE, 0, 0, 0, 0xFF, 0, 0});
+    return (head & inlined) == 0 && is_write && request.length <= ShmWorker::max_inline_bytes;
+  }
+  return is_write || request.transport == Transport::rc;
+}
+
+// Copies in ascending order of addresses between memories of which one does not begin with a whole 8-byte
+// word: words of the memory at `words`, which is `to` or `from`, are loaded or stored at once.
+void copy_askew(std::byte* to, const std::byte* from, std::size_t bytes, const std::byte* words) {
+#if defined(__x86_64__) && !defined(LOCH_TSAN) && !defined(LOCH_ASAN)
+  const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(words) & 7, bytes);
+  copy_shared(to, from, head);
+  to += head, from += head, bytes -= head;
+  for (; bytes >= 8; bytes -= 8, to += 8, from += 8) {
+    std::uint64_t word;
+    asm volatile("movq (%2), %0\n\tmovq %0, (%1)" : "=&r"(word) : "r"(to), "r"(from) : "memory");
+  }
+#else
+  (void)words;
+#endif
+  copy_shared(to, from, bytes);
+}
+
 // Copies the payload of a READ or WRITE. Eight aligned bytes are copied by one acquire load and one release
 // store; other lengths by relaxed accesses between two fences. Requests of one queue pair thus take effect in
-// order.
-void transfer(std::byte* to, const std::byte* from, std::uint32_t bytes) {
+// order. `remote` is the one of `to` and `from` that lies in the peer's memory.
+void transfer(std::byte* to, const std::byte* from, std::uint32_t bytes, const std::byte* remote) {
   if (bytes == 8 &&
       ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) & 7) == 0) {
     store_word_release(to, load_word(from));
     return;
   }
   std::atomic_thread_fence(std::memory_order_release);
-  copy_shared(to, from, bytes);
+  if (((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) & 7) == 0) {
+    copy_shared(to, from, bytes);
+  } else {
+    copy_askew(to, from, bytes, remote);
+  }
   std::atomic_thread_fence(std::memory_order_acquire);
 }
 
@@ -82,9 +127,9 @@ WcStatus ShmWorker::one_sided(WorkRequest& request, const std::byte* inline_data
     ring_doorbells(request.peer, remote.id, request.remote_offset, 8);
   } else if (length != 0) {
     if (request.verb == Verb::read) {
-      transfer(request.local.data(), there, request.length);
+      transfer(request.local.data(), there, request.length, there);
     } else {
-      transfer(there, inline_data != nullptr ? inline_data : request.local.data(), request.length);
+      transfer(there, inline_data != nullptr ? inline_data : request.local.data(), request.length, there);
       ring_doorbells(request.peer, remote.id, request.remote_offset, length);
     }
   }
@@ -222,33 +267,31 @@ void ShmWorker::submit(WorkRequest& request, bool is_detached) {
 bool ShmWorker::perform_plain(const WorkRequest& request) {
   static_assert(1U << static_cast<unsigned>(Verb::read) == MappedRegion::can_read &&
                 1U << static_cast<unsigned>(Verb::write) == MappedRegion::can_write);
-  const RemoteRegion& remote = request.remote;
-  if (request.verb > Verb::write || request.transport == Transport::ud || request.has_immediate ||
-      request.peer >= links_.size() || request.local.region == nullptr) {
-    return false;
-  }
+  if (!is_plain(request) || request.peer >= links_.size() || request.local.region == nullptr) return false;
   const Link& link = links_[request.peer];
-  const std::vector<MappedRegion>& regions = shared_->nodes[request.peer].regions;
-  if ((link.failed_lanes | link.stalled_lanes) != 0 || remote.id >= regions.size()) return false;
-  const MappedRegion& target = regions[remote.id];
+  const MappedRegion* const regions = shared_->nodes[request.peer].regions.data();
+  const RemoteRegion& remote = request.remote;
   const Region& local = *request.local.region;
   const std::uint64_t length = request.length;
+  if ((link.failed_lanes | link.stalled_lanes) != 0 || remote.node != request.peer ||
+      remote.id >= shared_->nodes[request.peer].regions.size() || local.node() != node())
+    return false;
+  const MappedRegion& target = regions[remote.id];
   const std::uint32_t right = 1U << static_cast<unsigned>(request.verb);
-  const bool is_refused = remote.node != request.peer || target.rkey != remote.rkey ||
-                          (target.rights & right) == 0 || local.node() != node() || length > target.bytes ||
-                          request.remote_offset > target.bytes - length || length > local.bytes() ||
-                          request.local.offset > local.bytes() - length;
-  if (is_refused) return false;
-  std::byte* const there = target.data + request.remote_offset;
-  if (request.verb == Verb::read) {
-    if (request.is_inline || request.transport != Transport::rc) return false;
-    if (length != 0) transfer(request.local.data(), there, request.length);
-    return true;
-  }
-  if (request.is_inline && length > max_inline_bytes) return false;
+  if (target.rkey != remote.rkey || (target.rights & right) == 0 || length > target.bytes ||
+      request.remote_offset > target.bytes - length || length > local.bytes() ||
+      request.local.offset > local.bytes() - length)
+    return false;
   if (length == 0) return true;
-  transfer(there, request.local.data(), request.length);
-  ring_doorbells(request.peer, remote.id, request.remote_offset, length);
+  std::byte* const there = target.data + request.remote_offset;
+  std::byte* const here = local.at(request.local.offset);
+  if (request.verb == Verb::read) {
+    transfer(here, there, request.length, there);
+  } else {
+    transfer(there, here, request.length, there);
+    if (shared_->is_crowded.load(std::memory_order_relaxed)) [[unlikely]]
+      ring_doorbells(request.peer, remote.id, request.remote_offset, length);
+  }
   return true;
 }
 

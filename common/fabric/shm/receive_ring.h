@@ -97,8 +97,11 @@ class ReceiveQueue {
   // the ring's oldest slot; after another 1023 messages the ring has no free slot. The buffer then waits in
   // the owner's own list until a poll frees a slot, and senders find the receiver not ready meanwhile.
   void post(std::uint32_t region, std::uint64_t offset, std::uint32_t capacity, std::uint64_t user) {
-    waiting_.push_back({region, offset, capacity, user});
-    publish();
+    const Buffer buffer{region, offset, capacity, user};
+    if (waiting_.empty() && has_room()) [[likely]]
+      return publish(buffer);
+    waiting_.push_back(buffer);
+    publish_waiting();
   }
   // Calls deliver(slot) for each message that has arrived, at most `most` of them; `is_lost(node)` tells
   // whether a claimant is dead, so that its claim will never end. Returns the number of messages delivered.
@@ -122,7 +125,8 @@ class ReceiveQueue {
       }
     }
     while (head_ < end && consumed_[head_ % ReceiveRing::slots]) ++head_;
-    publish();
+    if (!waiting_.empty()) [[unlikely]]
+      publish_waiting();
     return delivered;
   }
   [[nodiscard]] bool has_arrivals() const { return ring_->next.load(std::memory_order_acquire) != head_; }
@@ -137,19 +141,22 @@ class ReceiveQueue {
     std::uint64_t user;
   };
 
+  [[nodiscard]] bool has_room() const { return tail_ - head_ < ReceiveRing::slots; }
+  // Puts a buffer into the ring, which has a free slot.
+  void publish(const Buffer& buffer) {
+    ReceiveSlot& target = ring_->slot[tail_ % ReceiveRing::slots];
+    target.region = buffer.region;
+    target.offset = buffer.offset;
+    target.capacity = buffer.capacity;
+    target.user = buffer.user;
+    consumed_[tail_ % ReceiveRing::slots] = false;
+    target.state.store(ReceiveRing::word(tail_, 0, ReceiveRing::posted), std::memory_order_release);
+    ++tail_;
+  }
   // Moves waiting buffers into the ring, oldest first, as long as it has free slots.
-  void publish() {
+  void publish_waiting() {
     std::size_t published = 0;
-    for (; published < waiting_.size() && tail_ - head_ < ReceiveRing::slots; ++published, ++tail_) {
-      const Buffer& buffer = waiting_[published];
-      ReceiveSlot& target = ring_->slot[tail_ % ReceiveRing::slots];
-      target.region = buffer.region;
-      target.offset = buffer.offset;
-      target.capacity = buffer.capacity;
-      target.user = buffer.user;
-      consumed_[tail_ % ReceiveRing::slots] = false;
-      target.state.store(ReceiveRing::word(tail_, 0, ReceiveRing::posted), std::memory_order_release);
-    }
+    for (; published < waiting_.size() && has_room(); ++published) publish(waiting_[published]);
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(published));
   }
 

@@ -1,7 +1,10 @@
 // Posting: translates the work requests of the fabric to those of libibverbs, and gives each queue pair the
 // requests of one iteration of the worker's polling loop as one chain.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -30,11 +33,30 @@ void check_transport(const WorkRequest& request) {
   LOCH_CHECK(request.verb != Verb::write || request.transport != Transport::ud, "UD has no WRITE");
 }
 
+// The bytes of a WorkRequest from `verb` to `lane`, as one word.
+using Head = std::array<std::uint8_t, 8>;
+static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transport) == 1 &&
+              offsetof(WorkRequest, is_signaled) == 2 && offsetof(WorkRequest, status) == 6 &&
+              offsetof(WorkRequest, lane) == 7 && sizeof(WorkRequest::verb) == 1);
+
+// Whether the request is a READ or WRITE over RC on lane 0, neither inline nor fenced and without an
+// immediate, and signaled unless it is detached.
+[[nodiscard]] bool is_straight(const WorkRequest& request, bool is_detached) {
+  constexpr auto rc = static_cast<std::uint8_t>(Transport::rc);
+  constexpr auto wanted = std::bit_cast<std::uint64_t>(Head{0, rc, 1, 0, 0, 0, 0, 0});
+  constexpr auto wanted_detached = std::bit_cast<std::uint64_t>(Head{0, rc, 0, 0, 0, 0, 0, 0});
+  constexpr auto mask = std::bit_cast<std::uint64_t>(Head{0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0xFF});
+  constexpr auto mask_detached = std::bit_cast<std::uint64_t>(Head{0xFE, 0xFF, 0, 0xFF, 0xFF, 0xFF, 0, 0xFF});
+  std::uint64_t head;
+  std::memcpy(&head, &request, sizeof head);
+  return is_detached ? (head & mask_detached) == wanted_detached : (head & mask) == wanted;
+}
+
 // The remote address of a request. A region that the peer does not have gets address 0, so that the peer's
 // NIC refuses the request.
 std::uint64_t address_of(const Peer& peer, const WorkRequest& request) {
-  const auto& regions = peer.record.regions;
-  const std::uint64_t base = request.remote.id < regions.size() ? regions[request.remote.id].address : 0;
+  const std::uint32_t id = request.remote.id;
+  const std::uint64_t base = id < peer.addresses.size() ? peer.addresses[id] : 0;
   return base + request.remote_offset;
 }
 
@@ -205,16 +227,14 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
 // Appends the request to the chain that the queue pair's next doorbell gives to the device.
 void VerbsWorker::take_into(SendQueue& queue, ibv_send_wr& out) {
   out.next = nullptr;
-  if (queue.is_staged) {
-    (queue.first_staged == nullptr ? queue.first_staged : queue.last_staged->next) = &out;
-  } else {
+  *queue.end_staged = &out;
+  queue.end_staged = &out.next;
+  if (!queue.is_staged) {
     queue.is_staged = true;
     queue.next_staged = nullptr;
     (first_staged_ == nullptr ? first_staged_ : last_staged_->next_staged) = &queue;
     last_staged_ = &queue;
-    queue.first_staged = &out;
   }
-  queue.last_staged = &out;
   if (++staged_ >= ring_at_) ring_doorbells();
 }
 
@@ -255,6 +275,7 @@ void VerbsWorker::ring_doorbell(SendQueue& queue) {
   count(counters_.doorbells, 1);
   count(counters_.posted, queue.posted - queue.rung);
   queue.first_staged = nullptr;
+  queue.end_staged = &queue.first_staged;
   if (reason == 0) [[likely]] {
     queue.rung = queue.posted;
   } else {
@@ -310,9 +331,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
     if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
     // In the state `ready` the peer is known, so it is not checked.
-    const bool is_free = queue->state.load(std::memory_order_acquire) == SendQueue::State::ready &&
-                         queue->first_parked == nullptr && queue->has_room();
-    return is_free ? queue : nullptr;
+    return queue->is_free() ? queue : nullptr;
   }
   return nullptr;
 }
@@ -340,7 +359,43 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   take_into(queue, out);
 }
 
-[[gnu::always_inline]] inline void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
+// Stages the most frequent kind of request if nothing stands in its way: a READ or WRITE as is_straight()
+// says to worker 0 of a connected peer. Returns false if it did nothing, so that submit() has to stage the
+// request.
+[[gnu::always_inline]] inline bool VerbsWorker::stage_straight(WorkRequest& request, bool is_detached) {
+  if (!is_straight(request, is_detached) || request.peer >= nodes_ || request.peer_worker != 0 ||
+      request.local.region == nullptr || outstanding_ >= most_outstanding_)
+    return false;
+  SendQueue* const queue = links_[request.peer].straight;
+  const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
+  const std::uint64_t length = request.length;
+  if (queue == nullptr || !queue->is_free() || region.node() != node() || length > region.bytes() ||
+      request.local.offset > region.bytes() - length)
+    return false;
+  Staged& staged = staging_[staged_];
+  ibv_send_wr& out = staged.request;
+  SendSlot& slot = queue->slot_of(queue->posted++);
+  slot.request = is_detached ? nullptr : &request;
+  ++outstanding_;
+  out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
+  out.opcode = request.verb == Verb::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+  out.send_flags = IBV_SEND_SIGNALED;
+  if (is_detached && ++queue->since_signaled < queue->depth / 2) {
+    out.send_flags = 0;
+  } else {
+    queue->since_signaled = 0;
+  }
+  out.num_sge = length != 0 ? 1 : 0;
+  staged.slice = {region.address() + request.local.offset, request.length, region.lkey()};
+  const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
+  out.wr.rdma.remote_addr = address_of(peer, request);
+  out.wr.rdma.rkey = request.remote.rkey;
+  take_into(*queue, out);
+  return true;
+}
+
+// Not inlined, so that the callers save no registers for its sake.
+[[gnu::noinline]] void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   SendQueue* const free = plain_queue(request);
   if (free == nullptr) [[unlikely]]
     return submit_any(request, is_detached);
@@ -351,7 +406,11 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
 void VerbsWorker::do_post(WorkRequest* chain) {
   while (chain != nullptr) {
     WorkRequest* next = chain->next;
-    submit(*chain, false);
+    if (!stage_straight(*chain, false)) {
+      submit(*chain, false);
+    } else if (chain->sink != nullptr) {
+      ++owed_;
+    }
     chain = next;
   }
 }
@@ -376,7 +435,8 @@ void VerbsWorker::do_post_detached(const WorkRequest& request) {
   if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
     return post_reversed(request);
   // The cast is safe: a detached request is only read by submit(), which copies it if it must wait.
-  submit(const_cast<WorkRequest&>(request), true);
+  auto& only_read = const_cast<WorkRequest&>(request);
+  if (!stage_straight(only_read, true)) submit(only_read, true);
 }
 
 bool VerbsWorker::is_hopeless(const SendQueue& queue) const {

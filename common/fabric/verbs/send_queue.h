@@ -48,6 +48,8 @@ struct SendSlot {
 };
 
 struct SendQueue {
+  SendQueue() = default;
+  SendQueue(const SendQueue&) = delete;  // end_staged points into it
   enum class State : std::uint8_t { connecting, ready, failed, broken, refused };
 
   LinkKey key;  // of a UD queue pair only `transport` is set
@@ -71,7 +73,7 @@ struct SendQueue {
 
   // The requests that the next doorbell gives to the device, as a chain.
   ibv_send_wr* first_staged = nullptr;
-  ibv_send_wr* last_staged = nullptr;
+  ibv_send_wr** end_staged = &first_staged;  // where the next request is linked
   SendQueue* next_staged = nullptr;  // next element of the worker's list of send queues with staged requests
   bool is_staged = false;  // whether the worker's list of send queues with staged requests has this one
 
@@ -90,6 +92,10 @@ struct SendQueue {
   }
   [[nodiscard]] std::uint32_t outstanding() const { return posted - retired; }
   [[nodiscard]] bool has_room() const { return outstanding() < depth; }
+  // Whether a request can be staged at once.
+  [[nodiscard]] bool is_free() const {
+    return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr && has_room();
+  }
   void park(Parked* waiting) {
     waiting->next = nullptr;
     (last_parked == nullptr ? first_parked : last_parked->next) = waiting;

@@ -56,6 +56,7 @@ class VerbsRegion final : public Region {
 struct Peer {
   NodeRecord record;
   ibv_ah* address_handle = nullptr;         // for UD requests to this node
+  std::vector<std::uint64_t> addresses;     // by region id: address of the region's first byte
   std::vector<std::uint32_t> datagram_qpn;  // UD queue pair number by worker index; 0: no such worker
 };
 
@@ -168,7 +169,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // All RC queue pairs to one peer.
   struct Link {
     std::vector<SendQueue*> queues;
-    std::uint32_t failed = 0;  // queue pairs in the error state; at least 1 while the link is down
+    SendQueue* straight = nullptr;  // the queue pair of lane 0 to the peer's worker 0
+    std::uint32_t failed = 0;       // queue pairs in the error state; at least 1 while the link is down
     std::uint32_t epoch = 1;
     bool is_reconnecting = false;
     std::uint32_t incarnation = 0;  // incarnation of the peer that these queue pairs are for
@@ -204,6 +206,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // The functions from here to finish() are defined in post.cc, except give_receives().
   void submit(WorkRequest& request, bool is_detached);
   void submit_any(WorkRequest& request, bool is_detached);
+  [[nodiscard]] bool stage_straight(WorkRequest& request, bool is_detached);
   [[nodiscard]] SendQueue* plain_queue(const WorkRequest& request) const;
   void stage_plain(SendQueue& queue, WorkRequest& request, bool is_detached);
   [[nodiscard]] std::uintptr_t keep_inline(const std::byte* data, std::uint32_t bytes);
