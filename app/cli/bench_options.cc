@@ -477,7 +477,8 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   }
   for (const auto& [key, is_given] :
        {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.background_nodes > 0},
-        std::pair{"hog-pin clients", o.background_pin == "clients"}}) {
+        std::pair{"hog-pin clients", o.background_pin == "clients"},
+        std::pair{"doorbells own", o.doorbells == "own"}}) {
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }

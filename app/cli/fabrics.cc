@@ -50,6 +50,18 @@ Result<fabric::sim::HardwareProfile> hardware_of(const BenchOptions& o) {
   return hardware;
 }
 
+// Refuses --doorbells own where the NIC has no register for each worker of a node.
+Result<> check_doorbells(const BenchOptions& o, const fabric::sim::HardwareProfile& hardware) {
+  const std::uint32_t most = hardware.nic.crowded.own_doorbells;
+  const std::uint32_t workers = o.server_nodes > 0 ? std::max(o.clients, o.servers) : o.clients + o.servers;
+  if (workers <= most) return {};
+  return fail(ErrorCode::invalid_argument,
+              most == 0 ? fmt::format("--doorbells own: the profile {} says nothing of doorbell registers",
+                                      hardware.name)
+                        : fmt::format("--doorbells own: {} workers of a node, and {} registers of {}", workers,
+                                      most, hardware.name));
+}
+
 Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed,
                                                  OpenFabric& open) {
   using namespace fabric::sim;
@@ -72,6 +84,10 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
                           : o.background_pin == "clients"  ? BackgroundPin::clients
                                                            : BackgroundPin::none;
   config.background_nodes = o.background_nodes;
+  if (o.doorbells == "own") {
+    config.doorbells = DoorbellSharing::own;
+    LOCH_TRY(check_doorbells(o, config.hardware));
+  }
   config.trace = open.trace.get();
   return make_sim(config);
 }
