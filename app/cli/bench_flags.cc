@@ -278,6 +278,14 @@ std::vector<BenchFlag> machine_flags() {
                          "turn and threads share, or one for each worker (profiles with nic.own_doorbells)",
                          "WHICH"),
        .place = LOCH_PLACE(doorbells)},
+      {.setting = shown(of(Type::text, "throttle", "off",
+                           "READs, WRITEs and atomics that a client worker may have outstanding: off (no limit), "
+                           "a number, or adaptive (SMART's: a limit for each node is found by trying)"),
+                        "off|adaptive|N"),
+       .place = LOCH_PLACE(throttle)},
+      {.setting = of(Type::duration, "throttle-sample", "",
+                     "adaptive throttling: how long each limit is tried (8ms; sim 20us)", 1000),
+       .place = LOCH_PLACE(throttle_sample)},
       {.setting = of(Type::boolean, "pin", "",
                      "workers pinned to cores of their own (sim: true, shm: false, verbs: true if there are "
                      "enough cores and the device is not Soft-RoCE)"),

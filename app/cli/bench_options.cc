@@ -23,6 +23,7 @@
 #include "common/base/nearest.h"
 #include "common/base/process_memory.h"
 #include "common/cluster/launch_env.h"
+#include "common/fabric/throttle/throttle.h"
 
 namespace loch::cli {
 namespace {
@@ -494,6 +495,9 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
     return fail(ErrorCode::invalid_argument,
                 "--history: a history is of one run; without --repeats and --search");
   }
+  LOCH_ASSIGN(const std::optional<std::uint32_t> limit, fabric::parse_throttle(o.throttle));
+  if (given.text("throttle-sample") && limit != 0)
+    return fail(ErrorCode::invalid_argument, "--throttle-sample: for --throttle adaptive");
   if (given.text("search")) {
     LOCH_TRY(parse_goal(o.search));
     if (o.load.rate > 0 || o.repeats > 1 || o.load.duration == 0) {

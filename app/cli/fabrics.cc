@@ -18,6 +18,7 @@
 #include "common/fabric/ofi/ofi.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
+#include "common/fabric/throttle/throttle.h"
 #include "common/fabric/trace/trace_fabric.h"
 #include "common/fabric/verbs/locality.h"
 #include "common/fabric/verbs/verbs.h"
@@ -335,6 +336,13 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
   }
   if (open.trace != nullptr && o.fabric != "sim") {
     open.fabric = fabric::trace_requests(std::move(open.fabric), open.trace.get());
+  }
+  LOCH_ASSIGN(const std::optional<std::uint32_t> limit, fabric::parse_throttle(o.throttle));
+  if (limit) {
+    fabric::ThrottleConfig throttle{.limit = *limit};
+    if (o.fabric == "sim") throttle.sample = 20'000;
+    if (o.throttle_sample > 0) throttle.sample = o.throttle_sample;
+    open.fabric = fabric::throttle_requests(std::move(open.fabric), throttle);
   }
   fabric::CountConfig count;
   count.fabric_counts_wire = o.fabric == "sim";

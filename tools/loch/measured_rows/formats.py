@@ -73,21 +73,25 @@ class RoundsRow(BaseModel):
 
 ROUNDS_COLUMNS = frozenset(("series", "verb", "threads", "depth", "block_bytes"))
 SMART_HARDWARE = "connectx6-200g-ib"
-DOORBELLS = {"per_thread_qp": "shared", "per_thread_doorbell": "own"}  # --doorbells by series
+SERIES = {  # flags of `loch bench` by series
+    "per_thread_qp": ("--doorbells", "shared"),
+    "per_thread_doorbell": ("--doorbells", "own"),
+    "doorbell_and_throttling": ("--doorbells", "own", "--throttle", "adaptive"),
+}
 
 
 def rounds_flags(row: Row, hardware: str = "") -> list[str]:
     """The flags of `loch bench` for a row of SMART's microbenchmarks; CannotRun if it is none that can be run."""
     shape = _checked(RoundsRow, row)
     verb, transport = verb_and_transport(shape.verb)
-    doorbells = DOORBELLS.get(shape.series)
-    if doorbells is None:
-        known = ", ".join(DOORBELLS)
+    sharing = SERIES.get(shape.series)
+    if sharing is None:
+        known = ", ".join(SERIES)
         raise CannotRun(f"series '{shape.series}': expected one of {known}: threads share no queue pair here")
     rounds = max(ROUNDS_OPERATIONS // shape.depth, ROUNDS * shape.threads)
     return [
         *("--protocol", "micro-verbs", "--fabric", "sim", "--hardware", hardware or shape.hardware or SMART_HARDWARE),
-        *("--nodes", "2", "--server-nodes", "1", "--clients", str(shape.threads), "--doorbells", doorbells),
+        *("--nodes", "2", "--server-nodes", "1", "--clients", str(shape.threads), *sharing),
         *("--get", "1", "--keys", "16", "--key-size", "16", "--value-size", str(shape.block_bytes)),
         *("--micro-verbs.verb", verb, "--micro-verbs.transport", transport, "--micro-verbs.inline", "off"),
         *("--micro-verbs.direction", "outbound", "--micro-verbs.round", str(shape.depth)),
