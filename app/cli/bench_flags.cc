@@ -273,15 +273,17 @@ std::vector<BenchFlag> machine_flags() {
                      "sim: cores of a node that are in use, a socket's first; 0: the profile's", 0,
                      fabric::sim::most_cores),
        .place = LOCH_PLACE(cores)},
-      {.setting = choice("doorbells", {"shared", "own"},
-                         "sim: the doorbell registers that the driver makes by default, which queue pairs get in "
-                         "turn and threads share, or one for each worker (profiles with nic.own_doorbells)",
-                         "WHICH"),
+      {.setting =
+           choice("doorbells", {"shared", "own"},
+                  "sim: the doorbell registers that the driver makes by default, which queue pairs get in "
+                  "turn and threads share, or one for each worker (profiles with nic.own_doorbells)",
+                  "WHICH"),
        .place = LOCH_PLACE(doorbells)},
-      {.setting = shown(of(Type::text, "throttle", "off",
-                           "READs, WRITEs and atomics that a client worker may have outstanding: off (no limit), "
-                           "a number, or adaptive (SMART's: a limit for each node is found by trying)"),
-                        "off|adaptive|N"),
+      {.setting =
+           shown(of(Type::text, "throttle", "off",
+                    "READs, WRITEs and atomics that a client worker may have outstanding: off (no limit), "
+                    "a number, or adaptive (SMART's: a limit for each node is found by trying)"),
+                 "off|adaptive|N"),
        .place = LOCH_PLACE(throttle)},
       {.setting = of(Type::duration, "throttle-sample", "",
                      "adaptive throttling: how long each limit is tried (8ms; sim 20us)", 1000),

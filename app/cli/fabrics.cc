@@ -59,8 +59,8 @@ Result<> check_doorbells(const BenchOptions& o, const fabric::sim::HardwareProfi
   return fail(ErrorCode::invalid_argument,
               most == 0 ? fmt::format("--doorbells own: the profile {} says nothing of doorbell registers",
                                       hardware.name)
-                        : fmt::format("--doorbells own: {} workers of a node, and {} registers of {}", workers,
-                                      most, hardware.name));
+                        : fmt::format("--doorbells own: {} workers of a node, and {} registers of {}",
+                                      workers, most, hardware.name));
 }
 
 Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed,

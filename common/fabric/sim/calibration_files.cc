@@ -112,15 +112,15 @@ Result<> add_rows_of_file(const HardwareProfile& profile, const std::string& nam
     const auto [place, is_new] =
         obtained.try_emplace({row->series, row->verb, row->threads, row->depth, row->bytes}, 0);
     if (is_new) {
-      const Microbenchmark b = rounds_of_threads(row->verb == "read" ? Verb::read : Verb::write, row->threads,
-                                                 row->depth, row->bytes,
-                                                 is_own ? DoorbellSharing::own : DoorbellSharing::shared);
+      const Microbenchmark b =
+          rounds_of_threads(row->verb == "read" ? Verb::read : Verb::write, row->threads, row->depth,
+                            row->bytes, is_own ? DoorbellSharing::own : DoorbellSharing::shared);
       LOCH_ASSIGN(const Measured measured, measure(profile, b));
       place->second = measured.mops;
     }
-    table->push_back({.id = name + row->figure,
+    table->push_back({.id = "",
                       .hardware = profile.name,
-                      .what = fmt::format("{} {} B, {} threads, depth {}, {} doorbells",
+                      .what = fmt::format("{} {}: {} {} B, {} threads, depth {}, {}", name, row->figure,
                                           row->verb == "read" ? "READ" : "WRITE", row->bytes, row->threads,
                                           row->depth, is_own ? "own" : "shared"),
                       .unit = "M/s",

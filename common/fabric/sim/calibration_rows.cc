@@ -344,7 +344,7 @@ Result<> connectx6(Rows* rows) {
 Result<> connectx6_infiniband(const HardwareProfile& profile, CalibrationTable* table) {
   for (const char* file : {"smart-micro-fig3-threads.csv", "smart-micro-fig4-heatmap.csv",
                            "smart-micro-fig4-repeat.csv", "smart-micro-fig13-throttling.csv"}) {
-    LOCH_TRY(add_rows_of_file(profile, "S", file, table));
+    LOCH_TRY(add_rows_of_file(profile, "SMART", file, table));
   }
   return {};
 }

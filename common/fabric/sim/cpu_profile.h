@@ -15,8 +15,8 @@ struct CpuProfile {
   // calls CPUs and this model cores
   std::uint32_t cores = 1, sockets = 1;
   std::uint32_t physical_cores = 0;  // whose hardware threads they are; 0: each has a core of its own
-  // By how much CPU time grows with the busy hardware threads of the node: by shared_growth when each physical
-  // core has one, and by sibling_growth more when each has all of them.
+  // By how much CPU time grows with the busy hardware threads of the node: by shared_growth when each
+  // physical core has one, and by sibling_growth more when each has all of them.
   double shared_growth = 0, sibling_growth = 0;
   double post_ns = 0;           // CPU time to build one work request
   double post_recv_ns = 0;      // CPU time to build one RECV work request and ring its doorbell

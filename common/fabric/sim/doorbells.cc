@@ -1,4 +1,5 @@
-// Lets threads ring the doorbell registers that they share, one after another in the order in which they come.
+// Lets threads ring the doorbell registers that they share, one after another in the order in which they
+// come.
 #include "common/fabric/sim/doorbells.h"
 
 #include <algorithm>

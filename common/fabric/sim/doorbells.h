@@ -15,23 +15,27 @@ namespace loch::fabric::sim {
 
 class Doorbells {
  public:
-  // `registers`: 0 if nothing is shared: no register is waited for.
-  explicit Doorbells(std::uint32_t registers = 0) : registers_(registers) {}
+  static constexpr std::uint16_t own = 0xffff;  // a register that only one queue pair has
+  // The first `private_count` queue pairs have a register of their own, the others `shared` ones; 0 of these:
+  // every queue pair has its own.
+  explicit Doorbells(std::uint32_t private_count = 0, std::uint32_t shared = 0)
+      : private_(private_count), registers_(shared) {}
   // The register of a queue pair that is made now: the next in turn.
   [[nodiscard]] std::uint16_t assign() {
-    if (registers_.empty()) return 0;
-    return static_cast<std::uint16_t>(made_++ % registers_.size());
+    const std::uint32_t number = made_++;
+    if (registers_.empty() || number < private_) return own;
+    return static_cast<std::uint16_t>((number - private_) % registers_.size());
   }
-  // A thread comes to a register at `at`, to ring it once. Returns when it has done so; until then it spins.
-  // `thread` only tells threads apart.
+  // A thread comes to a shared register at `at`, to ring it once. Returns when it has done so; until then it
+  // spins. `thread` only tells threads apart.
   [[nodiscard]] Nanos ring(const Timing& timing, std::uint16_t which, const void* thread, Nanos at);
-  [[nodiscard]] bool are_shared() const { return !registers_.empty(); }
 
  private:
   struct Register {
-    const void* last = nullptr;   // the thread that had it last
-    std::deque<Nanos> gives_up;   // when each of the threads that are there will have rung
+    const void* last = nullptr;  // the thread that had it last
+    std::deque<Nanos> gives_up;  // when each of the threads that are there will have rung
   };
+  std::uint32_t private_;
   std::vector<Register> registers_;
   std::uint32_t made_ = 0;
 };

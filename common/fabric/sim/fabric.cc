@@ -155,10 +155,11 @@ class SimFabric final : public Fabric {
   Result<> check_doorbell(const WorkerSpec& spec) const {
     const std::uint32_t most = sim_.config.hardware.nic.crowded.own_doorbells;
     if (sim_.config.doorbells == DoorbellSharing::shared || spec.index < most) return {};
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("a doorbell register for each worker: the profile {} has {} for a node, not one for "
-                            "worker {}",
-                            sim_.config.hardware.name, most, spec.index));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("a doorbell register for each worker: the profile {} has {} for a node, not one for "
+                    "worker {}",
+                    sim_.config.hardware.name, most, spec.index));
   }
 
   struct BackgroundStart : Event {

@@ -33,12 +33,14 @@ struct CrowdedNic {
   // Latency of a work request that is posted alone while its queue pair has another one outstanding, on a NIC
   // that takes work requests by MMIO only for a queue pair without one; 0: it takes all by MMIO.
   double busy_fetch_ns = 0;
-  // Doorbell registers that a process has by default, which its queue pairs get in turn; 0: not modelled.
-  // And how many the driver can be told to make, one a thread.
-  std::uint32_t doorbells = 0, own_doorbells = 0;
-  // For how long a thread has a shared register in which it rings a doorbell: if it had the register last; and
-  // if it takes it over, which costs more the more threads are there: ns * threads ^ exponent.
-  double doorbell_again_ns = 0, doorbell_pass_ns = 0, doorbell_exponent = 0;
+  // Doorbell registers that a process has by default: the first queue pairs have one each, the others get the
+  // shared ones in turn; no shared one: not modelled. And how many the driver can be told to make, one a
+  // thread.
+  std::uint32_t private_doorbells = 0, shared_doorbells = 0, own_doorbells = 0;
+  // For how long a thread has a shared register in which it rings a doorbell: if it had the register last; if
+  // another one had it, and it is free; and if it is passed on among threads that wait, which costs more the
+  // more are there: ns * threads ^ exponent.
+  double doorbell_again_ns = 0, doorbell_take_ns = 0, doorbell_pass_ns = 0, doorbell_exponent = 0;
 };
 
 // The NIC. A gap is the time between two requests that the NIC processes one after the other without a cache
@@ -72,9 +74,9 @@ struct NicProfile {
   std::uint32_t translation_entries = 0;   // page translations (MTT entries) that fit in the NIC's cache
   std::uint32_t work_request_entries = 0;  // work requests that the NIC caches until their response
   CrowdedNic crowded;
-  std::uint64_t page_bytes = 4096;         // page size of registered memory
-  std::uint32_t outstanding_fetches = 8;   // PCIe reads for cache misses that can be outstanding
-  std::uint32_t max_rd_atomic = 16;        // READs and atomics that one queue pair can have outstanding
+  std::uint64_t page_bytes = 4096;        // page size of registered memory
+  std::uint32_t outstanding_fetches = 8;  // PCIe reads for cache misses that can be outstanding
+  std::uint32_t max_rd_atomic = 16;       // READs and atomics that one queue pair can have outstanding
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
   bool is_post_by_mmio = false;  // the CPU writes a single work request by MMIO; otherwise the NIC fetches it

@@ -20,7 +20,7 @@ struct Microbenchmark {
   std::uint32_t workers = 4;    // posting workers per node
   std::uint32_t receivers = 4;  // SENDs: receiving workers per node
   DoorbellSharing doorbells = DoorbellSharing::shared;
-  std::uint32_t window = 16;    // outstanding requests (or echoes) of a worker
+  std::uint32_t window = 16;  // outstanding requests (or echoes) of a worker
   // Inbound SENDs without echoes: about how many messages may be in flight at once. This replaces the
   // link-level credits of a lossless link, which the model does not include.
   std::uint32_t in_flight = 256;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/sim/doorbells.h"
 #include "common/fabric/sim/event.h"
 #include "common/fabric/sim/memory.h"
 #include "common/fabric/sim/resource.h"
@@ -103,7 +104,8 @@ struct alignas(64) QueuePair {
   SimRequest* stalled_first = nullptr;
   // number of READs and atomics in transit, which the NIC limits (max_rd_atomic)
   std::uint32_t outstanding_reads = 0;
-  std::uint16_t doorbell = 0;  // its doorbell register, where threads share registers (doorbells.h)
+  std::uint16_t doorbell =
+      Doorbells::own;  // its doorbell register, where threads share registers (doorbells.h)
 
   SimRequest* stalled_last = nullptr;
   SimNode* target = nullptr;  // UD: the destination of the latest request

@@ -297,7 +297,8 @@ void Stages::answered(Event* event) {
   qp->owner->prefetch();
   const Picos done = now + way.turn + span;
   ++node.responses;
-  const Picos gap = timing.response + (is_read_or_atomic(r->verb) ? answer_gap(timing, node.reads_on_the_way) : 0);
+  const Picos gap =
+      timing.response + (is_read_or_atomic(r->verb) ? answer_gap(timing, node.reads_on_the_way) : 0);
   way.visit(node.responder, {gap, span + pass_latency(timing, node.queue_pairs_in_use)});
   unpost(r);
   way.delay += context(sim, node, &qp->requester);

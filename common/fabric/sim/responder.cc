@@ -120,7 +120,7 @@ Picos pass_responder(SimRequest* r, Passage* way) {
   const Receives receives = receives_of(*r);
   const std::uint32_t length = r->wr->length;
   way->visit(node.responder, {responding_gap(timing, r->verb, length, receives),
-                               span + pass_latency(timing, node.queue_pairs_in_use)});
+                              span + pass_latency(timing, node.queue_pairs_in_use)});
   if (CachedContext* const receiver = context_at(*r, node))
     way->delay += Stages::context(sim, node, receiver);
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {

@@ -28,7 +28,8 @@ Scheduler::Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile)
       max_pull_(static_cast<std::uint32_t>(profile.max_pull)),
       sockets_(std::max(cpu.sockets, 1u)),
       cores_(cpu.cores) {
-  LOCH_CHECK(cpu.cores >= 1 && cpu.cores <= most_cores, "a node has 1 to {} cores, not {}", most_cores, cpu.cores);
+  LOCH_CHECK(cpu.cores >= 1 && cpu.cores <= most_cores, "a node has 1 to {} cores, not {}", most_cores,
+             cpu.cores);
   LOCH_CHECK(cpu.cores % sockets_ == 0, "{} cores do not divide into {} sockets", cpu.cores, sockets_);
   LOCH_CHECK(min_granularity_ > 0 && latency_ > 0 && balance_least_ > 0, "a slice of no time");
   per_socket_ = cpu.cores / sockets_;

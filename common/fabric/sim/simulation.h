@@ -66,7 +66,7 @@ struct alignas(64) SimNode {
   std::vector<SimWorker*> workers;  // by index; null if there is no such worker
   // number of READs and atomics in transit; the NIC caches their work requests until the response
   std::uint32_t reads_on_the_way = 0;
-  std::uint32_t posted = 0;             // requests of the node's workers that are posted and not answered
+  std::uint32_t posted = 0;              // requests of the node's workers that are posted and not answered
   std::uint32_t queue_pairs_in_use = 0;  // made by the node's workers, or to the node, and not fenced
   Doorbells doorbells;
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;

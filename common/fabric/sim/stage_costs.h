@@ -229,13 +229,14 @@ struct Pages {
   return t.pipeline + queue_pairs * t.queue_pair_latency;
 }
 
-// For how long a thread has a doorbell register that threads share, when it finds k threads there, itself
-// included; is_again: it had the register last:
-//   t_again, or t_pass · k^e
-// Source: SMART (ASPLOS 2024), section 3.1: each register is behind one spin lock; the constants by
-// smart-micro-fig3-threads.csv, per_thread_qp.
+// For how long a thread has a doorbell register that threads share; is_again: it had the register last; k
+// threads are there when it comes, itself included:
+//   is_again: t_again; else k = 1: t_take; else t_pass · k^e
+// Source: SMART (ASPLOS 2024), section 3.1: each register is behind one spin lock; the form and the constants
+// by smart-micro-fig3-threads.csv, per_thread_qp.
 [[nodiscard]] inline Nanos doorbell_hold(const Timing& t, bool is_again, std::size_t threads) {
   if (is_again) return t.doorbell_again;
+  if (threads == 1) return t.doorbell_take;
   return std::llround(t.doorbell_pass * std::pow(static_cast<double>(threads), t.doorbell_exponent));
 }
 

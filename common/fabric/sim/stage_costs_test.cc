@@ -67,6 +67,7 @@ HardwareProfile crowded_numbers() {
   p.nic.crowded.answer_miss_ns = 2;
   p.nic.crowded.queue_pair_latency_ns = 1.5;
   p.nic.crowded.doorbell_again_ns = 30;
+  p.nic.crowded.doorbell_take_ns = 150;
   p.nic.crowded.doorbell_pass_ns = 200;
   p.nic.crowded.doorbell_exponent = 0.5;
   return p;
@@ -174,7 +175,7 @@ TEST(CrowdedNic, APassTakesLongerByTheQueuePairs) {
 TEST(CrowdedNic, ADoorbellRegisterIsHeldForLongerByTheThreadsThere) {
   const Timing t(crowded_numbers());
   EXPECT_EQ(doorbell_hold(t, true, 1), 30);
-  EXPECT_EQ(doorbell_hold(t, false, 1), 200);
+  EXPECT_EQ(doorbell_hold(t, false, 1), 150);
   EXPECT_EQ(doorbell_hold(t, false, 4), 400);
   EXPECT_EQ(doorbell_hold(t, false, 9), 600);
 }

@@ -25,6 +25,7 @@ void set_crowded(const CrowdedNic& nic, const CpuProfile& cpu, Timing* t) {
   t->queue_pair_latency = picos(nic.queue_pair_latency_ns);
   t->busy_fetch = picos(nic.busy_fetch_ns);
   t->doorbell_again = rounded(nic.doorbell_again_ns);
+  t->doorbell_take = rounded(nic.doorbell_take_ns);
   t->doorbell_pass = nic.doorbell_pass_ns;
   t->doorbell_exponent = nic.doorbell_exponent;
   if (cpu.shared_growth == 0 && cpu.sibling_growth == 0) return;

@@ -48,7 +48,7 @@ struct Timing {
   std::uint32_t posted_entries = 0, posted_ramp = 0, answer_entries = 0, answer_ramp = 0;
   Picos posted_read = 0, posted_other = 0, answer_miss = 0, queue_pair_latency = 0, busy_fetch = 0;
   double doorbell_pass = 0, doorbell_exponent = 0;  // ns; exponent of the number of threads
-  Nanos doorbell_again = 0;
+  Nanos doorbell_again = 0, doorbell_take = 0;
   // by number of busy hardware threads of a node: by how much CPU time is longer than alone
   std::vector<double> crowding;
 };

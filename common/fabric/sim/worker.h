@@ -94,7 +94,7 @@ class SimWorker final : public Worker {
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
   [[nodiscard]] bool is_dead() const { return is_dead_; }
   [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
-  void fence();  // from now on none of the worker's posted requests takes effect
+  void fence();          // from now on none of the worker's posted requests takes effect
   void forget_posted();  // takes the worker's requests out of SimNode::posted, when its node's NIC lost them
   [[nodiscard]] std::string waits_for() const;  // what the worker waits for, for reporting a deadlock
   [[nodiscard]] SimNode& home() { return node_; }

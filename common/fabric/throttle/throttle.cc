@@ -155,8 +155,7 @@ class ThrottledFabric final : public WrappedFabric<ThrottledWorker> {
   [[nodiscard]] FabricReport report() const override {
     FabricReport report = inner().report();
     report.nodes.resize(nodes());
-    for (const auto& [node, tuner] : tuners_)
-      report.nodes[node].counters["throttle.limit"] = tuner->limit();
+    for (const auto& [node, tuner] : tuners_) report.nodes[node].counters["throttle.limit"] = tuner->limit();
     for (const auto& worker : wrappers())
       report.nodes[worker->node()].counters["throttle.waits"] += static_cast<double>(worker->waits());
     return report;

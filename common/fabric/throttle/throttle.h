@@ -14,8 +14,8 @@
 namespace loch::fabric {
 
 struct ThrottleConfig {
-  // READs, WRITEs and atomics that a client worker may have outstanding; 0: a limit for all workers of a node is
-  // found by trying (tuner.h)
+  // READs, WRITEs and atomics that a client worker may have outstanding; 0: a limit for all workers of a node
+  // is found by trying (tuner.h)
   std::uint32_t limit = 0;
   Nanos sample = 8'000'000;  // how long each limit is tried
 };

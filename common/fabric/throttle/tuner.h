@@ -1,5 +1,5 @@
-// Finds the limit of outstanding work requests with which the workers of a node complete the most, by trying a
-// few one after another (SMART, ASPLOS 2024, section 4.2; the numbers are those of its artifact).
+// Finds the limit of outstanding work requests with which the workers of a node complete the most, by trying
+// a few one after another (SMART, ASPLOS 2024, section 4.2; the numbers are those of its artifact).
 #pragma once
 
 #include <array>
@@ -16,11 +16,13 @@ class Tuner {
  public:
   // limits that are tried; the last is as good as none
   static constexpr std::array<std::uint32_t, 6> candidates{4, 6, 8, 10, 12, 256};
-  static constexpr int kept_samples = 60;  // for how many samples the best limit is kept before the next trial
+  static constexpr int kept_samples =
+      60;  // for how many samples the best limit is kept before the next trial
   // the last candidate is taken if it is at most so much worse than the best of the others
   static constexpr double preference = 1.05;
 
-  // `fixed`: the limit, if it is not to be found by trying; 0: it is. `sample`: how long each is tried, in ns.
+  // `fixed`: the limit, if it is not to be found by trying; 0: it is. `sample`: how long each is tried, in
+  // ns.
   Tuner(std::uint32_t fixed, Nanos sample)
       : sample_(sample), is_fixed_(fixed > 0), limit_(fixed > 0 ? fixed : candidates.front()) {}
 
