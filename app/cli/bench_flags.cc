@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/fabric/sim/cpu_profile.h"
 #include "workloads/distribution.h"
 #include "workloads/sizes.h"
 #include "workloads/trace.h"
@@ -270,8 +271,24 @@ std::vector<BenchFlag> machine_flags() {
                           "sim: the first N nodes alone have background workers; 0: all", 0, 4096)),
        .place = LOCH_PLACE(background_nodes)},
       {.setting = of(Type::integer, "cores", "0",
-                     "sim: cores of a node that are in use, a socket's first; 0: the profile's", 0, 64),
+                     "sim: cores of a node that are in use, a socket's first; 0: the profile's", 0,
+                     fabric::sim::most_cores),
        .place = LOCH_PLACE(cores)},
+      {.setting =
+           choice("doorbells", {"shared", "own"},
+                  "sim: the doorbell registers that the driver makes by default, which queue pairs get in "
+                  "turn and threads share, or one for each worker (profiles with nic.own_doorbells)",
+                  "WHICH"),
+       .place = LOCH_PLACE(doorbells)},
+      {.setting =
+           shown(of(Type::text, "throttle", "off",
+                    "READs, WRITEs and atomics that a client worker may have outstanding: off (no limit), "
+                    "a number, or adaptive (SMART's: a limit for each node is found by trying)"),
+                 "off|adaptive|N"),
+       .place = LOCH_PLACE(throttle)},
+      {.setting = of(Type::duration, "throttle-sample", "",
+                     "adaptive throttling: how long each limit is tried (8ms; sim 20us)", 1000),
+       .place = LOCH_PLACE(throttle_sample)},
       {.setting = of(Type::boolean, "pin", "",
                      "workers pinned to cores of their own (sim: true, shm: false, verbs: true if there are "
                      "enough cores and the device is not Soft-RoCE)"),

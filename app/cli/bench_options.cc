@@ -24,6 +24,7 @@
 #include "common/base/nearest.h"
 #include "common/base/process_memory.h"
 #include "common/cluster/launch_env.h"
+#include "common/fabric/throttle/throttle.h"
 
 namespace loch::cli {
 namespace {
@@ -509,7 +510,8 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   }
   for (const auto& [key, is_given] :
        {std::pair{"cores", o.cores > 0}, std::pair{"hog-nodes", o.background_nodes > 0},
-        std::pair{"hog-pin clients", o.background_pin == "clients"}}) {
+        std::pair{"hog-pin clients", o.background_pin == "clients"},
+        std::pair{"doorbells own", o.doorbells == "own"}}) {
     if (is_given && o.fabric != "sim")
       return fail(ErrorCode::unsupported, fmt::format("--{}: for --fabric sim, not {}", key, o.fabric));
   }
@@ -525,6 +527,9 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
     return fail(ErrorCode::invalid_argument,
                 "--history: a history is of one run; without --repeats and --search");
   }
+  LOCH_ASSIGN(const std::optional<std::uint32_t> limit, fabric::parse_throttle(o.throttle));
+  if (given.text("throttle-sample") && limit != 0)
+    return fail(ErrorCode::invalid_argument, "--throttle-sample: for --throttle adaptive");
   if (given.text("search")) {
     LOCH_TRY(parse_goal(o.search));
     if (o.load.rate > 0 || o.repeats > 1 || o.load.duration == 0) {

@@ -41,6 +41,9 @@ struct BenchOptions {
   std::uint32_t repeats = 0;
   std::uint32_t background_workers = 0;
   std::string background_pin;
+  std::string doorbells;      // doorbell registers: "shared" or "own"
+  std::string throttle;       // limit of outstanding requests of a worker: "off", "adaptive", or a number
+  Nanos throttle_sample = 0;  // how long an adaptive limit is tried
   std::uint32_t background_nodes = 0;  // number of nodes with background workers; 0: all nodes
   std::string hardware_set;            // changes of the profile's constants, as change_constants() takes them
   std::uint32_t cores = 0;             // cores of a simulated node; 0: as in the hardware profile

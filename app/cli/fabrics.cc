@@ -18,6 +18,7 @@
 #include "common/fabric/ofi/ofi.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
+#include "common/fabric/throttle/throttle.h"
 #include "common/fabric/trace/trace_fabric.h"
 #include "common/fabric/verbs/locality.h"
 #include "common/fabric/verbs/verbs.h"
@@ -50,6 +51,18 @@ Result<fabric::sim::HardwareProfile> hardware_of(const BenchOptions& o) {
   return hardware;
 }
 
+// Refuses --doorbells own where the NIC has no register for each worker of a node.
+Result<> check_doorbells(const BenchOptions& o, const fabric::sim::HardwareProfile& hardware) {
+  const std::uint32_t most = hardware.nic.crowded.own_doorbells;
+  const std::uint32_t workers = o.server_nodes > 0 ? std::max(o.clients, o.servers) : o.clients + o.servers;
+  if (workers <= most) return {};
+  return fail(ErrorCode::invalid_argument,
+              most == 0 ? fmt::format("--doorbells own: the profile {} says nothing of doorbell registers",
+                                      hardware.name)
+                        : fmt::format("--doorbells own: {} workers of a node, and {} registers of {}",
+                                      workers, most, hardware.name));
+}
+
 Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uint64_t seed,
                                                  OpenFabric& open) {
   using namespace fabric::sim;
@@ -72,6 +85,10 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
                           : o.background_pin == "clients"  ? BackgroundPin::clients
                                                            : BackgroundPin::none;
   config.background_nodes = o.background_nodes;
+  if (o.doorbells == "own") {
+    config.doorbells = DoorbellSharing::own;
+    LOCH_TRY(check_doorbells(o, config.hardware));
+  }
   config.trace = open.trace.get();
   return make_sim(config);
 }
@@ -319,6 +336,13 @@ Result<OpenFabric> open_fabric(const BenchOptions& o, std::uint64_t seed, const 
   }
   if (open.trace != nullptr && o.fabric != "sim") {
     open.fabric = fabric::trace_requests(std::move(open.fabric), open.trace.get());
+  }
+  LOCH_ASSIGN(const std::optional<std::uint32_t> limit, fabric::parse_throttle(o.throttle));
+  if (limit) {
+    fabric::ThrottleConfig throttle{.limit = *limit};
+    if (o.fabric == "sim") throttle.sample = 20'000;
+    if (o.throttle_sample > 0) throttle.sample = o.throttle_sample;
+    open.fabric = fabric::throttle_requests(std::move(open.fabric), throttle);
   }
   fabric::CountConfig count;
   count.fabric_counts_wire = o.fabric == "sim";

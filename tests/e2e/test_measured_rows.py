@@ -97,6 +97,65 @@ class Mapping(unittest.TestCase):
         self.assertEqual(len({each.name for each in formats.FORMATS}), len(formats.FORMATS))
 
 
+class Rounds(unittest.TestCase):
+    """The flags of `loch bench` for a row of SMART's microbenchmarks."""
+
+    ROW = {"series": "per_thread_doorbell", "verb": "write", "threads": "48", "depth": "16", "block_bytes": "8"}
+
+    def flags(self, **changes: str) -> dict[str, str]:
+        words = formats.rounds_flags({**self.ROW, **changes})
+        return dict(zip(words[::2], words[1::2]))
+
+    def test_the_shape_of_a_row(self) -> None:
+        flags = self.flags()
+        expected = {
+            "--hardware": "connectx6-200g-ib",
+            "--nodes": "2",
+            "--server-nodes": "1",
+            "--clients": "48",
+            "--doorbells": "own",
+            "--value-size": "8",
+            "--micro-verbs.verb": "write",
+            "--micro-verbs.round": "16",
+            "--micro-verbs.inline": "off",
+            "--micro-verbs.direction": "outbound",
+        }
+        self.assertEqual({name: flags[name] for name in expected}, expected)
+        self.assertNotIn("--throttle", flags)
+        self.assertEqual(self.flags(series="per_thread_qp")["--doorbells"], "shared")
+        self.assertEqual(self.flags(hardware="connectx6-100g")["--hardware"], "connectx6-100g")
+
+    def test_throttling_is_on_where_the_series_says_so(self) -> None:
+        flags = self.flags(series="doorbell_and_throttling")
+        self.assertEqual((flags["--doorbells"], flags["--throttle"]), ("own", "adaptive"))
+
+    def test_what_no_run_can_be(self) -> None:
+        for name, value in (
+            ("series", "shared_qp"),
+            ("series", "multiplexed_qp_4"),
+            ("verb", "send"),
+            ("threads", "0"),
+            ("depth", "deep"),
+            ("block_bytes", "-8"),
+        ):
+            with self.assertRaises(formats.CannotRun, msg=(name, value)) as caught:
+                self.flags(**{name: value})
+            self.assertIn(name, str(caught.exception))
+
+    def test_the_tables_that_are_here(self) -> None:
+        for path in DATA.parent.glob("smart-micro-*.csv"):
+            with open(path, encoding="utf-8", newline="") as stream:
+                reader = csv.DictReader(stream)
+                found = formats.format_of(list(reader.fieldnames or []))
+                assert found is not None, path
+                self.assertEqual(found.name, "smart-micro")
+                for row in reader:
+                    if row["role"] == "not_modelled":
+                        self.assertRaises(formats.CannotRun, found.flags, row, "")
+                    else:
+                        found.flags(row, "")
+
+
 class Command(EndToEnd):
     """The command, over the real simulator."""
 
@@ -135,6 +194,15 @@ class Command(EndToEnd):
         done = self.rows(f"{HEAD}\n{bad}\n")
         self.assertEqual(done.returncode, 3)
         self.assertEqual(self.out()[0]["obtained"], "")
+
+    def test_rows_of_threads_with_doorbells_of_their_own_and_without_results(self) -> None:
+        head = "figure,series,verb,threads,depth,block_bytes,mops,role"
+        rows = [f"x,{series},read,32,8,8,," for series in formats.SERIES]
+        done = self.rows("\n".join([head, *rows, ""]))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        rates = {row["series"]: float(row["obtained"]) for row in self.out()}
+        self.assertGreater(rates["per_thread_doorbell"], 1.2 * rates["per_thread_qp"])
+        self.assertGreater(rates["per_thread_qp"], 10)
 
     def test_what_is_no_table(self) -> None:
         for text in ("", "a,b\n1,2\n", f"{HEAD}\n", f"{HEAD}\na,b,c,d,e,f,g,h,i,j,k,l,m,n\n", "\0", HEAD + ",verb\n"):

@@ -1,7 +1,6 @@
 // Balancing between the cores of a socket and between the sockets of a node, by the rules of
 // load_balance() and find_busiest_group() of Linux 3.13.
 #include <algorithm>
-#include <bit>
 
 #include "common/base/check.h"
 #include "common/fabric/sim/scheduler.h"
@@ -12,7 +11,7 @@ Scheduler::Group Scheduler::group_of(CoreSet cores) const {
   Group group;
   group.cores = cores;
   for (CoreSet left = cores; left != 0; left &= left - 1) {
-    const Core& core = cores_[static_cast<std::size_t>(std::countr_zero(left))];
+    const Core& core = cores_[lowest_core(left)];
     group.load += core.load;
     group.runnable += core.runnable;
     group.load_changed = std::max(group.load_changed, core.load_changed);
@@ -154,7 +153,7 @@ double Scheduler::small_imbalance(const Group& busiest, const Group& local, bool
 std::optional<std::uint32_t> Scheduler::busiest_core(CoreSet among) const {
   std::optional<std::uint32_t> busiest;
   for (; among != 0; among &= among - 1) {
-    const auto core = static_cast<std::uint32_t>(std::countr_zero(among));
+    const auto core = lowest_core(among);
     if (cores_[core].runnable < 2) continue;
     if (!busiest || cores_[core].load > cores_[*busiest].load) busiest = core;
   }

@@ -33,6 +33,11 @@ using CalibrationTable = std::vector<CalibrationRow>;
 // Runs the microbenchmarks of one NIC's profile and adds a row to the table for each published measurement
 // (calibration_rows.cc).
 [[nodiscard]] Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* table);
+// Adds a row to the table for each row with the role `calibrate` of FILE.csv in experiments/hardware/data, a
+// table of rounds of READs and WRITEs by threads (calibration_files.cc). `name` precedes the figure in what a
+// row says.
+[[nodiscard]] Result<> add_rows_of_file(const HardwareProfile& profile, const std::string& name,
+                                        const std::string& file, CalibrationTable* table);
 // Runs the microbenchmarks of one profile, or of every profile ("all"). Takes seconds.
 [[nodiscard]] Result<CalibrationTable> calibrate(const std::string& hardware);
 [[nodiscard]] std::string to_text(const CalibrationTable& table);

@@ -340,6 +340,15 @@ Result<> connectx6(Rows* rows) {
   return rows->latency("", "READ latency, 8 B, alone", 0, alone(Verb::read, 8));
 }
 
+// SMART's microbenchmarks (ASPLOS 2024): READs and WRITEs by threads, outstanding requests and doorbells.
+Result<> connectx6_infiniband(const HardwareProfile& profile, CalibrationTable* table) {
+  for (const char* file : {"smart-micro-fig3-threads.csv", "smart-micro-fig4-heatmap.csv",
+                           "smart-micro-fig4-repeat.csv", "smart-micro-fig13-throttling.csv"}) {
+    LOCH_TRY(add_rows_of_file(profile, "SMART", file, table));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* table) {
@@ -350,6 +359,7 @@ Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* 
   if (profile.name == "connectx3-10gbe") return connectx3_ethernet(&rows);
   if (profile.name == "connect-ib-2x56g") return connect_ib(&rows);
   if (profile.name == "connectx6-100g") return connectx6(&rows);
+  if (profile.name == "connectx6-200g-ib") return connectx6_infiniband(profile, table);
   return {};
 }
 

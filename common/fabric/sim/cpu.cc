@@ -47,7 +47,7 @@ NodeCpu::NodeCpu(EventQueue& queue, const CpuProfile& cpu, const SchedulerProfil
 // ---- Threads -------------------------------------------------------------------------------------
 
 SimThread* NodeCpu::add_thread(const ThreadSpec& spec, const ThreadHooks& hooks) {
-  const CoreSet existing = cores_.size() == 64 ? all_cores : (CoreSet{1} << cores_.size()) - 1;
+  const CoreSet existing = first_cores(scheduler_.cores());
   LOCH_CHECK((spec.allowed & existing) != 0, "thread {} may run on no core of the {}", spec.name,
              cores_.size());
   LOCH_CHECK(spec.weight > 0, "thread {} has no weight", spec.name);

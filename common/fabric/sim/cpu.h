@@ -142,6 +142,8 @@ class NodeCpu {
     return thread->cpu_ns_ + (thread->is_on_core() ? counted(thread->on_core_since_) : 0);
   }
   [[nodiscard]] const CpuProfile& profile() const { return cpu_; }
+  // Number of cores that run a thread or switch to one.
+  [[nodiscard]] std::uint32_t busy_cores() const { return busy_cores_; }
   // Number of events that the scheduling of this node has caused so far: ticks, and dispatches after a
   // switch.
   [[nodiscard]] std::uint64_t scheduling_events() const { return scheduling_events_; }
@@ -200,6 +202,7 @@ class NodeCpu {
   Nanos exit_latency_[idle_states + 1] = {};
   Nanos residency_[idle_states] = {};
   std::vector<Core> cores_;
+  std::uint32_t busy_cores_ = 0;
   std::vector<std::unique_ptr<SimThread>> threads_;
   Tick tick_;
   Nanos tick_phase_ = 0;

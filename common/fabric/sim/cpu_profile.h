@@ -7,13 +7,21 @@
 
 namespace loch::fabric::sim {
 
+constexpr std::uint32_t most_cores = 128;  // hardware threads of a node, at most
+
 // The node's cores, and the CPU time that protocol work takes on them.
 struct CpuProfile {
-  std::uint32_t cores = 1, sockets = 1;  // cores of the node, at most 64, numbered socket by socket
-  double post_ns = 0;                    // CPU time to build one work request
-  double post_recv_ns = 0;               // CPU time to build one RECV work request and ring its doorbell
-  double doorbell_ns = 0;                // CPU time to ring a doorbell: one uncached store
-  double write_combine_ns = 0;           // CPU time for each 64-byte line that is written by MMIO
+  // hardware threads of the node, at most `most_cores`, numbered socket by socket; what the operating system
+  // calls CPUs and this model cores
+  std::uint32_t cores = 1, sockets = 1;
+  std::uint32_t physical_cores = 0;  // whose hardware threads they are; 0: each has a core of its own
+  // By how much CPU time grows with the busy hardware threads of the node: by shared_growth when each
+  // physical core has one, and by sibling_growth more when each has all of them.
+  double shared_growth = 0, sibling_growth = 0;
+  double post_ns = 0;           // CPU time to build one work request
+  double post_recv_ns = 0;      // CPU time to build one RECV work request and ring its doorbell
+  double doorbell_ns = 0;       // CPU time to ring a doorbell: one uncached store
+  double write_combine_ns = 0;  // CPU time for each 64-byte line that is written by MMIO
   double poll_ns = 0;        // from a completion's or word's arrival in memory until the polling code sees it
   double completion_ns = 0;  // CPU time to handle one completion
   double hash_fixed_ns = 0, hash_byte_ns = 0;

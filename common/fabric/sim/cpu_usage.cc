@@ -15,6 +15,7 @@ std::size_t NodeCpu::idle_state(Nanos idle) const {
 
 void NodeCpu::enter_idle(Core& core) {
   core.is_idle = true;
+  --busy_cores_;
   core.since = queue_.now();
   scheduler_.went_idle(core.index, queue_.now());
   Package& package = packages_[scheduler_.socket_of(core.index)];
@@ -29,6 +30,7 @@ Nanos NodeCpu::leave_idle(Core& core) {
   book_idle(books_, core);
   ++books_.wake_ups;
   core.is_idle = false;
+  ++busy_cores_;
   Package& package = packages_[scheduler_.socket_of(core.index)];
   if (package.idle_cores-- == scheduler_.cores_per_socket()) {
     book_package(books_, package, true);

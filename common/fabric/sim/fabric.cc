@@ -71,6 +71,7 @@ class SimFabric final : public Fabric {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("node {} has a worker {} already", spec.node, spec.index));
     }
+    LOCH_TRY(check_doorbell(spec));
     const std::uint32_t cores = sim_.config.hardware.cpu.cores;
     if (spec.core >= 0 && static_cast<std::uint32_t>(spec.core) >= cores) {
       return fail(ErrorCode::invalid_argument,
@@ -148,6 +149,17 @@ class SimFabric final : public Fabric {
     if (node < sim_.nodes.size()) return {};
     return fail(ErrorCode::invalid_argument,
                 fmt::format("there is no node {}: the cluster has {}", node, sim_.nodes.size()));
+  }
+
+  // Refuses a worker for which the NIC has no doorbell register, if each worker is to have one.
+  Result<> check_doorbell(const WorkerSpec& spec) const {
+    const std::uint32_t most = sim_.config.hardware.nic.crowded.own_doorbells;
+    if (sim_.config.doorbells == DoorbellSharing::shared || spec.index < most) return {};
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("a doorbell register for each worker: the profile {} has {} for a node, not one for "
+                    "worker {}",
+                    sim_.config.hardware.name, most, spec.index));
   }
 
   struct BackgroundStart : Event {

@@ -152,7 +152,9 @@ void Simulation::crash(SimNode* node) {
   node->is_up = false;
   node->was_lost = true;
   for (SimWorker* worker : node->workers) {
-    if (worker != nullptr) worker->kill();
+    if (worker == nullptr) continue;
+    worker->kill();
+    worker->forget_posted();
   }
   for (auto& region : node->regions) region->clear();
   if (live_clients == 0 && !stopping) begin_stopping();

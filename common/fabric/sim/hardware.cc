@@ -53,6 +53,22 @@ std::vector<HardwareField> make_fields() {
       LOCH_FIELD(nic, queue_pair_entries, "queue_pair_entries", "1", 0, 1e7),
       LOCH_FIELD(nic, translation_entries, "translation_entries", "1", 0, 1e7),
       LOCH_FIELD(nic, work_request_entries, "work_request_entries", "1", 0, 1e7),
+      LOCH_FIELD(nic, crowded.posted_entries, "posted_entries", "1", 0, 1e7),
+      LOCH_FIELD(nic, crowded.posted_ramp, "posted_ramp", "1", 0, 1e7),
+      LOCH_FIELD(nic, crowded.posted_read_ns, "posted_read", "ns", 0, 1e6),
+      LOCH_FIELD(nic, crowded.posted_write_ns, "posted_write", "ns", 0, 1e6),
+      LOCH_FIELD(nic, crowded.answer_entries, "answer_entries", "1", 0, 1e7),
+      LOCH_FIELD(nic, crowded.answer_ramp, "answer_ramp", "1", 0, 1e7),
+      LOCH_FIELD(nic, crowded.answer_miss_ns, "answer_miss", "ns", 0, 1e6),
+      LOCH_FIELD(nic, crowded.queue_pair_latency_ns, "queue_pair_latency", "ns", 0, 1e3),
+      LOCH_FIELD(nic, crowded.busy_fetch_ns, "busy_fetch", "ns", 0, 1e5),
+      LOCH_FIELD(nic, crowded.private_doorbells, "private_doorbells", "1", 0, 4096),
+      LOCH_FIELD(nic, crowded.shared_doorbells, "shared_doorbells", "1", 0, 4096),
+      LOCH_FIELD(nic, crowded.own_doorbells, "own_doorbells", "1", 0, 4096),
+      LOCH_FIELD(nic, crowded.doorbell_again_ns, "doorbell_again", "ns", 0, 1e5),
+      LOCH_FIELD(nic, crowded.doorbell_take_ns, "doorbell_take", "ns", 0, 1e5),
+      LOCH_FIELD(nic, crowded.doorbell_pass_ns, "doorbell_pass", "ns", 0, 1e5),
+      LOCH_FIELD(nic, crowded.doorbell_exponent, "doorbell_exponent", "1", 0, 4),
       LOCH_FIELD(nic, page_bytes, "page", "B", 4096, 1 << 30),
       LOCH_FIELD(nic, outstanding_fetches, "outstanding_fetches", "1", 1, 1024),
       LOCH_FIELD(nic, max_rd_atomic, "max_rd_atomic", "1", 1, 255),
@@ -81,8 +97,11 @@ std::vector<HardwareField> make_fields() {
       LOCH_FIELD(link, switch_ns, "switch", "ns", 0, 1e5),
       LOCH_FIELD(link, cable_ns, "cable", "ns", 0, 1e5),
       LOCH_FIELD(link, port_buffer_bytes, "port_buffer", "B", 0, 1e9),
-      LOCH_FIELD(cpu, cores, "cores", "1", 1, 64),
+      LOCH_FIELD(cpu, cores, "cores", "1", 1, most_cores),
       LOCH_FIELD(cpu, sockets, "sockets", "1", 1, 8),
+      LOCH_FIELD(cpu, physical_cores, "physical_cores", "1", 0, most_cores),
+      LOCH_FIELD(cpu, shared_growth, "shared_growth", "1", 0, 10),
+      LOCH_FIELD(cpu, sibling_growth, "sibling_growth", "1", 0, 10),
       LOCH_FIELD(cpu, post_ns, "post", "ns", 0, 1e5),
       LOCH_FIELD(cpu, post_recv_ns, "post_recv", "ns", 0, 1e5),
       LOCH_FIELD(cpu, doorbell_ns, "doorbell", "ns", 0, 1e5),
@@ -123,12 +142,6 @@ std::vector<HardwareField> make_fields() {
   };
 }
 #undef LOCH_FIELD
-
-std::filesystem::path profiles_folder() {
-  const char* home = std::getenv("LOCH_HOME");
-  const std::filesystem::path root = home != nullptr && *home != '\0' ? home : LOCH_SOURCE_DIR;
-  return root / "experiments" / "hardware";
-}
 
 std::string at(const std::string& path, const YAML::Node& node) {
   return fmt::format("{}:{}", path, node.Mark().line + 1);
@@ -403,6 +416,12 @@ Result<> change_constants(std::string_view changes, HardwareProfile& profile) {
     LOCH_TRY(set(*field, std::string(change.substr(equals + 1)), &profile));
   }
   return require(profile, profile.name);
+}
+
+std::filesystem::path profiles_folder() {
+  const char* home = std::getenv("LOCH_HOME");
+  const std::filesystem::path root = home != nullptr && *home != '\0' ? home : LOCH_SOURCE_DIR;
+  return root / "experiments" / "hardware";
 }
 
 std::vector<std::string> list_hardware() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -17,6 +18,30 @@
 #include "common/settings/setting.h"
 
 namespace loch::fabric::sim {
+
+// What a node's many outstanding requests, queue pairs and threads cost at its NIC. All 0: nothing.
+struct CrowdedNic {
+  // Requests of a node that are posted and not answered, from which on some miss the NIC's cache of work
+  // requests; how many more there are when all miss; and what a miss adds to the gap of a READ or an atomic,
+  // and of another request, in ns.
+  std::uint32_t posted_entries = 0, posted_ramp = 0;
+  double posted_read_ns = 0, posted_write_ns = 0;
+  // The same for READs and atomics of a node that are on the wire; a miss adds to the gap of their answers.
+  std::uint32_t answer_entries = 0, answer_ramp = 0;
+  double answer_miss_ns = 0;
+  double queue_pair_latency_ns = 0;  // latency of a pass through the NIC for each queue pair in use at it
+  // Latency of a work request that is posted alone while its queue pair has another one outstanding, on a NIC
+  // that takes work requests by MMIO only for a queue pair without one; 0: it takes all by MMIO.
+  double busy_fetch_ns = 0;
+  // Doorbell registers that a process has by default: the first queue pairs have one each, the others get the
+  // shared ones in turn; no shared one: not modelled. And how many the driver can be told to make, one a
+  // thread.
+  std::uint32_t private_doorbells = 0, shared_doorbells = 0, own_doorbells = 0;
+  // For how long a thread has a shared register in which it rings a doorbell: if it had the register last; if
+  // another one had it, and it is free; and if it is passed on among threads that wait, which costs more the
+  // more are there: ns * threads ^ exponent.
+  double doorbell_again_ns = 0, doorbell_take_ns = 0, doorbell_pass_ns = 0, doorbell_exponent = 0;
+};
 
 // The NIC. A gap is the time between two requests that the NIC processes one after the other without a cache
 // miss: the reciprocal of a published peak rate. The latency of a request is pipeline_ns for each pass
@@ -48,9 +73,10 @@ struct NicProfile {
   std::uint32_t queue_pair_entries = 0;  // queue pair contexts that fit in the NIC's cache
   std::uint32_t translation_entries = 0;   // page translations (MTT entries) that fit in the NIC's cache
   std::uint32_t work_request_entries = 0;  // work requests that the NIC caches until their response
-  std::uint64_t page_bytes = 4096;         // page size of registered memory
-  std::uint32_t outstanding_fetches = 8;   // PCIe reads for cache misses that can be outstanding
-  std::uint32_t max_rd_atomic = 16;        // READs and atomics that one queue pair can have outstanding
+  CrowdedNic crowded;
+  std::uint64_t page_bytes = 4096;        // page size of registered memory
+  std::uint32_t outstanding_fetches = 8;  // PCIe reads for cache misses that can be outstanding
+  std::uint32_t max_rd_atomic = 16;       // READs and atomics that one queue pair can have outstanding
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
   bool is_post_by_mmio = false;  // the CPU writes a single work request by MMIO; otherwise the NIC fetches it
@@ -138,6 +164,8 @@ struct HardwareField {
 [[nodiscard]] std::string constant_text(const HardwareField& field, const HardwareProfile& profile);
 // Whether a constant is a whole number, such as a count of entries.
 [[nodiscard]] bool is_whole(const HardwareField& field);
+// The folder of the profiles that load_hardware finds by name.
+[[nodiscard]] std::filesystem::path profiles_folder();
 // Names of the profiles that load_hardware finds by name, sorted.
 [[nodiscard]] std::vector<std::string> list_hardware();
 

@@ -142,6 +142,7 @@ Result<> set_up(Bench* bench, const HardwareProfile& hardware) {
   SimConfig config;
   config.nodes = shape.peers + 1;
   config.hardware = hardware;
+  config.doorbells = shape.doorbells;
   LOCH_ASSIGN(bench->fabric, make_sim(config));
   Fabric& fabric = *bench->fabric;
   for (std::uint32_t i = 0; i < config.nodes; ++i) LOCH_TRY(add_node(bench, static_cast<NodeId>(i)));

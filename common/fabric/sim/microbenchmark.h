@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/base/result.h"
-#include "common/fabric/sim/hardware.h"
+#include "common/fabric/sim/sim.h"
 #include "common/fabric/traffic.h"
 
 namespace loch::fabric::sim {
@@ -19,7 +19,8 @@ struct Microbenchmark {
   std::uint32_t peers = 12;     // number of nodes other than the measured one
   std::uint32_t workers = 4;    // posting workers per node
   std::uint32_t receivers = 4;  // SENDs: receiving workers per node
-  std::uint32_t window = 16;    // outstanding requests (or echoes) of a worker
+  DoorbellSharing doorbells = DoorbellSharing::shared;
+  std::uint32_t window = 16;  // outstanding requests (or echoes) of a worker
   // Inbound SENDs without echoes: about how many messages may be in flight at once. This replaces the
   // link-level credits of a lossless link, which the model does not include.
   std::uint32_t in_flight = 256;

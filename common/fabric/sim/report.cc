@@ -44,6 +44,8 @@ NodeReport report_node(const SimNode& node, const HardwareProfile& hardware, Nan
   count("nic_work_request_misses", node.work_request_misses);
   count("nic_retries", node.retries);
   count("nic_lost", node.lost);
+  if (hardware.nic.crowded.posted_entries > 0) count("nic_posted", node.posted);
+  if (hardware.nic.crowded.queue_pair_latency_ns > 0) count("nic_queue_pairs", node.queue_pairs_in_use);
   c["nic_requester_busy"] = share(node.requester.busy, span);
   c["nic_responder_busy"] = share(node.responder.busy, span);
   c["nic_fetch_busy"] = share(node.fetch.busy, span);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/sim/doorbells.h"
 #include "common/fabric/sim/event.h"
 #include "common/fabric/sim/memory.h"
 #include "common/fabric/sim/resource.h"
@@ -59,6 +60,9 @@ struct alignas(64) SimRequest : Event {
   bool is_delayed = false;  // whether the message (UD) was delayed to reorder it, which happens at most once
   bool is_counted = false;  // whether the request is included in QueuePair::outstanding_reads
   bool has_lock = false;    // true: a split atomic, between its read and its write, holds a lock of the NIC
+  bool is_posted : 1 = false;  // whether the request is included in SimNode::posted
+  // true: it was posted while its queue pair had another request, so that the NIC fetches it (nic.busy_fetch)
+  bool is_fetched : 1 = false;
 };
 static_assert(sizeof(SimRequest) == 192);
 
@@ -100,6 +104,8 @@ struct alignas(64) QueuePair {
   SimRequest* stalled_first = nullptr;
   // number of READs and atomics in transit, which the NIC limits (max_rd_atomic)
   std::uint32_t outstanding_reads = 0;
+  std::uint16_t doorbell =
+      Doorbells::own;  // its doorbell register, where threads share registers (doorbells.h)
 
   SimRequest* stalled_last = nullptr;
   SimNode* target = nullptr;  // UD: the destination of the latest request

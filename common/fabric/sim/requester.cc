@@ -74,8 +74,15 @@ void Simulation::refuse(SimRequest* r, WcStatus status) {
   Stages::complete(r);
 }
 
+void Stages::unpost(SimRequest* r) {
+  if (!r->is_posted) return;
+  r->is_posted = false;
+  --r->from->posted;
+}
+
 void Stages::release(SimRequest* r) {
   Simulation& sim = *r->sim;
+  unpost(r);
   if (r->data != nullptr) sim.staging.give(r->data);
   r->data = nullptr;
   if (r->owns_wr) sim.copies.give(reinterpret_cast<Simulation::WorkRequestCopy*>(r->wr));
@@ -145,9 +152,11 @@ void Stages::start(SimRequest* r) {
   ++node.requests;
   const std::uint32_t lines = lines_of(*r);
   const bool fetches_payload = has_payload(r->verb) && !r->wr->is_inline && r->wr->length > 0;
-  const Picos gap = requesting_gap(timing, r->verb, qp->transport, lines, fetches_payload);
+  const Picos gap = requesting_gap(timing, r->verb, qp->transport, lines, fetches_payload) +
+                    posted_gap(timing, r->verb, node.posted);
   Passage way{.now = now};
-  way.visit(node.requester, {gap, timing.pipeline});
+  way.visit(node.requester, {gap, pass_latency(timing, node.queue_pairs_in_use)});
+  if (r->is_fetched) way.delay += timing.busy_fetch;
   way.delay += context(sim, node, context_of(*r));
   if (!r->has_mmio) {
     const Picos unit = unit_wait(qp->unit_until, now);
@@ -238,6 +247,7 @@ void Stages::depart(Event* event) {
     message->needs[1] = message->wr;
     message->owns_wr = true;
     message->is_carrier = true;
+    message->is_posted = false;
     message->next_in_qp = nullptr;
     r->data = nullptr;
   }
@@ -284,7 +294,10 @@ void Stages::answered(Event* event) {
   qp->owner->prefetch();
   const Picos done = now + way.turn + span;
   ++node.responses;
-  way.visit(node.responder, {timing.response, span + timing.pipeline});
+  const Picos gap =
+      timing.response + (is_read_or_atomic(r->verb) ? answer_gap(timing, node.reads_on_the_way) : 0);
+  way.visit(node.responder, {gap, span + pass_latency(timing, node.queue_pairs_in_use)});
+  unpost(r);
   way.delay += context(sim, node, &qp->requester);
   if (is_read_or_atomic(r->verb)) {
     if (sim.config.hardware.nic.work_request_entries != 0 &&
@@ -345,6 +358,7 @@ void Stages::land(Event* event) {
 
 // Ends the request. It is retired when all earlier requests of its queue pair have ended.
 void Stages::complete(SimRequest* r) {
+  unpost(r);
   // A request of a fenced worker is only released: no coroutine waits for its completion, and other requests
   // of its queue pair may not exist any more.
   if (r->qp->is_fenced) return release(r);
@@ -370,6 +384,7 @@ void Stages::retire(Simulation& sim, QueuePair* qp) {
         r->owns_wr = false;
         r->is_cancelled = true;
         uncount(r, *r->from);
+        unpost(r);
         r = stand_in;
       }
     }

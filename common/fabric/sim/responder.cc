@@ -119,7 +119,8 @@ Picos pass_responder(SimRequest* r, Passage* way) {
   const Picos done = now + way->turn + span;  // when the whole message has arrived
   const Receives receives = receives_of(*r);
   const std::uint32_t length = r->wr->length;
-  way->visit(node.responder, {responding_gap(timing, r->verb, length, receives), span + timing.pipeline});
+  way->visit(node.responder, {responding_gap(timing, r->verb, length, receives),
+                              span + pass_latency(timing, node.queue_pairs_in_use)});
   if (CachedContext* const receiver = context_at(*r, node))
     way->delay += Stages::context(sim, node, receiver);
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
@@ -344,6 +345,7 @@ void acknowledge_early(SimRequest* r) {
   copy->request = *r->wr;
   late->wr = &copy->request;
   late->owns_wr = late->is_carrier = true;
+  late->is_posted = false;
   r->data = nullptr;
   late->fire = &Stages::land_late;
   ++sim.late_writes;

@@ -2,7 +2,6 @@
 #include "common/fabric/sim/scheduler.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "common/base/check.h"
 #include "common/fabric/sim/scheduler_costs.h"
@@ -29,7 +28,8 @@ Scheduler::Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile)
       max_pull_(static_cast<std::uint32_t>(profile.max_pull)),
       sockets_(std::max(cpu.sockets, 1u)),
       cores_(cpu.cores) {
-  LOCH_CHECK(cpu.cores >= 1 && cpu.cores <= 64, "a node has 1 to 64 cores, not {}", cpu.cores);
+  LOCH_CHECK(cpu.cores >= 1 && cpu.cores <= most_cores, "a node has 1 to {} cores, not {}", most_cores,
+             cpu.cores);
   LOCH_CHECK(cpu.cores % sockets_ == 0, "{} cores do not divide into {} sockets", cpu.cores, sockets_);
   LOCH_CHECK(min_granularity_ > 0 && latency_ > 0 && balance_least_ > 0, "a slice of no time");
   per_socket_ = cpu.cores / sockets_;
@@ -166,8 +166,7 @@ SchedEntity* Scheduler::pick(std::uint32_t core_index, Nanos now) {
 // ---- Placement of a waking thread --------------------------------------------------------------
 
 CoreSet Scheduler::socket_mask(std::uint32_t socket) const {
-  const CoreSet one = per_socket_ == 64 ? all_cores : (CoreSet{1} << per_socket_) - 1;
-  return one << (socket * per_socket_);
+  return first_cores(per_socket_) << (socket * per_socket_);
 }
 
 std::uint32_t Scheduler::place(const SchedEntity& entity) const {
@@ -176,7 +175,7 @@ std::uint32_t Scheduler::place(const SchedEntity& entity) const {
   if (cores_[last].runnable == 0) return last;
   CoreSet near = entity.allowed & socket_mask(socket_of(last));
   for (; near != 0; near &= near - 1) {
-    const auto core = static_cast<std::uint32_t>(std::countr_zero(near));
+    const auto core = lowest_core(near);
     if (cores_[core].runnable == 0) return core;
   }
   return last;
@@ -194,9 +193,9 @@ std::uint32_t Scheduler::place_new(const SchedEntity& entity) const {
     const double average = group_of(socket_mask(socket)).average();
     if (best && average >= best_average) continue;
     best_average = average;
-    best = static_cast<std::uint32_t>(std::countr_zero(candidates));
+    best = lowest_core(candidates);
     for (; candidates != 0; candidates &= candidates - 1) {
-      const auto core = static_cast<std::uint32_t>(std::countr_zero(candidates));
+      const auto core = lowest_core(candidates);
       const double load = cores_[core].load, least = cores_[*best].load;
       if (load < least || (load == least && core == entity.core)) best = core;
     }

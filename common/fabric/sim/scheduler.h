@@ -8,6 +8,7 @@
 // converges); groups and autogroups (servers and background workers are in one group); real-time classes.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -18,9 +19,20 @@
 namespace loch::fabric::sim {
 
 // a set of cores of one node; bit i is core i
-using CoreSet = std::uint64_t;
+__extension__ using CoreSet = unsigned __int128;
+static_assert(most_cores <= 8 * sizeof(CoreSet));
 constexpr CoreSet all_cores = ~CoreSet{0};
 [[nodiscard]] constexpr CoreSet one_core(std::uint32_t core) { return CoreSet{1} << core; }
+// The cores with the numbers 0 to n - 1.
+[[nodiscard]] constexpr CoreSet first_cores(std::uint32_t n) {
+  return n >= 8 * sizeof(CoreSet) ? all_cores : one_core(n) - 1;
+}
+// The lowest core of a set that is not empty.
+[[nodiscard]] constexpr std::uint32_t lowest_core(CoreSet set) {
+  const auto low = static_cast<std::uint64_t>(set);
+  return static_cast<std::uint32_t>(low != 0 ? std::countr_zero(low)
+                                             : 64 + std::countr_zero(static_cast<std::uint64_t>(set >> 64)));
+}
 
 // A thread's scheduling state.
 struct SchedEntity {

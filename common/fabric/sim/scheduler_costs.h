@@ -50,4 +50,23 @@ constexpr std::uint32_t unit_weight = 1024;  // weight of a thread with nice 0
   return (is_other ? context_switch : 0) + (was_idle ? wakeup + exit : 0);
 }
 
+// Factor on CPU time when `busy` hardware threads of a node with n physical cores run something; threads that
+// are alone on their core share caches, memory and clock rate, and further threads share a core (a:
+// cpu.shared_growth, b: cpu.sibling_growth):
+//   1 + a · (min(busy, n)/n)² + b · max(busy − n, 0)/n
+// Source: SMART's microbenchmarks with few outstanding requests (smart-micro-fig4-heatmap.csv): the rate of a
+// thread falls by a tenth up to 48 threads, and by more beyond, where cores have two.
+[[nodiscard]] constexpr double crowding(std::uint32_t busy, std::uint32_t cores, double a, double b) {
+  const double alone = static_cast<double>(std::min(busy, cores)) / cores;
+  const double beyond = static_cast<double>(busy - std::min(busy, cores)) / cores;
+  return 1 + a * alone * alone + b * beyond;
+}
+
+// CPU time of work that takes `span` alone, with a factor of crowding():
+//   span · factor, to the nearest nanosecond
+// Source: as crowding.
+[[nodiscard]] constexpr Nanos crowded(Nanos span, double factor) {
+  return static_cast<Nanos>(static_cast<double>(span) * factor + 0.5);
+}
+
 }  // namespace loch::fabric::sim

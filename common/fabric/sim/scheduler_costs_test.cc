@@ -28,6 +28,16 @@ TEST(SchedulerCosts, ASleeperComesBackAtMostItsCreditBehind) {
   EXPECT_EQ(woken_runtime(800, 1000, 300), 800);
 }
 
+TEST(SchedulerCosts, BusyThreadsSlowEachOther) {
+  EXPECT_EQ(crowding(0, 48, 0.1, 0.5), 1);
+  EXPECT_EQ(crowding(24, 48, 0.1, 0.5), 1 + 0.1 / 4);
+  EXPECT_EQ(crowding(48, 48, 0.1, 0.5), 1 + 0.1);
+  EXPECT_EQ(crowding(72, 48, 0.1, 0.5), 1 + 0.1 + 0.5 / 2);
+  EXPECT_EQ(crowding(96, 48, 0.1, 0.5), 1 + 0.1 + 0.5);
+  EXPECT_EQ(crowded(165, 1.1), 182);
+  EXPECT_EQ(crowded(165, 1), 165);
+}
+
 TEST(SchedulerCosts, AThreadWaitsForTheSwitchAndForAnIdleCore) {
   EXPECT_EQ(dispatch_time(false, 1500, false, 200, 10), 0);
   EXPECT_EQ(dispatch_time(true, 1500, false, 200, 10), 1500);

@@ -22,6 +22,10 @@ namespace loch::fabric::sim {
 // as long as there are any (separate), or on any core without a server (clients).
 enum class BackgroundPin : std::uint8_t { none, shared, separate, clients };
 
+// Which doorbell registers threads use: those that the driver makes by default, which queue pairs get in
+// turn; or one of its own for each worker of a node, which the driver has to be told (nic.own_doorbells).
+enum class DoorbellSharing : std::uint8_t { shared, own };
+
 struct SimConfig {
   std::uint32_t nodes = 1;
   HardwareProfile hardware;
@@ -31,6 +35,7 @@ struct SimConfig {
   BackgroundPin background_pin = BackgroundPin::none;
   // nodes 0 … background_nodes-1 have background workers; 0: all nodes have
   std::uint32_t background_nodes = 0;
+  DoorbellSharing doorbells = DoorbellSharing::shared;
   bool random_tie_order = false;  // pops simultaneous events in random order; for tests, not for measurements
   TraceWriter* trace = nullptr;  // writes every stage of every request to the trace, on the track of its node
   Nanos deadline = forever;      // virtual time at which the run ends with RunEnd::deadline

@@ -12,6 +12,7 @@
 #include "common/base/rng.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim/cpu.h"
+#include "common/fabric/sim/doorbells.h"
 #include "common/fabric/sim/event_queue.h"
 #include "common/fabric/sim/memory.h"
 #include "common/fabric/sim/request.h"
@@ -69,6 +70,9 @@ struct alignas(64) SimNode {
   std::vector<SimWorker*> workers;  // by index; null if there is no such worker
   // number of READs and atomics in transit; the NIC caches their work requests until the response
   std::uint32_t reads_on_the_way = 0;
+  std::uint32_t posted = 0;              // requests of the node's workers that are posted and not answered
+  std::uint32_t queue_pairs_in_use = 0;  // made by the node's workers, or to the node, and not fenced
+  Doorbells doorbells;
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
   std::vector<Server> atomic_locks;
@@ -220,6 +224,8 @@ struct Stages {
   static void complete(SimRequest* request);
   static void retire(Simulation& sim, QueuePair* qp);
   static void release(SimRequest* request);
+  // Takes the request out of SimNode::posted, if it is in there.
+  static void unpost(SimRequest* request);
   static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
   static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                            std::uint64_t length);

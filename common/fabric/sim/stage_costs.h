@@ -21,6 +21,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "common/fabric/pcie.h"
@@ -187,6 +188,56 @@ struct Pages {
 [[nodiscard]] constexpr Pages pages_of(const Timing& t, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t first = t.page.quotient(offset);
   return {first, length == 0 ? first : t.page.quotient(offset + length - 1)};
+}
+
+// ---- A crowded NIC ---------------------------------------------------------------------------------
+
+// Share of requests that miss a cache of E entries, in the form of what they add to a gap, with n requests in
+// it and a miss of `miss`; from E + R on all miss:
+//   miss · clamp((n − E)/R, 0, 1)
+// Source: SMART's microbenchmarks (smart-micro-fig4-heatmap.csv): from some outstanding requests on the rate
+// falls as they grow, and from some more on it does not fall further.
+[[nodiscard]] constexpr Picos overflow_gap(Picos miss, std::uint32_t n, std::uint32_t entries,
+                                           std::uint32_t ramp) {
+  if (miss == 0 || n <= entries) return 0;
+  if (n - entries >= ramp) return miss;
+  return miss * (n - entries) / ramp;
+}
+
+// What a request adds to the gap of the requester's side while n requests of the node are posted and not
+// answered:
+//   overflow_gap(g_posted of the verb, n, E_posted, R_posted)
+// Source: as overflow_gap; the cache is that of work requests (SMART, ASPLOS 2024).
+[[nodiscard]] constexpr Picos posted_gap(const Timing& t, Verb verb, std::uint32_t posted) {
+  const Picos miss = gap_of(verb) == gap_read || gap_of(verb) == gap_atomic ? t.posted_read : t.posted_other;
+  return overflow_gap(miss, posted, t.posted_entries, t.posted_ramp);
+}
+
+// What the answer to a READ or an atomic adds to the gap of the side that takes it in, while n of them are on
+// the wire:
+//   overflow_gap(g_answer, n, E_answer, R_answer)
+// Source: as overflow_gap: READs alone fall a second time, where 1,000 to 1,700 are on the wire.
+[[nodiscard]] constexpr Picos answer_gap(const Timing& t, std::uint32_t on_the_way) {
+  return overflow_gap(t.answer_miss, on_the_way, t.answer_entries, t.answer_ramp);
+}
+
+// Latency of one pass through a NIC at which n queue pairs are in use:
+//   t_pipeline + n · t_queue_pair
+// Source: smart-micro-fig4-heatmap.csv at depth 1: latency grows with the threads, each of which has a queue
+// pair.
+[[nodiscard]] constexpr Picos pass_latency(const Timing& t, std::uint32_t queue_pairs) {
+  return t.pipeline + queue_pairs * t.queue_pair_latency;
+}
+
+// For how long a thread has a doorbell register that threads share; is_again: it had the register last; k
+// threads are there when it comes, itself included:
+//   is_again: t_again; else k = 1: t_take; else t_pass · k^e
+// Source: SMART (ASPLOS 2024), section 3.1: each register is behind one spin lock; the form and the constants
+// by smart-micro-fig3-threads.csv, per_thread_qp.
+[[nodiscard]] inline Nanos doorbell_hold(const Timing& t, bool is_again, std::size_t threads) {
+  if (is_again) return t.doorbell_again;
+  if (threads == 1) return t.doorbell_take;
+  return std::llround(t.doorbell_pass * std::pow(static_cast<double>(threads), t.doorbell_exponent));
 }
 
 // ---- Wire and switch ------------------------------------------------------------------------------

@@ -54,6 +54,25 @@ class StageCosts : public testing::Test {
   const Timing t{round_numbers()};
 };
 
+// round_numbers() with a cache of 100 work requests, a cache of 200 answers, and doorbell registers.
+HardwareProfile crowded_numbers() {
+  HardwareProfile p = round_numbers();
+  p.nic.pipeline_ns = 100;
+  p.nic.crowded.posted_entries = 100;
+  p.nic.crowded.posted_ramp = 50;
+  p.nic.crowded.posted_read_ns = 6;
+  p.nic.crowded.posted_write_ns = 5;
+  p.nic.crowded.answer_entries = 200;
+  p.nic.crowded.answer_ramp = 400;
+  p.nic.crowded.answer_miss_ns = 2;
+  p.nic.crowded.queue_pair_latency_ns = 1.5;
+  p.nic.crowded.doorbell_again_ns = 30;
+  p.nic.crowded.doorbell_take_ns = 150;
+  p.nic.crowded.doorbell_pass_ns = 200;
+  p.nic.crowded.doorbell_exponent = 0.5;
+  return p;
+}
+
 void expect_visit(const Visit& visit, Picos busy, Picos latency) {
   EXPECT_EQ(visit.busy, busy);
   EXPECT_EQ(visit.latency, latency);
@@ -123,6 +142,51 @@ TEST_F(StageCosts, TheSendingSideHasAGapByVerbLinesAndPayload) {
   EXPECT_EQ(requesting_gap(t, Verb::cas, Transport::rc, 1, false), 40'000);
   EXPECT_EQ(unit_wait(500, 200), 300);
   EXPECT_EQ(unit_wait(200, 500), 0);
+}
+
+TEST(CrowdedNic, ACacheOverflowsLittleByLittle) {
+  EXPECT_EQ(overflow_gap(6000, 100, 100, 50), 0);
+  EXPECT_EQ(overflow_gap(6000, 101, 100, 50), 6000 / 50);
+  EXPECT_EQ(overflow_gap(6000, 125, 100, 50), 3000);
+  EXPECT_EQ(overflow_gap(6000, 150, 100, 50), 6000);
+  EXPECT_EQ(overflow_gap(6000, 4'000'000'000, 100, 50), 6000);
+  EXPECT_EQ(overflow_gap(6000, 101, 100, 0), 6000);  // a cliff
+  EXPECT_EQ(overflow_gap(0, 4000, 0, 0), 0);
+}
+
+TEST(CrowdedNic, OutstandingRequestsAddToTheGapOfTheirVerb) {
+  const Timing t(crowded_numbers());
+  EXPECT_EQ(posted_gap(t, Verb::read, 100), 0);
+  EXPECT_EQ(posted_gap(t, Verb::read, 125), 3000);
+  EXPECT_EQ(posted_gap(t, Verb::cas, 1000), 6000);
+  EXPECT_EQ(posted_gap(t, Verb::write, 1000), 5000);
+  EXPECT_EQ(posted_gap(t, Verb::send, 125), 2500);
+  EXPECT_EQ(answer_gap(t, 200), 0);
+  EXPECT_EQ(answer_gap(t, 300), 500);
+  EXPECT_EQ(answer_gap(t, 600), 2000);
+}
+
+TEST(CrowdedNic, APassTakesLongerByTheQueuePairs) {
+  const Timing t(crowded_numbers());
+  EXPECT_EQ(pass_latency(t, 0), 100'000);
+  EXPECT_EQ(pass_latency(t, 96), 100'000 + 96 * 1500);
+}
+
+TEST(CrowdedNic, ADoorbellRegisterIsHeldForLongerByTheThreadsThere) {
+  const Timing t(crowded_numbers());
+  EXPECT_EQ(doorbell_hold(t, true, 1), 30);
+  EXPECT_EQ(doorbell_hold(t, false, 1), 150);
+  EXPECT_EQ(doorbell_hold(t, false, 4), 400);
+  EXPECT_EQ(doorbell_hold(t, false, 9), 600);
+}
+
+TEST(CrowdedNic, OtherProfilesHaveNothingOfIt) {
+  const Timing t(round_numbers());
+  EXPECT_EQ(posted_gap(t, Verb::read, 1'000'000), 0);
+  EXPECT_EQ(posted_gap(t, Verb::write, 1'000'000), 0);
+  EXPECT_EQ(answer_gap(t, 1'000'000), 0);
+  EXPECT_EQ(pass_latency(t, 1'000'000), t.pipeline);
+  EXPECT_TRUE(t.crowding.empty());
 }
 
 TEST_F(StageCosts, TheNicFetchesWorkRequestsAndPayloads) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "common/fabric/sim/scheduler_costs.h"
 #include "common/fabric/sim/stage_costs.h"
 
 namespace loch::fabric::sim {
@@ -11,6 +12,26 @@ Nanos rounded(double ns) { return static_cast<Nanos>(std::llround(ns)); }
 // Femtoseconds per byte: 10^15 fs a second, divided by bytes a second.
 std::int64_t femtos_per_byte(double gbytes_s) {
   return gbytes_s > 0 ? static_cast<std::int64_t>(std::llround(1e6 / gbytes_s)) : 0;
+}
+
+void set_crowded(const CrowdedNic& nic, const CpuProfile& cpu, Timing* t) {
+  t->posted_entries = nic.posted_entries;
+  t->posted_ramp = nic.posted_ramp;
+  t->posted_read = picos(nic.posted_read_ns);
+  t->posted_other = picos(nic.posted_write_ns);
+  t->answer_entries = nic.answer_entries;
+  t->answer_ramp = nic.answer_ramp;
+  t->answer_miss = picos(nic.answer_miss_ns);
+  t->queue_pair_latency = picos(nic.queue_pair_latency_ns);
+  t->busy_fetch = picos(nic.busy_fetch_ns);
+  t->doorbell_again = rounded(nic.doorbell_again_ns);
+  t->doorbell_take = rounded(nic.doorbell_take_ns);
+  t->doorbell_pass = nic.doorbell_pass_ns;
+  t->doorbell_exponent = nic.doorbell_exponent;
+  if (cpu.shared_growth == 0 && cpu.sibling_growth == 0) return;
+  const std::uint32_t physical = cpu.physical_cores > 0 ? cpu.physical_cores : cpu.cores;
+  for (std::uint32_t busy = 0; busy <= cpu.cores; ++busy)
+    t->crowding.push_back(crowding(busy, physical, cpu.shared_growth, cpu.sibling_growth));
 }
 }  // namespace
 
@@ -64,6 +85,7 @@ Timing::Timing(const HardwareProfile& profile) {
   completion = rounded(cpu.completion_ns);
   retry = rounded(nic.retry_timeout_ns);
   rnr = rounded(nic.rnr_timer_ns);
+  set_crowded(nic.crowded, cpu, this);
 }
 
 }  // namespace loch::fabric::sim

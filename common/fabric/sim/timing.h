@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "common/base/divisor.h"
 #include "common/base/units.h"
@@ -43,6 +44,13 @@ struct Timing {
   std::uint64_t completion_bytes = 0;  // size of a completion queue entry
   Nanos post = 0, post_recv = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
   Nanos retry = 0, rnr = 0;
+  // ---- A crowded NIC (CrowdedNic) and processor: 0 and empty where the profile has nothing of it
+  std::uint32_t posted_entries = 0, posted_ramp = 0, answer_entries = 0, answer_ramp = 0;
+  Picos posted_read = 0, posted_other = 0, answer_miss = 0, queue_pair_latency = 0, busy_fetch = 0;
+  double doorbell_pass = 0, doorbell_exponent = 0;  // ns; exponent of the number of threads
+  Nanos doorbell_again = 0, doorbell_take = 0;
+  // by number of busy hardware threads of a node: by how much CPU time is longer than alone
+  std::vector<double> crowding;
 };
 
 }  // namespace loch::fabric::sim

@@ -75,21 +75,40 @@ QueuePair* SimWorker::queue_pair(const WorkRequest& wr) {
     qp->lane = wr.lane;
     qp->target = sim_.nodes[wr.peer].get();
     qp->target_incarnation = qp->target->incarnation;
+    qp->doorbell = node_.doorbells.assign();
+    count_queue_pair(*qp, 1);
   }
   return qp;
 }
 
+// Adds a queue pair to those in use at its node and, if it is connected, at the node at its other end.
+void SimWorker::count_queue_pair(const QueuePair& qp, std::uint32_t by) {
+  node_.queue_pairs_in_use += by;
+  if (qp.transport != Transport::ud && qp.target != &node_) qp.target->queue_pairs_in_use += by;
+}
+
 void SimWorker::fence() {
   is_fenced_ = true;
-  for (QueuePair* qp : queue_pairs_) {
-    if (qp != nullptr) qp->is_fenced = true;
-  }
-  for (QueuePair* qp : datagram_queue_pairs_) {
-    if (qp != nullptr) qp->is_fenced = true;
+  forget_posted();
+  for (const std::vector<QueuePair*>* all : {&queue_pairs_, &datagram_queue_pairs_}) {
+    for (QueuePair* qp : *all) {
+      if (qp == nullptr || qp->is_fenced) continue;
+      qp->is_fenced = true;
+      count_queue_pair(*qp, ~std::uint32_t{0});
+    }
   }
 }
 
-void SimWorker::charge(Nanos span) { busy_until_ = std::max(busy_until_, sim_.now()) + span; }
+void SimWorker::forget_posted() {
+  for (const std::vector<QueuePair*>* all : {&queue_pairs_, &datagram_queue_pairs_}) {
+    for (const QueuePair* qp : *all) {
+      if (qp == nullptr || qp->is_fenced) continue;
+      for (SimRequest* r = qp->oldest; r != nullptr; r = r->next_in_qp) Stages::unpost(r);
+    }
+  }
+}
+
+void SimWorker::charge(Nanos span) { busy_until_ = std::max(busy_until_, sim_.now()) + slowed(span); }
 
 bool SimWorker::local_buffer_is_good(const WorkRequest& wr) const {
   const Region* region = wr.local.region;
@@ -104,6 +123,7 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
   SimRequest* r = sim_.new_request(qp, wr);
   r->owns_wr = owns;
   r->has_mmio = has_mmio;
+  r->is_fetched = has_mmio && qp->used_slots > 0;
   r->sequence = qp->next_sequence++;
   const bool is_full = qp->used_slots >= capabilities_.send_queue_depth;
   (qp->oldest == nullptr ? qp->oldest : qp->newest->next_in_qp) = r;
@@ -122,6 +142,8 @@ void SimWorker::post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at) {
     r->data = sim_.staging.take(*wr->local.region, wr->local.offset, wr->length);
     gather(r->data, 0, wr->length);
   }
+  r->is_posted = true;
+  ++node_.posted;
   sim_.submit(r, at);
 }
 
@@ -132,6 +154,8 @@ Nanos SimWorker::hand_over(const WorkRequest& first, bool has_mmio) {
   const auto lines = [&] { return work_request_lines(first.transport, first.length, first.is_inline); };
   const HandOver cost = has_mmio ? hand_over_by_mmio(timing, lines()) : hand_over_by_doorbell(timing);
   charge(cost.cpu);
+  if (const std::uint16_t bell = queue_pair(first)->doorbell; bell != Doorbells::own)
+    busy_until_ = node_.doorbells.ring(timing, bell, this, busy_until_);
   return handed_over_at(timing, sim_.now(), busy_until_, node_.pcie_read.turn(sim_.now_ps(), cost.bus));
 }
 

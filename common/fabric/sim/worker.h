@@ -9,6 +9,7 @@
 
 #include "common/coro/root.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/sim/scheduler_costs.h"
 #include "common/fabric/sim/simulation.h"
 #include "common/fabric/sim/tracing.h"
 
@@ -93,7 +94,8 @@ class SimWorker final : public Worker {
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
   [[nodiscard]] bool is_dead() const { return is_dead_; }
   [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
-  void fence();  // from now on none of the worker's posted requests takes effect
+  void fence();          // from now on none of the worker's posted requests takes effect
+  void forget_posted();  // takes the worker's requests out of SimNode::posted, when its node's NIC lost them
   [[nodiscard]] std::string waits_for() const;  // what the worker waits for, for reporting a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
   // Prefetches the worker's cache lines that are read when a completion arrives and is polled.
@@ -150,9 +152,15 @@ class SimWorker final : public Worker {
   void finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index);
   bool is_ready(const WatchWait& wait, std::uint32_t* index) const;
   void charge(Nanos span);
+  // CPU time of work that takes `span` on an idle node, with the threads that are busy now.
+  [[nodiscard]] Nanos slowed(Nanos span) const {
+    const std::vector<double>& crowding = sim_.timing.crowding;
+    return crowding.empty() ? span : crowded(span, crowding[node_.cpu->busy_cores()]);
+  }
   [[nodiscard]] Nanos hand_over(const WorkRequest& first, bool has_mmio);
   void post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
   [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);
+  void count_queue_pair(const QueuePair& qp, std::uint32_t by);
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
     return queue_pairs_[lane * std::size_t{2} * peers_.size() + peer];
   }

@@ -77,6 +77,7 @@ void SimWorker::notice() {
   // A completion or message is seen at the worker's next poll and handled after that; a busy worker does not
   // poll.
   Nanos at = handled_at(sim_.timing, sim_.now(), busy_until_);
+  at += slowed(sim_.timing.completion) - sim_.timing.completion;
   if (sim_.has_faults && late_by_ > 0 && sim_.may_fault()) {
     at += static_cast<Nanos>(poll_rng_.below(static_cast<std::uint64_t>(late_by_) + 1));
   }

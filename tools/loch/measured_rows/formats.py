@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Callable, Mapping
+from typing import Callable, Mapping, TypeVar
 
 from loch.runner.compat import BaseModel, Extra, Field, ValidationError
 
 OPERATIONS = 100_000  # operations that are measured, over all machines
+ROUNDS_OPERATIONS = 40_000  # work requests that are measured in rounds
 ROUNDS = 10  # and at least so many for each operation that is outstanding
 QUEUE_PAIRS_MAX = 64  # of a thread to one machine, as micro-verbs.queue-pairs allows
 
@@ -52,6 +53,52 @@ class SwarmRow(BaseModel):
         extra = Extra.ignore
 
 
+class RoundsRow(BaseModel):
+    """One row of SMART's microbenchmarks (ASPLOS 2024): READs or WRITEs of one machine to another.
+
+    Each of `threads` posts `depth` requests one by one, waits for all of them, and begins again. `series` says which
+    queue pairs and doorbell registers threads have.
+    """
+
+    hardware: str = ""
+    series: str
+    verb: str
+    threads: int = Field(ge=1, le=1024)
+    depth: int = Field(ge=1, le=4096)
+    block_bytes: int = Field(gt=0, le=1 << 20)
+
+    class Config:
+        extra = Extra.ignore
+
+
+ROUNDS_COLUMNS = frozenset(("series", "verb", "threads", "depth", "block_bytes"))
+SMART_HARDWARE = "connectx6-200g-ib"
+SERIES = {  # flags of `loch bench` by series
+    "per_thread_qp": ("--doorbells", "shared"),
+    "per_thread_doorbell": ("--doorbells", "own"),
+    "doorbell_and_throttling": ("--doorbells", "own", "--throttle", "adaptive"),
+}
+
+
+def rounds_flags(row: Row, hardware: str = "") -> list[str]:
+    """The flags of `loch bench` for a row of SMART's microbenchmarks; CannotRun if it is none that can be run."""
+    shape = _checked(RoundsRow, row)
+    verb, transport = verb_and_transport(shape.verb)
+    sharing = SERIES.get(shape.series)
+    if sharing is None:
+        known = ", ".join(SERIES)
+        raise CannotRun(f"series '{shape.series}': expected one of {known}: threads share no queue pair here")
+    rounds = max(ROUNDS_OPERATIONS // shape.depth, ROUNDS * shape.threads)
+    return [
+        *("--protocol", "micro-verbs", "--fabric", "sim", "--hardware", hardware or shape.hardware or SMART_HARDWARE),
+        *("--nodes", "2", "--server-nodes", "1", "--clients", str(shape.threads), *sharing),
+        *("--get", "1", "--keys", "16", "--key-size", "16", "--value-size", str(shape.block_bytes)),
+        *("--micro-verbs.verb", verb, "--micro-verbs.transport", transport, "--micro-verbs.inline", "off"),
+        *("--micro-verbs.direction", "outbound", "--micro-verbs.round", str(shape.depth)),
+        *("--warmup", "100us", "--operations", str(rounds)),
+    ]
+
+
 SWARM_COLUMNS = frozenset(
     ("verb", "size_bytes", "machines", "threads_per_machine", "vms_per_machine", "window_per_thread")
 )
@@ -91,7 +138,10 @@ def verb_and_transport(verb: str, transport: str = "") -> tuple[str, str]:
     return chosen, over
 
 
-def _checked(model: type[SwarmRow], row: Row) -> SwarmRow:
+Model = TypeVar("Model", SwarmRow, RoundsRow)
+
+
+def _checked(model: type[Model], row: Row) -> Model:
     given = {name: value.strip() for name, value in row.items() if value and value.strip()}
     try:
         return model(**given)
@@ -108,7 +158,19 @@ def _swarm_title(row: Row) -> str:
     )
 
 
+def _rounds_title(row: Row) -> str:
+    return f"{row['series']} {row['verb']} {row['block_bytes']} B, {row['threads']} threads, depth {row['depth']}"
+
+
 FORMATS = (
+    Format(
+        name="smart-micro",
+        columns=ROUNDS_COLUMNS,
+        published="mops",
+        flags=rounds_flags,
+        rate=lambda row, operations_s: operations_s * 1e-6 * int(row["depth"]),
+        title=_rounds_title,
+    ),
     Format(
         name="rc-swarm",
         columns=SWARM_COLUMNS,
