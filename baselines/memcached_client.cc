@@ -224,7 +224,7 @@ void Courier::submit(MemcachedCall* call) {
 }
 
 // The courier thread's loop: sends all waiting GETs as one mget, then one waiting PUT, INSERT or DELETE, so
-// that neither GETs nor the others wait long.
+// that neither GETs nor other operations wait long.
 void Courier::work() {
   std::vector<MemcachedCall*> gets;
   std::unique_lock lock(mutex_);

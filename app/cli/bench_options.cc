@@ -88,8 +88,8 @@ Result<> set_given(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// The command with the options of all protocols, so that the error for an option of another protocol can name
-// that protocol.
+// The command `loch bench` with the options of all protocols, so that the error for an option of another
+// protocol can name that protocol.
 settings::Command command_with(const kv::Registry& registry) {
   settings::Command command = bench_command();
   std::set<std::string> keys;  // keys already added: two protocols of one module may share an option
@@ -413,8 +413,8 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   return {};
 }
 
-// For a protocol whose GETs return meaningless values, such as an emulation: switches verification off, and
-// adds notes on what is not verified.
+// For a protocol whose GETs return meaningless values, such as an emulation of a published store: switches
+// verification off, and adds notes on what is not verified.
 Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   if (module->consistency(o.protocol_options) != kv::Consistency::none) return {};

@@ -177,7 +177,8 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   return out;
 }
 
-// The names of all probes. A name that several places in the code share is listed once.
+// The names of all probes, which count how often rare branches of the code are taken. A name that several
+// places in the code share is listed once.
 std::vector<Entry> probes(const kv::Registry& registry) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (const ProbeSite& site : probe_sites()) {

@@ -23,7 +23,8 @@ struct Goal {
 [[nodiscard]] bool meets(const measure::PointResult& point, const Goal& goal, double rate);
 
 struct Found {
-  // The point with the highest rate that met the goal; if none did, the last one tried.
+  // The measured point with the highest rate that met the goal; if no point did, the last point that was
+  // tried.
   measure::PointResult point;
   bool is_met = false;
   // Each measured rate in operations a second, and whether it met the goal.

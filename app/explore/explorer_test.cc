@@ -66,13 +66,14 @@ TEST(Switches, ARaceNeedsOne) {
   EXPECT_EQ(explored({"DELETE K | DELETE K", "racy", {.switches = 1}}).ending, Ending::found);
 }
 
-// Tests when a SCRUB runs: only after a client's death, if one can die. The toy store's scrub repairs
-// nothing.
+// Tests when a SCRUB (a repair of what dead clients left half-done) runs: only after a client's death, if a
+// client can die. The toy store's SCRUB repairs nothing.
 TEST(Scrub, WaitsForADeath) {
   const Exploration all = explored({"PUT K | SCRUB; GET K", "correct", {.kills = 1}});
   EXPECT_EQ(all.ending, Ending::complete);
   EXPECT_LT(all.states, explored({"PUT K | GET K", "correct", {.kills = 1}}).states);
-  // If no client can be killed, a SCRUB does not wait for a death, and does nothing.
+  // If no client can be killed, a SCRUB (a repair after clients' deaths) does not wait for a death, and does
+  // nothing.
   EXPECT_EQ(explored({"PUT K | SCRUB"}).ending, Ending::complete);
 }
 

@@ -29,7 +29,7 @@ struct Family {
 // can tell apart, by the addresses that they READ or by their answers.
 [[nodiscard]] std::vector<std::string> starts_of(const Plan& plan, std::uint32_t operations);
 
-// Whether the protocol can move keys (MIGRATE).
+// Whether the protocol has the operation MIGRATE, which moves a key to another place in the table.
 [[nodiscard]] bool can_migrate(const Plan& plan);
 
 }  // namespace loch::explore

@@ -91,7 +91,7 @@ struct Operation {
   std::uint32_t client = 0;
   Step step;
   std::uint64_t predecessors = 0;  // bit mask: operations that returned before this one began
-  std::uint64_t dead = 0;          // for a SCRUB: bit mask of the clients dead when it began
+  std::uint64_t dead = 0;          // for a SCRUB (repair): bit mask of the clients dead when it began
   std::uint64_t begun = 0;         // number of the move that began the operation
   // Whether a time-out of the operation is no violation: because one of its requests or replies failed, or
   // because its deadline passed while another worker could go on or had an earlier deadline. The flag is not
@@ -120,7 +120,7 @@ class Run {
   // Hash of the history so far: the operations' answers, and which of them returned before which began.
   [[nodiscard]] Hash history_id() const;
   // The history for the checker: each key's initial value, and the operations. Operations under way have the
-  // outcome `unknown`; MIGRATEs and SCRUBs are left out.
+  // outcome `unknown`; MIGRATEs (moves of a key) and SCRUBs (repairs) are left out.
   [[nodiscard]] std::vector<check::Operation> history() const;
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
   // Ends a run whose clients are done: finishes work under way in one fixed order; repairs dead clients'
@@ -137,7 +137,7 @@ class Run {
   [[nodiscard]] std::string stopped() const;
   // Whether all operations before the exploration ended; if not, the scenario cannot be explored.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }
-  // Whether the protocol can move keys.
+  // Whether the protocol can move keys to another place in the table.
   [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }
 
   // Chains of hashes that identify the state. Hashing costs more than the moves themselves, so a run that

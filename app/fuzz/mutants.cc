@@ -81,7 +81,8 @@ class Stretch {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
-  Sightings so_far_, part_;  // of so_far_.finds only the length is used
+  // so_far_: all finished parts, whose finds are only counted; part_: the present part
+  Sightings so_far_, part_;
   const Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0};
   std::mutex mutex_;

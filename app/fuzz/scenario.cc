@@ -198,7 +198,7 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
   s.sim.deadline = 20'000'000'000;
 }
 
-// Turns some or all of the PUTs into INSERTs, if the protocol has them.
+// Turns some or all of the PUTs into INSERTs, if the protocol has INSERTs.
 void draw_inserts(Rng& rng, workloads::RunPlan& plan) {
   if (!rng.chance(0.25) || !plan.module->data(plan.options).insert_if_absent.is_there) return;
   workloads::OperationMix& mix = plan.load.mix;
@@ -253,8 +253,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   Rng interrupts(seed, "fuzz interrupts");
   add_interrupts(interrupts, s.sim.faults);
   Rng failures(seed, "fuzz failures"), storms(seed, "fuzz storms");
-  // Failures are drawn less often with stragglers: failures lengthen the expiry period, and bugs that need
-  // stragglers rarely show with a long one.
+  // Failures are drawn less often with stragglers: failures lengthen the expiry period, and a long expiry
+  // period hides most bugs that need stragglers.
   const double share = profile.faults == Profile::Faults::stragglers ? 0.4 : 1;
   draw_failures(failures, storms, profile.table, share, s);
   Rng rebirths(seed, "fuzz rebirths");

@@ -27,7 +27,8 @@ class Shrinker {
         best_(*finding.ran),
         found_(finding),
         fixes_(finding.fixed) {
-    // If the variant has a single hole, the finding is put down to that hole without an experiment.
+    // If the variant has a single hole (known flaw of the published design), the finding is put down to that
+    // hole without an experiment.
     const std::vector<kv::Fix> all = fixes_of(options, *best_.plan.module);
     if (fixes_.empty() && all.size() == 1) fixes_.push_back(all.front().option);
   }
@@ -103,8 +104,9 @@ class Shrinker {
     ++runs_;
     const Result<> done = run_scenario(sound, options_.hardware, finding);
     if (!done) return false;
-    // Without its mutant, the protocol must hold. With a hole closed by its fix, only the finding's own
-    // verdict must disappear, because the variant's other holes may cause other verdicts.
+    // Without its known-bad change, the protocol must pass all checks. With a hole (known flaw) closed by its
+    // fix, only the finding's own verdict must disappear, because the variant's other holes may cause other
+    // verdicts.
     return fixes_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
   }
 

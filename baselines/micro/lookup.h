@@ -1,6 +1,6 @@
 // micro-cuckoo: look-ups in a hash table in local memory (common/cuckoo's table, or one with linear probing),
-// with the number of slots that each accesses. Nothing is sent over the fabric. The table stays as it was
-// preloaded: PUTs and DELETEs only look up their key.
+// with the number of slots that each look-up accesses. Nothing is sent over the fabric. The table stays as it
+// was preloaded: PUTs and DELETEs only look up their key.
 #pragma once
 
 #include <atomic>

@@ -30,8 +30,8 @@ struct Settings {
   // bytes of each serving node's buffer of which a work request draws a cache line at random; 0: `places`
   // blocks, in turn
   std::uint64_t buffer = 0;
-  // One of a client worker's work requests in so many is signaled. The data of the other READs are found by
-  // polling memory; the other WRITEs are not waited for.
+  // One in signal_interval work requests of a client worker is signaled. The data of an unsignaled READ are
+  // found by polling memory; an unsignaled WRITE is not waited for.
   std::uint32_t signal_interval = 1;
   Nanos reconnect_timeout = 0;
 

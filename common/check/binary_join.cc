@@ -1,5 +1,6 @@
-// Joins histories into one. Of binary ones: the blocks of finished and unfinished files, and the operations
-// that killed processes left in the rings of unfinished files. Times are translated to one clock.
+// Joins histories into one. For binary histories, this includes the blocks of finished and unfinished files,
+// and the operations that killed processes left in the rings of unfinished files. Times are translated to one
+// clock.
 #include <fmt/format.h>
 #include <unistd.h>
 

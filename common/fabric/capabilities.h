@@ -42,7 +42,7 @@ struct Capabilities {
   LinkFormat link = LinkFormat::infiniband;  // the link whose packet headers are counted in bytes on the wire
   std::uint32_t send_queue_depth = 128;      // most outstanding requests of one queue pair
   std::uint32_t recv_queue_depth = 512;
-  // number of UD queue pairs of a worker, which its datagram lanes share
+  // number of UD queue pairs of a worker, over which the worker's datagrams are spread
   std::uint32_t datagram_queue_pairs = 1;
   // Largest time in ns between the posting of an RC request and its execution, over all retransmissions by
   // the NIC; 0: unknown.
@@ -51,7 +51,7 @@ struct Capabilities {
   bool operator==(const Capabilities&) const = default;
 };
 
-// Returns what both devices can do: each capability as the device has it that can do less.
+// Returns what both devices can do: for each capability, the weaker of the two devices' values.
 [[nodiscard]] Capabilities least(const Capabilities& one, const Capabilities& other);
 
 // What a protocol needs; check() names the first thing that is missing.

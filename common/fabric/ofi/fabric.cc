@@ -280,10 +280,10 @@ Result<> OfiFabric::exchange(Nanos within) {
 }
 
 // Connects the endpoints of the nodes' first workers, each pair from the lower node. A provider over
-// connections (rxm) connects two endpoints at the first message; where both begin at the same time,
-// libfabric 1.17 can leave one of the two requests unread, and both wait until it gives up 100 seconds later.
-// Other pairs of endpoints are not concerned: one-sided requests go to a node's first worker, and a server's
-// worker speaks to a client's worker only when that has spoken to it.
+// connections (rxm) connects two endpoints at the first message; where both begin at the same time, libfabric
+// 1.17 can leave one of the two requests unread, and both wait until it gives up 100 seconds later. Other
+// pairs of endpoints never begin at the same time: one-sided requests go to a node's first worker, and a
+// server's worker sends messages to a client's worker only after it has received one from that worker.
 Result<> OfiFabric::connect_responders(Nanos within) {
   if (provider_->name().find("ofi_rxm") == std::string::npos) return {};
   const Nanos deadline = shared_.now() + within;

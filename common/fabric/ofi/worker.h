@@ -1,10 +1,10 @@
 // The data path of ofi: one worker is one thread with one endpoint and one completion queue.
 //
 // Where a provider has no progress of its own, requests to a node move only while some thread of its process
-// calls the provider. A worker does so in every round of its polling loop. For workers that do not poll
-// (asleep, computing, ended, or not started), the fabric's progress thread (progress.h) calls
-// poll_for_idle(). Each of the two threads holds `gate_` meanwhile; the progress thread leaves a polling
-// worker's gate alone.
+// calls the provider. A worker calls the provider in every round of its polling loop. For workers that do not
+// poll (asleep, computing, ended, or not started), the fabric's progress thread (progress.h) calls
+// poll_for_idle(). Each of the two threads holds the spinlock `gate_` meanwhile; the progress thread does not
+// lock the gate of a worker that polls.
 #pragma once
 
 #include <array>
