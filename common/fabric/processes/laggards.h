@@ -9,7 +9,7 @@
 namespace loch::fabric::processes {
 
 // After the first clients of the cluster have ended, the other clients may run for another `least` ns, or for
-// as long again as the first ones took, whichever is longer. All clients have the same amount of work.
+// as long again as those first clients took, whichever is longer. All clients have the same amount of work.
 class Laggards {
  public:
   // `run_most`: the longest that the whole run may take in ns; 0: no limit.

@@ -24,11 +24,11 @@ struct Shared {
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
-  // Whether the polling loop executes the processor's pause instruction between two turns. To be set before
-  // the threads start.
+  // Whether the polling loop executes the processor's pause instruction between two iterations. To be set
+  // before the threads start.
   bool pauses = true;
-  // Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
-  // worker yields its core.
+  // Where workers share cores: number of iterations of the polling loop in a row that find nothing, after
+  // which a worker yields its core.
   std::uint32_t turns_before_yield = 64;
   std::atomic<bool> is_crowded = false;  // workers share cores, and yield them after fruitless polls
   [[nodiscard]] Nanos now() const;

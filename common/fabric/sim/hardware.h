@@ -22,26 +22,28 @@ namespace loch::fabric::sim {
 // miss: the reciprocal of a published peak rate. The latency of a request is pipeline_ns for each pass
 // through the NIC.
 struct NicProfile {
-  // Requester side: gap in ns between requests of one kind, over all queue pairs.
+  // Requester side: time in ns between two requests of one kind, over all queue pairs.
   double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0,
          request_atomic_ns = 0;
-  double request_line_ns = 0;  // ns added to the gap for each 64-byte line that a work request has beyond one
-  // gap between work requests that the NIC fetches from one and the same queue pair
+  // ns added between requests for each 64-byte line of a work request after its first
+  double request_line_ns = 0;
+  // ns between two work requests that the NIC fetches from the same queue pair
   double queue_pair_ns = 0;
-  // Responder side: gaps between requests of one kind, and between responses (READ data, an ACK, an atomic
-  // reply).
+  // Responder side: time in ns between two requests of one kind, and between two responses (READ data, an
+  // ACK, an atomic reply).
   double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
   double response_ns = 0;
-  // ns added to the gap of a READ for each byte that it fetches, on a NIC that does not overlap the fetch
+  // ns added to the time between two READs for each byte fetched, on a NIC that does not overlap the fetch
   // with the next request; 0 on others
   double respond_byte_ns = 0;
-  // ns added to the gap for one more DMA: fetching a payload that is not inlined, or placing a RECV's payload
-  // outside its completion queue entry.
+  // ns added to the time between two requests for one more DMA: fetching a payload that is not inlined, or
+  // placing a RECV's payload outside its completion queue entry.
   double payload_ns = 0;
   // largest payload of a RECV that the NIC writes into the completion queue entry; 0: it never does
   std::uint32_t inline_receive_bytes = 0;
-  double inline_receive_ns = 0;  // added to the gap of a RECV whose payload is in its completion queue entry
-  double pipeline_ns = 0;        // latency of one pass through the NIC
+  // ns added between two RECVs whose payload is in the completion queue entry
+  double inline_receive_ns = 0;
+  double pipeline_ns = 0;  // latency of one pass through the NIC
   // number of locks for atomics, chosen by address; 1: one lock for the whole NIC
   std::uint32_t atomic_buckets = 1;
   double atomic_hold_ns = 0;             // for how long an atomic holds its lock: one PCIe read and one write

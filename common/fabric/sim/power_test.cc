@@ -120,7 +120,7 @@ TEST(Power, FrequentWakingKeepsTheMachineHalfAwake) {
   EXPECT_LT(very_often, 139);
 }
 
-// Two servers that poll all the time cost more than none, at the same client load.
+// At the same client load, two servers that poll all the time draw more power than no server.
 TEST(Power, PollingServersCostAtLowLoad) {
   const Machine machine;
   EXPECT_GT(watts(machine, 3, 40 * us, 900 * us, 0.2), watts(machine, 0, 40 * us, 900 * us, 0.2) + 5);
