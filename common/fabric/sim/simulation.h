@@ -32,8 +32,8 @@ struct SwitchPort {
   std::uint32_t paused_ns = 0;  // total time for which the node's link was paused, modulo 2^32 ns
   Picos paused = 0;  // picoseconds for which the link was paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
-  // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
-  // the buffer, or has left completely.
+  // The earliest time at which one of the waiting messages has either left the switch completely or freed
+  // `amount` of the buffer (both times in picoseconds; the buffer is measured as time on the link).
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
 };
 
@@ -219,7 +219,8 @@ struct Stages {
   // paused, or because the switch's buffer is full, which pauses the link. If so, its event is scheduled
   // anew.
   static bool paused_at_switch(SimRequest* request, SimNode& sender);
-  // Queues a message at the switch: its transmission begins `turn` from now and takes `span`.
+  // Queues a message at the switch: its transmission begins `turn` picoseconds from now and takes `span`
+  // picoseconds.
   static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
 
   // ---- responder.cc

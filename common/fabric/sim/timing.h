@@ -12,7 +12,7 @@
 
 namespace loch::fabric::sim {
 
-// Kinds of requests that have a gap of their own at a NIC.
+// Kinds of requests; a NIC needs a time of its own (gap) between two requests of the same kind.
 enum GapKind : std::uint8_t { gap_read, gap_write, gap_send, gap_atomic };
 [[nodiscard]] constexpr GapKind gap_of(Verb verb) {
   return verb == Verb::read    ? gap_read

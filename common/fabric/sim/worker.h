@@ -153,7 +153,8 @@ class SimWorker final : public Worker {
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
     return queue_pairs_[lane * std::size_t{2} * peers_.size() + peer];
   }
-  // Number of lanes for which there are places in the table of RC and UC queue pairs.
+  // Number of RC (and of UC) queue pairs that the worker may have to each peer; the table queue_pairs_ has
+  // places for them.
   [[nodiscard]] std::uint32_t lanes() const {
     return static_cast<std::uint32_t>(queue_pairs_.size() / (2 * peers_.size()));
   }

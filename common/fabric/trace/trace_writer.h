@@ -33,7 +33,7 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // Track numbers are below lane_stride. Lane n = 0, 1, ... of a track has the track's number plus n *
+  // Track numbers are below lane_stride. Lane (row) n = 0, 1, ... of a track has the track's number plus n *
   // lane_stride.
   static constexpr std::uint32_t lane_stride = 1'000'000;
 
@@ -50,7 +50,7 @@ class TraceWriter {
  private:
   struct Track {
     std::string name;
-    std::vector<Nanos> lane_ends;  // for each lane of the track: the end of its last box, in ns
+    std::vector<Nanos> lane_ends;  // for each lane (row) of the track: the end of its last box, in ns
   };
 
   TraceWriter() = default;

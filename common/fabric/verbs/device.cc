@@ -103,7 +103,7 @@ Result<> Device::query() {
   const int recv_most = attributes.max_srq_wr > 0 ? std::min(attributes.max_qp_wr, attributes.max_srq_wr)
                                                   : attributes.max_qp_wr;
   can.recv_queue_depth = std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(recv_most));
-  can.datagram_queue_pairs = ud_lanes_most;  // one UD queue pair for each lane of a worker
+  can.datagram_queue_pairs = ud_lanes_most;  // the UD queue pairs of one worker
   most_completions_ = attributes.max_cqe;
   return {};
 }

@@ -1,8 +1,9 @@
 // The data path of the verbs fabric. A worker is one thread with one completion queue for the requests that
 // it posts and one for the messages that it receives. post() builds work requests of libibverbs. At the end
-// of each turn of the polling loop, the requests of all coroutines for one queue pair are given to it as one
-// chain by one doorbell. After a warm-up, this code makes no allocation, takes no lock, throws no exception
-// and makes no system call (a provider may make one for its doorbell, as rxe's does).
+// of each iteration of the polling loop, the requests that all coroutines have posted on one queue pair are
+// given to the device as one chain by one doorbell. After a warm-up, this code makes no allocation, takes no
+// lock, throws no exception and makes no system call (a provider may make one for its doorbell, as rxe's
+// does).
 #pragma once
 
 #include <infiniband/verbs.h>
