@@ -248,8 +248,9 @@ TEST_P(Herd, CountsAreThoseDerived) {
   }
 }
 
-// Hole Q5: the published server accepts a request as soon as the flag in it has arrived. So the 2016 layout
-// needs a fabric that places whole cache lines, and the 2014 layout one that places bytes in order.
+// Known fault Q5 (docs/protocols/herd.md): the published server accepts a request as soon as the flag in it
+// has arrived. So the 2016 layout needs a fabric that places whole cache lines, and the 2014 layout one that
+// places bytes in order.
 TEST(HerdRequirements, PublishedLayoutsAreRefusedWhereTheirBytesMayComeInAnyOrder) {
   const std::unique_ptr<kv::Module> module = make_module();
   const auto refusal = [&](const Given& given) {

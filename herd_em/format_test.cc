@@ -108,7 +108,8 @@ TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   EXPECT_EQ(f.arrival(Op::get), rpc::Arrival::by_check);
 }
 
-// Hole Q3: the published server takes a keyhash with a low byte of 0 for an empty slot.
+// Known fault Q3 (docs/protocols/herd.md): the published server takes a keyhash with a low byte of 0 for an
+// empty slot.
 TEST_F(Format, AZeroKeyhashIsNotSeen) {
   const SlotFormat f = format(Layout::y2014, false, 32);
   f.write(*region_, 0, Op::get, {1, 0x1200}, nullptr, 0);

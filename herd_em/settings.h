@@ -19,13 +19,14 @@ enum class Prefetch : std::uint8_t {
   batch,     // HERD 2016: prefetches all buckets of a batch of requests, then all of their log entries
 };
 
-// Rules that fix holes of the published protocol (docs/protocols/herd.md), and rules that known-bad variants
-// break.
+// Rules that fix holes (known faults) of the published protocol (docs/protocols/herd.md), and rules that
+// known-bad variants break.
 struct Rules {
-  bool numbers = true;     // requests have sequence numbers, and a duplicate is not executed again (hole Q1)
-  bool scans_all = true;   // the worker polls all slots of a client, not only the one due next (hole Q2)
-  bool never_zero = true;  // no keyhash looks like an empty slot (hole Q3)
-  bool checks = true;      // a request of several cache lines is accepted only if its checksum fits (hole Q5)
+  bool numbers = true;  // requests are numbered, and a duplicate is not executed again (known fault Q1)
+  // the worker polls all slots of a client, not only the next one (known fault Q2)
+  bool scans_all = true;
+  bool never_zero = true;  // no keyhash looks like an empty slot (known fault Q3)
+  bool checks = true;      // a request of several cache lines needs a matching checksum (known fault Q5)
   // Defects of known-bad variants, each of which sets one of them.
   bool executes_duplicates = false;
   bool awaits_no_reply = false;
@@ -74,9 +75,9 @@ struct Settings {
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
-// The holes that these options leave open, each with the option that fixes it.
+// The holes (known faults) that these options leave open, each with the option that fixes it.
 [[nodiscard]] std::vector<kv::Fix> open_holes(const kv::Options& options);
-// Holes that a test can show one at a time: each with the options that fix all other holes.
+// Holes (known faults) that a test can show one at a time: each with the options that fix all other holes.
 [[nodiscard]] std::vector<kv::Hole> single_holes();
 [[nodiscard]] std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape);
 [[nodiscard]] Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options,

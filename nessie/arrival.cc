@@ -1,5 +1,5 @@
-// Tells where in memory the result of a lane's READ or CAS lands, and finds out how a request ended whose
-// result did not arrive.
+// Tells where in memory the result of a READ or CAS is placed, and finds out how a request ended whose result
+// did not arrive.
 #include "nessie/arrival.h"
 
 #include "nessie/reach.h"

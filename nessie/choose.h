@@ -1,5 +1,5 @@
-// Chooses the slot that a PUT or DELETE writes to (Nessie, 2017, 4.2.2; the hardened variant closes hole H1
-// of docs/protocols/nessie.md).
+// Chooses the slot that a PUT or DELETE writes to (Nessie, 2017, 4.2.2; the hardened variant closes the known
+// fault H1 of docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/put.h"

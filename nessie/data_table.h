@@ -1,8 +1,8 @@
 // The data table entries (DTEs) of a node that one worker owns: allocation, and reuse after expiry (Nessie,
 // 2017, 4.2.5 and 4.3.1). Each entry of a node has one worker as its owner, so that no lock is needed: only
-// the owner allocates an entry and decides that it may be reused, while any client may stamp it. A stamp
-// names the incarnation of the entry that left the index; a stamp that arrives late or twice is dropped (A2
-// in docs/protocols/nessie.md).
+// the owner allocates an entry and decides that it may be reused, while any client may stamp it, that is,
+// mark that it has left the index. A stamp names the incarnation of the entry that left the index; a stamp
+// that arrives late or twice is dropped (A2 in docs/protocols/nessie.md).
 #pragma once
 
 #include <algorithm>
@@ -85,8 +85,9 @@ class DataTable {
   }
   [[nodiscard]] EntryId take(std::uint32_t index);
   void put_back(std::uint32_t index);
-  // What a scan does with an entry that has a stamp: frees it, waits for its expiry, drops the stamp, or puts
-  // the entry in doubt.
+  // What a scan does with an entry whose stamp says that it has left the index: frees it, waits for its
+  // expiry, drops the stamp, or puts the entry in doubt, so that its owner examines whether an index word
+  // names it.
   enum class Verdict : std::uint8_t { free_now, wait, dropped, doubted };
   [[nodiscard]] Verdict judge(std::uint32_t index, const Stamp& stamp, Nanos node_now) const;
 

@@ -91,8 +91,8 @@ coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* c
     }
   }
   (*counts)["words_emptied"] += access.own().counters.lost_words_buried - before;
-  // Entries that were named only by words of the lost shares are reported to their owners, who check and free
-  // them.
+  // Entries that were named only by words of the lost nodes' shares of the index are reported to their
+  // owners, who check and free them.
   const LeakScan leaks = co_await stamp_leaks(access);
   (*counts)["leaks_suspected"] += leaks.found;
   co_return is_whole&& leaks.is_whole;
@@ -136,7 +136,8 @@ std::vector<fabric::NodeId> begin_declaring(Lane& lane, const std::vector<fabric
   return losing;
 }
 
-// Marks the shares that the lost nodes hosted as void (they lie on no node) and returns all void shares.
+// Marks the shares of the index that the lost nodes held as void (they lie on no node) and returns all void
+// shares.
 std::vector<std::uint32_t> take_shares(const std::vector<fabric::NodeId>& losing, MemberTable* members) {
   std::vector<std::uint32_t> shares;
   for (std::uint32_t share = 0; share < members->of.size(); ++share) {

@@ -64,7 +64,8 @@ coro::Task<Linked> find_links(Access access, EntryId id) {
 
 coro::Task<void> settle_doubts(Lane* lane) {
   WorkerState& own = lane->own;
-  constexpr std::uint32_t most = 16;  // most entries in doubt that one call examines
+  // most entries that one call examines; it is in doubt whether an index word names them
+  constexpr std::uint32_t most = 16;
   std::vector<std::uint32_t> again;
   for (std::uint32_t i = 0; i < most; ++i) {
     const std::optional<EntryId> id = own.table.take_doubt();
@@ -80,7 +81,7 @@ coro::Task<void> settle_doubts(Lane* lane) {
     }
     const EntryId entry = *id;
     const Linked linked = co_await find_links(access, entry);
-    // The entry may have been stamped or reused during the READs.
+    // The entry may have been reused, or stamped as having left the index, during the READs.
     const EntryId now = own.table.current(entry.index);
     if (now != entry) continue;
     if (linked == Linked::unknown || is_in_hand(own, entry)) {

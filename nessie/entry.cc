@@ -15,7 +15,7 @@
 namespace loch::nessie {
 namespace {
 
-// A READ of another node's entry into the lane's landing buffer.
+// A READ of another node's entry into the landing buffer of this client's lane (lane.h).
 struct EntryReading : LaneReading {
   std::uint64_t offset = 0;
   std::uint32_t length = 0;

@@ -1,5 +1,5 @@
 // Data table entries (Nessie, 2017, 4.1.1): fetches an entry from this node's data table or by a READ into
-// the lane's landing buffer, and writes entries of this node.
+// the client's landing buffer, and writes entries of this node.
 #pragma once
 
 #include "nessie/lane.h"
@@ -10,7 +10,8 @@ namespace loch::nessie {
 // always available as a whole.
 enum class Extent : std::uint8_t { header, full };
 
-// The result of fetching a DTE, which lies in local memory or in the lane's landing buffer.
+// The result of fetching a data table entry (DTE), which lies in local memory or in the client's landing
+// buffer.
 struct Fetched {
   // False if the entry's node cannot be reached, its memory was lost, or the entry is no longer the one
   // that the word named.

@@ -30,9 +30,9 @@ coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
   co_return WordRead{is_known && !names_lost_memory(access.lane, swap.seen), swap.seen};
 }
 
-// Hole H17 of docs/protocols/nessie.md: learns the outcome of a CAS that ended in an error by reading the
-// slot over a new connection, where the old request can no longer take effect. If the slot holds `expected`,
-// the CAS did not take place; what any other word proves depends on who can write it (A1 in
+// Known fault H17 of docs/protocols/nessie.md: learns the outcome of a CAS that ended in an error by reading
+// the slot over a new connection, where the old request can no longer take effect. If the slot holds
+// `expected`, the CAS did not take place; what any other word proves depends on who can write it (A1 in
 // docs/protocols/nessie.md).
 coro::Task<Swap> settle_swap(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
   ++access.own().counters.ambiguous_swaps;
@@ -145,9 +145,10 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
   for (int attempt = 0; attempt < most_tries; ++attempt) {
     const IndexShare& share = access.own().shares[place.node];
     if (share.is_void) [[unlikely]] {
-      // As far as this worker knows, the slot's share of the index lies on no node, so the CAS counts as
-      // lost. But the share may have been initialised again at its old place, and this operation may have
-      // linked its own word there since: if `expected` is its own word, the outcome is unknown.
+      // As far as this worker knows, the slot's share of the index (the part of one node) lies on no node, so
+      // the CAS counts as lost. But the share may have been initialised again at its old place, and this
+      // operation may have linked its own word there since: if `expected` is its own word, the outcome is
+      // unknown.
       co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
     }
     const fabric::NodeId peer = share.index.node;

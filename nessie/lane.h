@@ -48,14 +48,15 @@ struct InHand {
 };
 
 struct Lane {
-  // Makes the lane with this number, which is below Settings::lanes, on the worker's node. `store` and
-  // `worker` must outlive the lane.
+  // Makes the lane (resources of one window slot) with this number, which is below Settings::lanes, on the
+  // worker's node. `store` and `worker` must outlive the lane.
   Lane(NessieStore& store, fabric::Worker& worker, std::uint32_t number);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Byte offset of the lane's 8-byte word number `word` in NodeState::words.
+  // Byte offset in NodeState::words of this lane's own 8-byte word number `word` (each window slot has a
+  // lane).
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
   // Prefetches into the CPU cache the entry of `own.shares` that tells where the slot lies, because the next

@@ -53,8 +53,9 @@ coro::Task<Named> find_named(Access access) {
     for (const Finding& each : found) {
       if (access.settings().format.is_empty(each.word)) continue;
       if (names_lost_memory(access.lane, each.word)) {
-        // The word names memory that was declared lost: a rollback by scrub has written it again.
-        // read_index() empties such a slot, so that the lost node need not be asked for the entry.
+        // The word names memory that was declared lost: a rollback during the repair of a dead client has
+        // written the word again. read_index() empties such a slot, so that the lost node need not be asked
+        // for the entry.
         const WordRead read = co_await read_index(access, each.place);
         named.is_whole = named.is_whole && read.ok;
         continue;

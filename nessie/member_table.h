@@ -1,5 +1,5 @@
-// The member table (members.h) as a repair reads it from all nodes and writes it to all (A4 in
-// docs/protocols/nessie.md).
+// The member table (members.h: incarnation of each node, and where its share of the index lies) as a repair
+// reads it from all nodes and writes it to all (A4 in docs/protocols/nessie.md).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Registers nessie: requirements, availability promises, fixes, holes and fuzzed options of its variants.
+// Registers nessie: requirements, availability promises, fixes, holes (known faults) and fuzzed options of
+// its variants.
 #include "nessie/module.h"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ class NessieModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is checked for linearizability too, although its holes violate it: the checker is
-    // expected to find them.
+    // The published variant is checked for linearizability too, although its holes (known faults) violate it:
+    // the checker is expected to find them.
     return kv::Consistency::linearizable;
   }
   // Only the hardened variant has INSERT. The published PUT writes to the first slot that is EMPTY or holds
@@ -100,7 +101,7 @@ class NessieModule final : public kv::Module {
     std::vector<kv::Hole> out;
     for (const kv::Fix& open : all) {
       const auto seed = hole_seeds().find(open.hole);
-      // no seed of the fuzzer finds this hole; `loch explore` or a mutant shows it
+      // no seed of the fuzzer finds this known fault; `loch explore` or a mutant shows it
       if (seed == hole_seeds().end()) continue;
       kv::Hole hole{open.hole, open.what, {{"nessie.variant", "published"}}, seed->second};
       for (const kv::Fix& other : all) {

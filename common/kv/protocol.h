@@ -80,13 +80,15 @@ class Client {
   [[nodiscard]] virtual coro::Task<OpResult> migrate(Key key, fabric::OpStats* stats);
 };
 
-// How a store holds keys (or values) of different sizes.
+// The ways in which a store may hold keys (or values) of different sizes.
 enum class Sizing : std::uint8_t {
-  one,  // all must have one size: the design requires it, or the protocol stores nothing
-  // each is padded (slotted.h) to a slot of the largest size, which work requests transfer whole; the store
-  // itself handles slots of this one size
+  one,  // all keys (or values) must have one size: the design requires it, or the protocol stores nothing
+  // each key (or value) is padded (slotted.h) to a slot of the largest size, which work requests transfer
+  // whole; the store itself handles slots of this one size
   slots,
-  own,  // each takes only its own bytes, in memory and on the wire; DeployConfig has the largest size
+  // each key (or value) takes only its own bytes, in memory and on the wire; DeployConfig has the largest
+  // size
+  own,
 };
 [[nodiscard]] std::string_view name(Sizing sizing);
 
@@ -131,8 +133,8 @@ class Dataset {
 // A known-bad variant, which the tests expect the checker to find.
 struct Mutant {
   std::string breaks;
-  // The first seed, counted from 1, with which `loch fuzz --mutant NAME` finds it; measured by `loch fuzz
-  // --mutants`. 0: not measured.
+  // The first seed, counted from 1, with which `loch fuzz --mutant NAME` finds the variant; measured by `loch
+  // fuzz --mutants`. 0: not measured.
   std::uint64_t first_seed = 0;
   // The test that finds the variant, if first_seed is 0 because random runs do not find it in reasonable
   // time.

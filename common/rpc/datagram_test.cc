@@ -138,8 +138,8 @@ TEST_P(Datagrams, ArriveInlineOrNotOverLanesAndLists) {
   }
 }
 
-// Where the fabric has several UD queue pairs, each lane is one of them, with its own send queue; otherwise
-// all lanes share one send queue.
+// Where the fabric has several UD queue pairs for a worker, the sender's lanes are different queue pairs,
+// each with its own send queue; otherwise all lanes share one send queue.
 TEST_P(Datagrams, LanesHaveTheSendQueuesOfTheirQueuePairs) {
   Pair pair(GetParam(), {.signal_every = 64, .lanes = 3, .queue_depth = 3 * 128});
   const fabric::Capabilities& can = pair.fabric->capabilities();

@@ -1,4 +1,5 @@
-// Tests requests and replies on sim and shm: pairing, lanes, losses, repeated requests.
+// Tests requests and replies on sim and shm: pairing, several window slots (lanes) of a worker, losses,
+// repeated requests.
 #include "common/rpc/message_channel.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +111,7 @@ struct Answers {
   fabric::OpStats stats;
 };
 
-// Sends one lane's requests to every server in turn, each with a different word.
+// Sends the requests of one lane (window slot) to every server in turn, each with a different word.
 coro::Task<void> ask(Office* office, MessageClient* client, std::uint32_t lane, std::uint64_t first,
                      std::uint64_t count, Answers* out) {
   const std::uint32_t length = office->shape.request_bytes;

@@ -118,11 +118,13 @@ struct Parties {
   [[nodiscard]] bool serves(fabric::NodeId node) const { return node < serving_nodes(); }
   [[nodiscard]] bool asks(fabric::NodeId node) const { return node >= server_nodes; }
 
-  [[nodiscard]] std::uint32_t lanes() const { return clients * window; }  // lanes of a node
+  // number of client lanes (window slots) of a node
+  [[nodiscard]] std::uint32_t lanes() const { return clients * window; }
   [[nodiscard]] std::uint32_t lane(std::uint32_t client, std::uint32_t window_slot) const {
     return client * window + window_slot;
   }
-  // Columns of a request region: one for each client lane of the whole cluster.
+  // Columns of a request region: one for each client lane (window slot of a client worker) of the whole
+  // cluster.
   [[nodiscard]] std::uint32_t columns() const { return (nodes - server_nodes) * lanes(); }
   [[nodiscard]] std::uint32_t column(fabric::NodeId node, std::uint32_t lane) const {
     return (node - server_nodes) * lanes() + lane;

@@ -1,4 +1,4 @@
-// The client's end of a write channel, for one lane: one outstanding request at a time.
+// The client's end of a write channel, for one window slot (lane): one outstanding request at a time.
 #pragma once
 
 #include <cstdint>
@@ -41,13 +41,14 @@ class WriteCaller {
     std::uint64_t retries = 0, reconnects = 0, unsent = 0, timeouts = 0, late_frames = 0;
   };
 
-  // Makes the caller for lane `lane` of the worker's node, on the worker's thread. The channel has to outlive
-  // the caller.
+  // Makes the caller for window slot number `lane` of the worker's node, on the worker's thread. The channel
+  // has to outlive the caller.
   WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane);
 
-  // First step of a request: returns whether the lane's slot at the server is free. If an earlier request is
-  // unanswered, asks for its reply again; if an earlier incarnation of this client may have left a request in
-  // the slot, takes the slot over.
+  // First step of a request: returns whether this client's request slot at the server is free. If an earlier
+  // request is unanswered, asks for its reply again. If an earlier incarnation of this client may have left a
+  // request in the slot, takes the slot over: a short request, once answered, ensures that no earlier request
+  // of the slot will be executed.
   [[nodiscard]] coro::Task<bool> prepare(ServerId server);
   // Second step of a request, after prepare(): returns where the caller writes the request's body, which ends
   // request_tail_bytes before the frame's end. If the server is on this node, that is the server's slot

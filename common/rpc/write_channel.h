@@ -8,14 +8,15 @@
 //                                                       client
 //   polls the reply slot of that worker  <------ WRITE
 //
-// A client lane has at most one request at each server worker, in a slot of its own; the reply has a slot
-// with one writer. A request that gets no reply is sent again with the same sequence number, over a new
-// connection if necessary. Its slot is not used for another request until its reply has come, so that a
-// request is not overwritten while the server reads it. A client and a server on the same node store into
-// each other's slots directly. A restarted client does not know which requests its earlier incarnation has
-// sent: a server may be reading one at this moment. So the client first takes its slot over with a request so
-// short that it does not overwrite bytes that a server still reads; a server that answers it executes no
-// earlier request of that slot. In the frames, K and V are the bytes of a key and of a value.
+// A client lane (one window slot of a client worker) has at most one request at each server worker, in a slot
+// of its own; the reply has a slot with one writer. A request that gets no reply is sent again with the same
+// sequence number, over a new connection if necessary. Its slot is not used for another request until its
+// reply has come, so that a request is not overwritten while the server reads it. A client and a server on
+// the same node store into each other's slots directly. A restarted client does not know which requests its
+// earlier incarnation has sent: a server may be reading one at this moment. So the client first takes its
+// slot over with a request so short that it does not overwrite bytes that a server still reads; a server that
+// answers it executes no earlier request of that slot. In the frames, K and V are the bytes of a key and of a
+// value.
 //
 //   request   | value   | length   | key   | sequence | trailer |      GET, DELETE: key + 16
 //             | V (PUT) | u64 (PUT)| K     | u64      | u64     |      PUT: V + K + 24
@@ -43,7 +44,7 @@ using FrameSizes = std::array<std::uint32_t, 16>;
 constexpr std::uint32_t request_tail_bytes = 16;
 
 // The code of a request, and of its reply, by which a restarted client takes over a slot from its earlier
-// incarnation.
+// incarnation: once answered, no earlier request in the slot is executed.
 constexpr std::uint8_t take_over_code = 15;
 
 // Known-bad variants of the channel, for mutants that the tests have to find.
@@ -57,11 +58,13 @@ struct ChannelFlaws {
   bool shares_reply_buffer = false;
   // A repeated request has the same trailer word, so that the server does not notice it.
   bool repeats_word = false;
-  bool ignores_incarnations = false;   // a request is sent again to a server that has restarted since
-  bool numbers_from_zero = false;      // a restarted client repeats its first request numbers
-  bool keeps_old_keys = false;         // a restarted node is addressed with the rkeys of its lost regions
-  bool never_repairs = false;          // a server worker never reconnects a broken connection
-  bool takes_nothing_over = false;     // a restarted client uses its slots without taking them over
+  // a request is sent again to a server that has restarted after the first attempt
+  bool ignores_incarnations = false;
+  bool numbers_from_zero = false;  // a restarted client repeats its first request numbers
+  bool keeps_old_keys = false;     // a restarted node is addressed with the rkeys of its lost regions
+  bool never_repairs = false;      // a server worker never reconnects a broken connection
+  // a restarted client uses its slots although requests of its earlier incarnation may be in them
+  bool takes_nothing_over = false;
   bool replies_name_low_bits = false;  // replies carry only the low 16 bits of the request's number
 };
 
@@ -87,12 +90,14 @@ class WriteChannel {
   // The slots of one node of this process. A region is null if the node has no servers or no clients to use
   // it.
   struct Node {
-    // slots [server worker of the node][client lane of the cluster], into which clients WRITE
+    // slots [server worker of the node][client window slot of the cluster], into which clients WRITE
     fabric::Region* requests = nullptr;
-    fabric::Region* staged_requests = nullptr;  // send slots [server of the cluster][client lane of the node]
-    // slots [server worker of the cluster][client lane of the node], into which servers WRITE
+    // send slots [server of the cluster][client window slot of the node]
+    fabric::Region* staged_requests = nullptr;
+    // slots [server worker of the cluster][client window slot of the node], into which servers WRITE
     fabric::Region* replies = nullptr;
-    fabric::Region* staged_replies = nullptr;  // send slots [server of the node][client lane of the cluster]
+    // send slots [server of the node][client window slot of the cluster]
+    fabric::Region* staged_replies = nullptr;
     bool is_restarted = false;  // the node was restarted: its clients had an earlier incarnation
   };
   // The regions of another node, as one worker addresses them.

@@ -95,8 +95,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   answer(column, sequence, code);
 }
 
-// Where the reply to the client lane of this column is written: in the client's slot if the client is on this
-// node, else in a staging slot.
+// Where the reply to the client whose requests are in this column is written: in the client's slot if the
+// client is on this node, else in a staging slot.
 Handler::ReplyPlace WriteServer::place(std::uint32_t column) const {
   const Parties& parties = config_.parties;
   const std::uint32_t slot = config_.reply.slot_bytes();
