@@ -1,4 +1,4 @@
-// How a lane reaches the tables of other nodes: by connections, by the keys of their regions, and by this
+// How a client reaches the tables of other nodes: by connections, by the keys of their regions, and by this
 // node's copy of the member table (members.h), which tells where the shares of the index lie and which memory
 // was lost (A4 in docs/protocols/nessie.md).
 #pragma once
@@ -7,12 +7,12 @@
 
 namespace loch::nessie {
 
-// Connects to the peer again if necessary, looks up its regions if the connection is new, and takes over
-// this node's copy of the member table. Returns false if the peer did not answer within
+// Connects to the peer again if necessary, looks up its regions if the connection is new, and reads this
+// node's copy of the member table again if it changed. Returns false if the peer did not answer within
 // nessie.reconnect-timeout.
 [[nodiscard]] coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer);
 
-// Takes over this node's copy of the member table if it has changed since this worker last read it.
+// Reads this node's copy of the member table again if it has changed since this worker last read it.
 void look_at_members(Lane& lane);
 
 // Whether the memory of the entry was declared lost, so that the entry no longer exists.

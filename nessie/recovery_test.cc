@@ -49,8 +49,9 @@ TEST(FailingRequests, OneValueIsRemovedOnce) {
   EXPECT_TRUE(two_deletes_of_one_value_are_ok("desired-word-proves"));
 }
 
-// A DELETE's CAS ends in an error, and its client does not learn whether the CAS removed the entry, so that
-// it does not stamp the entry. The entry's owner has to find out that the entry may be reused.
+// A DELETE's CAS ends in an error, and its client does not learn whether the CAS removed the entry. So the
+// client does not stamp the entry (mark it as having left the index). The entry's owner has to find out that
+// the entry may be reused.
 TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   for (const bool takes_effect : {true, false}) {
     TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}, {"nessie.stamping", "eager"}}));
@@ -77,8 +78,9 @@ TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   }
 }
 
-// Case A2 of docs/protocols/nessie.md: the stamp of a replaced entry is executed, but its acknowledgement is
-// lost. The owner reuses the entry at once for another key; then the stamp is repeated with the old deadline.
+// Case A2 of docs/protocols/nessie.md: the WRITE of a replaced entry's stamp (the mark that it has left the
+// index) is executed, but its acknowledgement is lost. The owner reuses the entry at once for another key;
+// then the stamp is written again with the old deadline.
 bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.min-spare", "2"},
                                   {"nessie.overflow", "1"},
@@ -92,14 +94,15 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   EXPECT_EQ(cluster.put(1, k, 1).result.status, OpStatus::ok);
   const EntryId old = cluster.settings().format.entry(cluster.word(cluster.candidate(k, 0)));
   EXPECT_EQ(old.node, 1u);
-  // this PUT replaces the entry `old`, whose stamp then waits in node 0's queue
+  // this PUT replaces the entry `old`, whose stamp (mark that it left the index) then waits in node 0's queue
   EXPECT_EQ(cluster.put(0, k, 2).result.status, OpStatus::ok);
   cluster.fabric().advance(30'000'000);
   cluster.begin_flush(0);
   EXPECT_NE(cluster.fabric().next(cluster.worker(0)), nullptr);
-  // The next request of worker 0, the stamp's WRITE, is executed, but completes with an error.
+  // The next request of worker 0, the WRITE that marks the entry as having left the index, is executed, but
+  // completes with an error.
   cluster.fabric().fail_next(cluster.worker(0), true);
-  // The owner allocates entries until it reuses the stamped one.
+  // The owner allocates entries until it reuses the entry that was marked as having left the index.
   std::uint64_t last = 0;
   for (std::uint64_t i = 0; i < 200 && cluster.meta(old).generation == old.generation; ++i) {
     last = 9'000 + i;
@@ -318,8 +321,8 @@ TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   EXPECT_TRUE(found.empty()) << found.front();
 }
 
-// Scrub rolls a dead client's PUT back: it restores the word that the PUT had replaced, but the memory of the
-// entry that this word names was declared lost meanwhile (seed 20027850).
+// The repair of a dead client (scrub) rolls the client's PUT back: it restores the word that the PUT had
+// replaced, but the memory of the entry that this word names was declared lost meanwhile (seed 20027850).
 TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 0}, {});
@@ -542,7 +545,7 @@ std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t on
 
 // A worker's MIGRATE has written a copy that no index word names yet, and the worker is to examine two
 // entries (doubts.h): the copy, which must wait until the MIGRATE has ended, and an entry that a dead client
-// removed but did not stamp, which is found to be free.
+// removed but did not mark as having left the index, which is found to be free.
 TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
   const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);
@@ -569,7 +572,8 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  table.doubt(*copy());  // examined first: the owner examines the entry that was put in doubt last
+  // The copy is examined first, because the entry that was put in doubt last is examined first.
+  table.doubt(*copy());
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {
       fabric.ring(worker, StepFabric::Alarms::timers);
@@ -606,7 +610,8 @@ TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   EXPECT_EQ(*lanes.rbegin() + 1, settings.lanes());
 }
 
-// A scrub waits only a few times for a node that stops answering, not once for each entry.
+// A scrub (repair after clients' deaths) waits only a few times for a node that stops answering, not once for
+// each entry.
 TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   for (std::uint64_t i = 0; i < 40; ++i) ASSERT_EQ(cluster.put(2, 700 + i, i).result.status, OpStatus::ok);
@@ -621,8 +626,8 @@ TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   EXPECT_LE(cluster.counter("reconnects") - before, 4);
 }
 
-// Every READ fails although every reconnection succeeds: the scrub makes two attempts per share and
-// reports that it is incomplete.
+// Every READ fails although every reconnection succeeds: the scrub (repair after clients' deaths) makes two
+// attempts for each node's share of the index and reports that it is incomplete.
 TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "off"}}));
   cluster.begin_scrub(1, {{3, 0}});
@@ -667,8 +672,8 @@ TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
     EXPECT_EQ(cluster.finish(5).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(1, of_dead).value, 1u);
     if (*mutant != 0) {
-      // This known-bad variant's scrub also rolls back the PUT of the living worker on the dead worker's
-      // node, although that PUT returned ok.
+      // In this known-bad variant, the repair of the dead worker also rolls back the PUT of the living worker
+      // on the dead worker's node, although that PUT returned ok.
       EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 2u);
       EXPECT_EQ(cluster.get(1, of_living).value, 1u);
       continue;

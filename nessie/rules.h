@@ -1,8 +1,8 @@
 // The rules that distinguish the variants of Nessie's index protocol: one field for each decision that the
 // published texts leave open or get wrong. The operations read these fields; `./loch explore` runs a few
 // operations with given rules through every interleaving. This file includes nothing but the standard
-// library. H1 … H17 are the holes listed in docs/protocols/nessie.md; "2017" is Cassell et al., IEEE TPDS
-// 2017, "2015" is technical report CS-2015-09.
+// library. H1 … H17 are the holes (known faults) listed in docs/protocols/nessie.md; "2017" is Cassell et
+// al., IEEE TPDS 2017, "2015" is technical report CS-2015-09.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ enum class Flaw : std::uint8_t {
   none,
   reserved_slot_is_free,     // flaw: a PUT takes a slot that is reserved for an unfinished MIGRATE
   margin_ignored,            // flaw: entries are reused without allowing for skew between the nodes' clocks
-  stamps_before_commit,      // flaw: a PUT stamps the replaced entry for reuse before the PUT is verified
-  rollback_stamps_restored,  // flaw: a rollback stamps the entry that it has put back
+  stamps_before_commit,      // flaw: a PUT marks the replaced entry for reuse before the PUT is verified
+  rollback_stamps_restored,  // flaw: a rollback marks the entry that it has put back for reuse
   tombstone_unverified,      // flaw: a DELETE does not read the other slots after its CAS
   link_unknown_is_free,  // flaw: an entry is reused at once if the CAS that should link it ended in an error
   commit_unknown_is_conflict,  // flaw: a commit's CAS that ended in an error counts as not executed
@@ -63,7 +63,6 @@ enum class Flaw : std::uint8_t {
   move_settles_back,     // flaw: an unfinished MIGRATE is rolled back whatever its source slot holds
   keys_not_renewed,      // flaw: a restarted node is addressed with its old region keys
   suspicion_frees,       // flaw: an entry that may still be in the index is reused unchecked after the expiry
-                         // period
   // flaw: an entry counts as in no slot although a pending entry names it as previous version, so that a
   // rollback would link it again
   doubt_ignores_previous,
@@ -77,7 +76,7 @@ enum class Flaw : std::uint8_t {
   scrub_by_change,    // flaw: a dead client's MIGRATE is completed if its source slot has changed in any way
   scrub_takes_nodes,  // flaw: scrub also repairs entries of living workers on the dead client's node
   insert_in_two_steps,  // flaw: an INSERT is made of a GET and then, if that finds nothing, a PUT
-  leak_scan_stamps,     // flaw: the leak scan stamps entries itself instead of asking their owner
+  leak_scan_stamps,     // flaw: the leak scan marks entries for reuse itself instead of asking their owner
 };
 
 struct Rules {
@@ -112,13 +111,16 @@ struct Rules {
   bool delete_checks_first = true;
 
   // ---- MIGRATE
-  bool migrate_tags = true;  // MIGRATE leaves an EMPTY word that names its copy in the source slot, for scrub
+  // MIGRATE leaves in its source slot an EMPTY word that names its copy; the repair of a dead client (scrub)
+  // needs the word
+  bool migrate_tags = true;
   bool migrate_rescans = true;          // the PUT reads all slots again after its MIGRATE
   bool migrate_keeps_previous = false;  // mutant: the copy names its source as previous version
 
   // ---- reuse of DTEs
-  bool honours_expiry = true;           // a DTE is reused strictly after its deadline and the clock margin
-  bool stamps_name_incarnation = true;  // a stamp that names another incarnation of the DTE is dropped
+  bool honours_expiry = true;  // a DTE is reused strictly after its deadline and the clock margin
+  // an entry's mark to be free is ignored if it names an earlier use of the entry
+  bool stamps_name_incarnation = true;
 
   // ---- failing requests
 
@@ -141,7 +143,7 @@ struct Rules {
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 
-// The rules of the 2017 paper, reconstructed from its text, with its holes.
+// The rules of the 2017 paper, reconstructed from its text, with its holes (known faults).
 [[nodiscard]] constexpr Rules published_2017() {
   Rules rules;
   rules.empty = EmptyWord::plain;
@@ -170,17 +172,17 @@ struct Rules {
   return rules;
 }
 
-// The fixes of the 2017 text that can be switched on separately, to measure what each hole alone costs
-// and to attribute a finding to a hole.
+// The fixes of the 2017 text that can be switched on separately, to measure what each hole (known fault)
+// alone costs and to attribute a finding to a hole.
 struct Fixes {
-  // fixes holes H1, H4, H5 and part of H7: makes a PUT read all slots first, change no entry of other
-  // operations, and read all other slots again after its CAS
+  // fixes the known faults H1, H4, H5 and part of H7: makes a PUT read all slots first, change no entry of
+  // other operations, and read all other slots again after its CAS
   bool h1 = false;
-  bool h2 = false;   // fixes hole H2: makes EMPTY words unique
-  bool h7 = false;   // fixes hole H7: makes a PUT start over after its MIGRATE
-  bool h10 = false;  // fixes hole H10: makes a DELETE whose last CAS fails end in a conflict
-  bool h16 = false;  // fixes hole H16: adds a generation to the index word
-  // fixes part of hole H12: makes a GET continue after a pending entry without a previous version
+  bool h2 = false;   // fixes known fault H2: makes EMPTY words unique
+  bool h7 = false;   // fixes known fault H7: makes a PUT start over after its MIGRATE
+  bool h10 = false;  // fixes known fault H10: makes a DELETE whose last CAS fails end in a conflict
+  bool h16 = false;  // fixes known fault H16: adds a generation to the index word
+  // fixes part of known fault H12: makes a GET continue after a pending entry without a previous version
   bool pending = false;
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };

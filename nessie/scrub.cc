@@ -59,7 +59,7 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
     committed.is_valid = true;
     const bool is_written = co_await write_remote_word(access, id, entry.meta_at(), committed.pack());
     if (!is_written) co_return "unreachable";
-    // the entry that was copied is unlinked now but not stamped; the leak scan finds it
+    // the entry that was copied has left the index but is not marked for reuse; the leak scan finds it
     co_return "copies_committed";
   }
   const Swap swap = co_await swap_index(access, finding.place, finding.word,
@@ -115,7 +115,7 @@ coro::Task<std::string> free_reserved(Access access, Finding tag) {
 struct Held {
   std::vector<Finding> words;  // occupied words that name entries of dead clients
   std::vector<Finding> tags;   // EMPTY words that reserve slots for copies of dead clients' MIGRATEs
-  bool is_whole = true;        // false: a share of the index could not be read
+  bool is_whole = true;        // false: a share (one node's part) of the index could not be read
 };
 
 // Whether the entry belongs to a dead worker. The workers of a node own its entries round robin, and other

@@ -38,7 +38,8 @@ struct Settings {
   std::uint64_t cache_entries = 0;     // cached entries per node; 0: no cache
   bool reads_header_first = false;     // whether a header is read before its value (Nessie, 2017, 4.3.2)
   CompletionBy completion = CompletionBy::watermark;
-  bool stamps_lazily = true;  // true: stamps are written in the background; false: within the operation
+  // whether the marks that entries left the index are written in the background, or else within the operation
+  bool stamps_lazily = true;
 
   Nanos expiry = 0;        // ns for which an entry that left the index is not reused (Nessie, 2017, 4.3.1)
   Nanos clock_margin = 0;  // largest allowed skew between the clocks of two nodes
@@ -49,7 +50,8 @@ struct Settings {
   Nanos reconnect_timeout = 0;
   Nanos settle_timeout = 0;        // how long an ending worker continues to complete its unfinished work
   std::uint32_t spare_shares = 0;  // areas on each node that can host index shares of lost nodes
-  bool scrub_repairs = true;       // if false, scrub only counts what dead clients left unfinished
+  // if false, the repair after clients' deaths (scrub) only counts what they left unfinished
+  bool scrub_repairs = true;
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }

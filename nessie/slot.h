@@ -27,8 +27,9 @@ struct SlotSeen {
                                                 cuckoo::KeyHash* hash);
 
 // Whether an EMPTY slot is reserved (H12 in docs/protocols/nessie.md): a slot that a MIGRATE emptied stays
-// reserved until its copy is committed, because scrub decides by the slot's tag whether a dead client's copy
-// is to be committed. `expired` and `failed` mean that this could not be learned and the attempt ends.
+// reserved until its copy is committed, because the repair of a dead client (scrub) decides by the slot's tag
+// whether the client's copy is to be committed. `expired` and `failed` mean that this could not be learned
+// and the attempt ends.
 enum class Reserve : std::uint8_t { free, reserved, expired, failed };
 [[nodiscard]] coro::Task<Reserve> is_reserved(Access access, Word word);
 

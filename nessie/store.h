@@ -27,8 +27,8 @@ constexpr std::string_view data_region = "nessie.data";        // data table ent
 constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: one DTE per lane
 constexpr std::string_view words_region = "nessie.words";      // landing buffers: lane_words words per lane
 
-// Number of 8-byte words of each lane: landing buffers for single words, and one of scan_words for READs that
-// scan the index.
+// Number of 8-byte words of each lane (window slot, background work or repair of a worker): landing buffers
+// for single words, and one of scan_words for READs that scan the index.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,
@@ -57,10 +57,11 @@ struct IndexShare {
   bool is_void = false;        // the share lies on no node for now
 };
 
-// A DTE that left the index, or may have left it, and whose stamp is not written yet.
+// A data table entry (DTE) that left the index, or may have left it, and whose stamp (the mark that tells its
+// owner so) is not written yet.
 struct Unlinked {
   EntryId id;
-  Nanos deadline = 0;  // deadline of the stamp, by the clock of the unlinking node
+  Nanos deadline = 0;  // time from which the entry may be reused, by the clock of the unlinking node
   bool is_suspicion = false;
 };
 
@@ -105,13 +106,14 @@ struct WorkerState {
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
-  std::vector<Peer> peers;             // indexed by node; looked up again after each reconnection
-  std::vector<IndexShare> shares;      // indexed by the node that contributes the share of the index
-  Word members_seen = 0;               // version of the member table from which peers and shares were filled
-  bool has_losses = false;             // whether any node was ever declared lost
-  std::deque<Unlinked> unlinked;       // entries to be stamped in the background
-  std::deque<Unfinished> unfinished;   // unfinished work, to be completed or undone in the background
-  std::vector<const InHand*> in_hand;  // entries in use by each live lane of the worker (lane.h)
+  std::vector<Peer> peers;            // indexed by node; looked up again after each reconnection
+  std::vector<IndexShare> shares;     // indexed by the node that contributes the share of the index
+  Word members_seen = 0;              // version of the member table from which peers and shares were filled
+  bool has_losses = false;            // whether any node was ever declared lost
+  std::deque<Unlinked> unlinked;      // entries to be marked in the background as having left the index
+  std::deque<Unfinished> unfinished;  // unfinished work, to be completed or undone in the background
+  // entries in use by each of the worker's operations under way (lane.h)
+  std::vector<const InHand*> in_hand;
   bool is_abandoned = false;  // the worker died: nothing uses this state, and its DTEs stay as they are
   Counters counters;
 };

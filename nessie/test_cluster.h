@@ -165,7 +165,7 @@ class TestCluster {
     begin_migrate(w, source);
     return finish(w);
   }
-  // Scrubs after the death of all client workers of the nodes `dead`.
+  // Repairs (scrubs) after the death of all client workers of the nodes `dead`.
   Outcome scrub(std::uint32_t w, const std::vector<fabric::NodeId>& dead) {
     std::vector<kv::ClientId> clients;
     for (const fabric::NodeId node : dead) {

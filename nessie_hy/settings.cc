@@ -1,4 +1,5 @@
-// Derives NessieHY's settings from its options, and lists its known-bad variants and the holes that it fixes.
+// Derives NessieHY's settings from its options, and lists its known-bad variants and the holes (known faults
+// of the published design) that it fixes.
 #include "nessie_hy/settings.h"
 
 #include <fmt/format.h>

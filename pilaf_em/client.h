@@ -54,7 +54,8 @@ class PilafClient final : public kv::Client {
   // READs the shard's root. Returns false if the shard's node cannot be reached or its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
-  // Whether a search that found nothing proves that the key is absent (hole P1 in docs/protocols/pilaf.md).
+  // Whether a search that found nothing proves that the key is absent (known fault P1 in
+  // docs/protocols/pilaf.md).
   enum class Miss : std::uint8_t { sure, unsure, failed };
   [[nodiscard]] coro::Task<Miss> confirm_miss();
   [[nodiscard]] kv::OpResult found(std::uint32_t retries) const;

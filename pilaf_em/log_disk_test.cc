@@ -324,7 +324,7 @@ TEST(LyingDisk, PowerFailsAtEveryCallAndNothingPromisedIsLost) {
     const Tally tally = fail_power_everywhere(mode, 200, Variant::as_built);
     EXPECT_EQ(tally.with_findings, 0u) << "mode " << static_cast<int>(mode) << ", " << tally.first;
     EXPECT_GT(tally.machines, 1'000u);
-    // In modes other than fsync a power failure may leave a log with holes, which a recovery refuses.
+    // In modes other than fsync a power failure may leave a log with missing parts, which a recovery refuses.
     EXPECT_EQ(tally.refusals > 0, mode != Mode::fsync) << "mode " << static_cast<int>(mode);
   }
 }

@@ -1,4 +1,4 @@
-// The known-bad variants of Pilaf, and the fuzzer's seeds that find its holes.
+// The known-bad variants of Pilaf, and the fuzzer's seeds that find its holes (known faults).
 #include <map>
 
 #include "pilaf_em/module.h"
@@ -41,7 +41,8 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
   return true;
 }
 
-// The fuzzer seed that finds the hole (printed by `loch fuzz --holes`, run by app/fuzz/mutants_test.cc).
+// The fuzzer seed that finds the hole, a known fault (printed by `loch fuzz --holes`, run by
+// app/fuzz/mutants_test.cc).
 std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
   if (protocol == "pilaf-vo") return hole == "P3" ? 2 : 0;
   return hole == "P1" ? 30 : hole == "P2" ? 21 : hole == "P3" ? 1 : 0;

@@ -171,7 +171,7 @@ class Server {
     bool was_reset = false;
     const ReplyStatus status = co_await change(item, &was_reset);
     // The published server resets its connections when its table grows, and so loses the reply to this
-    // request (hole P3, docs/protocols/pilaf.md).
+    // request (known fault P3, docs/protocols/pilaf.md).
     if (was_reset && !settings_.rules.drops_duplicates) co_return channel_.drop(request);
     co_await answer(request, status);
   }

@@ -25,13 +25,13 @@ enum class System : std::uint8_t {
   em_opt,    // HERD's optimistic emulation of Pilaf: the READs and messages, without a store
 };
 
-// Rules that fix the holes P1 to P3 of the published protocol (docs/protocols/pilaf.md), and rules that
-// known-bad variants break; each can be switched off (mutants.cc).
+// Rules that fix the holes (known faults) P1 to P3 of the published protocol (docs/protocols/pilaf.md), and
+// rules that known-bad variants break; each can be switched off (mutants.cc).
 struct Rules {
-  // fixes hole P1: makes a GET that finds no key READ the version and all buckets again
+  // fixes known fault P1: makes a GET that finds no key READ the version and all buckets again
   bool confirms_misses = true;
-  bool resets_rank = true;       // fixes hole P2: makes a GET start at its first bucket again after growth
-  bool drops_duplicates = true;  // fixes hole P3: makes servers execute a repeated PUT or DELETE only once
+  bool resets_rank = true;       // fixes known fault P2: after growth a GET starts at its first bucket again
+  bool drops_duplicates = true;  // fixes known fault P3: a repeated PUT or DELETE is executed only once
   // Rules that only known-bad variants break.
   bool checks_extent = true;
   bool compares_keys = true;

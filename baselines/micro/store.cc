@@ -159,8 +159,8 @@ class TrafficClient final : public kv::Client {
 
   TrafficStore& store_;
   Worker& worker_;
-  Signals* signals_ = nullptr;  // state of selective signaling; null: every work request, or the last one of
-                                // a batch, is signaled
+  // state of selective signaling; null: every work request, or the last one of a batch, is signaled
+  Signals* signals_ = nullptr;
   std::vector<fabric::RemoteRegion> remote_;
   std::vector<std::uint32_t> epochs_;
   fabric::Traffic traffic_;
