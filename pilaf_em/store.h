@@ -25,7 +25,7 @@ constexpr std::string_view membership_region = "pilaf.membership";
 
 // The state of a server in its membership word.
 enum class Member : std::uint64_t {
-  none = 0,      // zeroed memory: the node restarted
+  none = 0,      // no state was stored: the node restarted with zeroed memory
   declared = 1,  // the node was declared lost: the server lays out an empty shard
   serves = 2,
 };

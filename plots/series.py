@@ -28,8 +28,9 @@ class Line:
     high: list[float | None]
     failed: list[Any]
     published: list[tuple[Any, float]] = field(default_factory=list)
-    kinds: dict[Any, str] = field(default_factory=dict)  # by x value, what the published number there is
-    bands: dict[Any, tuple[float, float]] = field(default_factory=dict)  # by x value, the ends of the band
+    kinds: dict[Any, str] = field(default_factory=dict)  # x value -> what the published number at this value is
+    # x value -> the two ends of the band at this value
+    bands: dict[Any, tuple[float, float]] = field(default_factory=dict)
     slot: int = 0
 
     def results(self) -> Iterator[tuple[Any, float, float, float]]:

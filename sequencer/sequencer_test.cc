@@ -207,8 +207,8 @@ TEST(SeqSpec, LostRequestsAreForgottenInTime) {
   EXPECT_EQ(guess.short_reply(0xC0, 2'000), 0x1C0u);
 }
 
-// Hole R1 (docs/protocols/seq-spec.md): replies overtake each other while the guess of the high bits changes.
-// With the fix no number is given twice; as published, some are.
+// Known fault R1 (docs/protocols/seq-spec.md): replies overtake each other while the guess of the high bits
+// changes. With the fix no number is given twice; as published, some are.
 TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");
@@ -229,8 +229,8 @@ TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   }
 }
 
-// Hole S1 (docs/protocols/seq-rpc.md): replies do not name their request, so that a late reply gives the next
-// request a number from before it began.
+// Known fault S1 (docs/protocols/seq-rpc.md): replies do not name their request, so that a late reply gives
+// the next request a number from before it began.
 TEST(SeqRpc, AReplyIsForTheRequestThatItNames) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-rpc");

@@ -51,7 +51,7 @@ class Hand {
   std::vector<std::byte> key_, value_;
 };
 
-// A window slot with its worker, whose operations return all that is known about their outcome.
+// A window slot of a client with its worker, whose operations return all that is known about their outcome.
 class Lane {
  public:
   Lane(kv::Client& client, fabric::Worker& worker, const kv::DeployConfig& config)

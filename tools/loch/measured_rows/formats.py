@@ -9,8 +9,8 @@ from typing import Callable, Mapping
 from loch.runner.compat import BaseModel, Extra, Field, ValidationError
 
 OPERATIONS = 100_000  # operations that are measured, over all machines
-ROUNDS = 10  # and at least so many for each operation that is outstanding
-QUEUE_PAIRS_MAX = 64  # of a thread to one machine, as micro-verbs.queue-pairs allows
+ROUNDS = 10  # at least this many operations for each one that is outstanding
+QUEUE_PAIRS_MAX = 64  # most queue pairs from a thread to one machine (micro-verbs.queue-pairs)
 
 Row = Mapping[str, str]
 

@@ -33,7 +33,8 @@ class Band:
     middle: float
     high: float
     n: int
-    decided: list[dict[str, Any]] = field(default_factory=list)  # the factors that decide it (influence.Share)
+    # the factors that decide the width of this band (influence.Share)
+    decided: list[dict[str, Any]] = field(default_factory=list)
     explained: float | None = None  # share of the variance that the surrogate explains
 
 
@@ -48,7 +49,8 @@ class Bands:
     factors: list[dict[str, Any]] = field(default_factory=list)
     points: dict[tuple, dict[str, Band]] = field(default_factory=dict)  # by grid.choice_key(), then by result field
     published: dict[str, Band] = field(default_factory=dict)  # by the number's id and system
-    claims: dict[str, tuple[int, int]] = field(default_factory=dict)  # by text: draws in which it holds, of how many
+    # text of a claim -> number of draws in which it holds, and number of all draws
+    claims: dict[str, tuple[int, int]] = field(default_factory=dict)
     failed: int = 0  # drawn points without a result
 
     def of_point(self, system: str, axes: dict[str, Any], name: str) -> Band | None:

@@ -24,7 +24,7 @@ class Share:
     factor: str
     correlation: float  # Spearman's rank correlation over the draws
     first: float | None = None  # share of the surrogate's variance that the factor alone makes
-    total: float | None = None  # with its interactions
+    total: float | None = None  # the factor's share including its interactions
 
 
 @dataclass(frozen=True)
