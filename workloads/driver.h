@@ -56,9 +56,9 @@ using LogFactory = std::function<std::unique_ptr<OperationLog>(std::int32_t clie
 // Failures that are planned before the run, as in a simulation's fault schedule, and how the driver repairs
 // them.
 struct FailurePlan {
-  // A repair, begun by the client worker `keeper` when now() reaches `at`: it fences the nodes of the clients
-  // in `dead` and scrubs what these clients left half-done; it fences the nodes in `lost` and declares them
-  // lost. It is repeated until the store reports it complete.
+  // A repair, begun by the client worker `keeper` when now() reaches `at`: it fences off the nodes of the
+  // clients in `dead` and repairs what these clients left half-done (Store::scrub); it fences off the nodes
+  // in `lost` and declares them lost. It is repeated until the store reports it complete.
   struct Repair {
     Nanos at = 0;
     std::vector<kv::ClientId> dead;
@@ -100,9 +100,9 @@ struct Replay {
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
-  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each on a lane of its
-  // own. A slot owns `multi_get` of the DeployConfig::window lanes, which have to be a multiple of it. `rate`
-  // and `operations` count a multi-get as one operation.
+  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each in a window slot of
+  // its own. DeployConfig::window, the number of slots, has to be a multiple of this number. `rate` and
+  // `operations` count a multi-get as one operation.
   std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // open loop: equal gaps between operations instead of a Poisson process
@@ -123,7 +123,7 @@ struct LoadConfig {
   bool computes_keys_ahead = false;
   // false: GETs return meaningless bytes, as those of an emulation do, and are not verified (set by run_load)
   bool values_are_judged = true;
-  bool scrub = false;  // scrub what lost nodes left half-done, once the load has ended
+  bool scrub = false;  // repair what lost nodes left half-done (scrub), once the load has ended
   // When every client has ended, one client GETs, PUTs and GETs every preloaded record; an operation that
   // keeps failing is listed in Driver::stuck(). The stores' background coroutines run until then. For runs of
   // one process only.
@@ -142,8 +142,9 @@ struct LoadConfig {
   // If not null, receives every operation that the slots issue. Owned by the caller; not thread-safe, so all
   // clients have to run on one thread, as in a simulation.
   Transcript* transcript = nullptr;
-  // If given: a node found lost during the load is fenced and scrubbed this many ns after its loss was
-  // noticed, while the load goes on. Not used together with planned failures.
+  // If given: a node found lost during the load is fenced off, and what its clients left half-done is
+  // repaired, this many ns after its loss was noticed, while the load goes on. Not used together with planned
+  // failures.
   std::optional<Nanos> repair_after;
   Nanos timeline = 0;  // ns per bin of the time series; 0: no time series. Requires `duration`
   // Number of preloaded records, evenly spread, that the last client worker of the last node writes once per
@@ -172,11 +173,12 @@ class Driver {
   void start();
 
   // ---- After Fabric::run ------------------------------------------------------------------------
-  // The counts of all client workers of a local node.
+  // The counts of operations by all client workers of a local node.
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
   // Length of the measurement window in seconds, as this process's workers measured it.
   [[nodiscard]] double window_s() const;
-  // What the scrub after the load repaired, counted by kind; empty unless this process did the scrub.
+  // What the repair after the load (scrub) repaired, counted by kind; empty unless this process did the
+  // repair.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
   [[nodiscard]] bool did_scrub() const { return did_scrub_; }
   // Lines such as "key: GET conflict", one for each operation of the final sweep that met a conflict,
@@ -185,8 +187,9 @@ class Driver {
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
   // Crashed nodes whose memory was not laid out again by a restart.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
-  // Counts of this driver's repairs and restarts by kind ("scrubs", "declarations", "repair_retries",
-  // "restarts"), and of the repairs that the store reports.
+  // Counts by kind of this driver's repairs of dead clients' remains ("scrubs"), declarations of losses
+  // ("declarations"), repeated repairs ("repair_retries") and restarts ("restarts"), and counts of the
+  // repairs that the store reports.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
   // Nodes that this driver declared lost, together with their memory.

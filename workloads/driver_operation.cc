@@ -306,7 +306,7 @@ coro::Task<void> Driver::insert(ClientWorker* own, Slot* slot, Nanos due) {
   inserts_->acknowledge(record);
 }
 
-// A multi-get: GETs of different records at the same time, each on a lane of the slot. The result is no
+// A multi-get: GETs of different records at the same time, each in a window slot of its own. The result is no
 // snapshot: each GET takes effect at its own instant.
 coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   fabric::Worker& worker = *own->worker;

@@ -240,7 +240,7 @@ TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
 TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   Recording recording;
   plan_.logs = recording.factory();
-  plan_.deploy.window = 8;  // eight lanes make two slots of four-key multi-gets
+  plan_.deploy.window = 8;  // eight window slots can drive two multi-gets of four keys
   plan_.load.multi_get = 4;
   plan_.load.operations = 120;
   plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
@@ -273,7 +273,7 @@ TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   }
 }
 
-// Even with a skewed distribution the keys of a multi-get differ; a PUT uses one lane only.
+// Even with a skewed distribution the keys of a multi-get differ; a PUT uses only one of the window slots.
 TEST_P(DriverOn, AMultiGetMayAskForEveryKey) {
   plan_.deploy.keys = plan_.deploy.max_keys = 5;
   plan_.records = {5, 5, 32, 200};

@@ -68,7 +68,7 @@ class Scheduler {
   SchedEntity* pick(std::uint32_t core, Nanos now);
 
   // ---- Balancing ----
-  // Pulls threads to `core`. Returns those that moved; they are queued on `core` now.
+  // Pulls threads from other cores to `core`. Returns the threads that moved, which are queued on `core` now.
   const std::vector<Moved>& balance_newly_idle(std::uint32_t core, Nanos now);
   const std::vector<Moved>& balance_if_due(std::uint32_t core, Nanos now);
   // Records that the core is idle from `now` on. The core's average idle time decides whether it pulls

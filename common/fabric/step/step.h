@@ -142,8 +142,9 @@ class StepFabric final : public Fabric {
   ~StepFabric() override;
 
   // ---- scripts
-  // Runs the worker until it has executed one more work request. False if it has executed none, because its
-  // main coroutine has ended or waits for other workers (or for a timer, if `lets_time_pass` is false).
+  // Runs the worker until it has executed one more work request. Returns false if the worker has executed
+  // none, because its main coroutine has ended or waits for other workers (or for a timer, if
+  // `lets_time_pass` is false).
   bool step(Worker& worker, bool lets_time_pass = true);
   // Executes the worker's requests until its main coroutine has ended; aborts if it has not ended after a
   // million requests.
@@ -167,8 +168,8 @@ class StepFabric final : public Fabric {
   [[nodiscard]] Nanos now() const { return now_; }
   [[nodiscard]] std::uint64_t executed() const { return executed_; }
 
-  // ---- single moves, for who enumerates them. A worker that was killed has none.
-  // Runs what is ready until everything waits.
+  // ---- single moves, for a caller that enumerates all possible ones. A worker that was killed has none.
+  // Resumes the worker's ready coroutines until all of them wait.
   void drain(Worker& worker) { own(worker).ready_.drain(); }
   // The number of the worker's requests that were posted and not executed yet; index 0 is the oldest.
   [[nodiscard]] std::size_t posted(Worker& worker) const { return own(worker).parked_.size(); }

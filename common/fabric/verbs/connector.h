@@ -39,7 +39,7 @@ class Connector {
   [[nodiscard]] bool is_local(NodeId node) const;
 
   // ---- The exchange, on the set-up thread -----------------------------------------------------
-  // The posting end of a queue, ready to be told of the other.
+  // Creates the posting end of a queue pair, which is not connected to a receiving end yet.
   [[nodiscard]] Result<LinkRecord> open_sender(VerbsWorker& worker, SendQueue& queue);
   // Makes the receiving end of a queue pair whose posting end is `sender`. The receiving node is one of this
   // process.

@@ -17,9 +17,9 @@ from .model import Experiment
 from .published import Cell, Comparison, PublishedItem
 from .tables import Results, Row
 
-# Result fields that the bandwidth model answers.
+# Result fields that the bandwidth model predicts.
 ANSWERED = ("throughput_ops_s", "goodput_bytes_s", "latency_us.all.mean", "latency_us.get.mean", "latency_us.put.mean")
-# Result fields that it needs besides, of every simulated point.
+# Further result fields that the bandwidth model needs of every simulated point.
 NEEDED = (
     "wire_bytes.total",
     "operations.total",

@@ -38,7 +38,8 @@ class Cell:
     at: Any
     value: float | None
     kind: str = "E"  # a letter of KINDS, such as E for an exact number
-    calibration: bool = False  # whether the simulator was calibrated on it, so that it is no prediction
+    # whether the simulator was calibrated on this value, so that the result is no prediction
+    calibration: bool = False
     explained: str = ""  # section docs/fidelity.md#anchor that explains why the result misses this value
     obtained: Any = None  # for a single number: expression tree over results
     axis: str = ""

@@ -161,7 +161,8 @@ def _comparisons(results: Results) -> list[Block]:
         return []
     called = published.called(results.experiment)
     head = comparison_head(called)
-    # A trend has no error: that it is far from the number that its words amount to may be what the paper says.
+    # A trend (words such as "at least twice") has no relative error: a result that is far from the number in the
+    # words may agree with the paper.
     errors = {len(head) - 1: [None if each.cell.kind == "T" else each.error for each in comparisons]}
     return [
         Heading(2, (Plain(f"{called.capitalize()} against obtained"),)),

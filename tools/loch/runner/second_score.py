@@ -30,7 +30,8 @@ class Number:
     error: float
     role: roles.Role
     mark: str
-    inside: bool | None = None  # whether it lies in its band; None without a band
+    # whether the published value lies in the band of sampled results; None without a band
+    inside: bool | None = None
     interpolated: float | None = None  # error of the null model that interpolates the published neighbours
     bandwidth: float | None = None  # error of the null model of bandwidth and round trips
 
