@@ -46,8 +46,9 @@ class DataTable {
   // lies strictly before node_now - margin. Returns the number freed.
   std::uint32_t scan(Nanos node_now, std::uint32_t most);
 
-  // Removes and returns an entry in doubt: one that has left the index without a stamp, or may have. The
-  // owner finds out whether an index word names the entry (doubts.cc). Returns none if no entry is in doubt.
+  // Removes and returns an entry in doubt: one that has left the index without a stamp (the mark that it
+  // left), or may have. The owner finds out whether an index word names the entry (doubts.cc). Returns none
+  // if no entry is in doubt.
   [[nodiscard]] std::optional<EntryId> take_doubt();
   void doubt(std::uint32_t index) { doubts_.push_back(index); }
   // Sets the incarnation of the node's memory after the node was declared lost and lost all its entries.

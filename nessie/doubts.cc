@@ -1,4 +1,5 @@
-// Examines entries in doubt by reading the candidate slots of each entry's key.
+// Examines entries of which it is in doubt whether an index word names them, by reading the candidate slots
+// of each entry's key.
 #include "nessie/doubts.h"
 
 #include <algorithm>

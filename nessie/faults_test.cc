@@ -281,8 +281,9 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;  // migrate_tags closes no hole of the published design; scrub needs it
-  // has_incarnation closes no hole of the published design; it serves to declare nodes lost.
+  // migrate_tags closes no known fault of the published design; it serves the repair of dead clients
+  expected.migrate_tags = false;
+  // has_incarnation closes no known fault of the published design; it serves to declare nodes lost.
   expected.has_incarnation = false;
   EXPECT_EQ((*settings)->rules, expected);
 }

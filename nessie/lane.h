@@ -36,8 +36,8 @@ enum class Attempt : std::uint8_t {
 // Largest number of keys that one PUT may move (16, the upper limit of nessie.migrate-depth), plus one.
 constexpr std::uint32_t most_moves = 17;
 
-// Entries that the current operation of a lane uses. The search for lost entries (doubts.h) leaves them
-// alone, because only the operation knows whether an index word names them.
+// Entries that the current operation of a lane (window slot) uses. The search for lost entries (doubts.h)
+// leaves them alone, because only the operation knows whether an index word names them.
 struct InHand {
   bool is_writing = false;       // a PUT or DELETE is under way, so that `fresh` and `linked` are valid
   std::optional<EntryId> fresh;  // an allocated entry that is in no slot
@@ -83,7 +83,8 @@ struct Access {
   Lane& lane;
   fabric::OpStats* stats = nullptr;  // statistics in which requests are counted; null: none
   Nanos started = 0;                 // now() when the attempt began
-  bool marks_at_once = false;        // for repairs: stamps are written at once, whatever nessie.stamping says
+  // for repairs: marks that entries left the index are written at once, whatever nessie.stamping says
+  bool marks_at_once = false;
 
   [[nodiscard]] const Settings& settings() const { return lane.settings; }
   [[nodiscard]] NodeState& node() const { return lane.node; }

@@ -81,8 +81,8 @@ struct Stamp {
                       (Word{generation} & 0x3FFF) << 46 | Word{incarnation & 15} << 60;
     return word == 0 ? 1 : word;
   }
-  // Unpacks a stamp. The word has the deadline modulo 2^45 only: the full deadline is the one nearest to
-  // `node_now`.
+  // Unpacks a stamp (the mark that an entry left the index). The word has the deadline modulo 2^45 only: the
+  // full deadline is the one nearest to `node_now`.
   [[nodiscard]] static constexpr Stamp unpack(Word word, Nanos node_now) {
     const Nanos now_units = node_now >> unit_bits;
     const Word apart = ((word - static_cast<Word>(now_units)) & deadline_mask) << (64 - deadline_bits);

@@ -18,8 +18,9 @@ struct Migrated {
 // link_error, with the remaining work left to the background (unfinished.h).
 [[nodiscard]] coro::Task<Migrated> migrate(Access access, cuckoo::Place source, Word word);
 
-// Both execute a MIGRATE that is not part of a PUT, for tests and measurements. migrate_from() moves the key
-// in slot `source`. migrate_key() moves `key` from whichever slot it is in; not_found if the key is absent.
+// migrate_from() and migrate_key() execute a MIGRATE that is not part of a PUT, for tests and measurements.
+// migrate_from() moves the key in slot `source`. migrate_key() moves `key` from whichever slot it is in;
+// not_found if the key is absent.
 [[nodiscard]] coro::Task<Attempt> migrate_from(Access access, cuckoo::Place source);
 [[nodiscard]] coro::Task<Attempt> migrate_key(Access access, kv::Key key);
 

@@ -110,7 +110,7 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
     if (put.result.status != OpStatus::ok) break;
   }
   EXPECT_NE(cluster.meta(old).generation, old.generation);
-  cluster.finish(0);  // node 0 writes the stamp a second time
+  cluster.finish(0);  // node 0 writes the mark that the entry left the index a second time
   for (std::uint64_t i = 0; i < 40; ++i) static_cast<void>(cluster.put(1, 9'500 + i % 2, i));
   const bool is_lost = cluster.get(0, last).result.status != OpStatus::ok;
   return is_lost;
@@ -594,7 +594,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   EXPECT_TRUE(cluster.store().audit({}).empty()) << cluster.store().audit({}).front();
 }
 
-// ---- A6: an online scrub alongside the worker's own background; one of two workers of a node is dead
+// ---- A6: repairs of dead clients (scrub) while clients continue; one of two workers of a node is dead
 
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   TestCluster cluster(shape_with({}));

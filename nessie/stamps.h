@@ -16,8 +16,8 @@ namespace loch::nessie {
 // error.
 [[nodiscard]] coro::Task<void> suspect(Access access, EntryId id);
 
-// Writes up to `most` queued stamps and returns the number written. A stamp whose node is out of reach
-// returns to the queue, and the node is not tried again for a while.
+// Writes up to `most` queued stamps (marks that entries left the index) and returns the number written. A
+// stamp whose node is out of reach returns to the queue, and the node is not tried again for a while.
 [[nodiscard]] coro::Task<std::size_t> flush_stamps(Access access, std::size_t most);
 
 }  // namespace loch::nessie

@@ -52,9 +52,9 @@ struct Peer {
 // Where the share of the index that one node contributes lies now: on that node or, if its memory was lost,
 // on the node that has taken the share over.
 struct IndexShare {
-  fabric::RemoteRegion index;  // index region of the node that hosts the share
+  fabric::RemoteRegion index;  // index region of the node that hosts the share of the index
   std::uint64_t base = 0;      // byte offset of the share's first slot in that region
-  bool is_void = false;        // the share lies on no node for now
+  bool is_void = false;        // true: the share of the index lies on no node for now
 };
 
 // A data table entry (DTE) that left the index, or may have left it, and whose stamp (the mark that tells its
@@ -106,9 +106,10 @@ struct WorkerState {
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
-  std::vector<Peer> peers;            // indexed by node; looked up again after each reconnection
-  std::vector<IndexShare> shares;     // indexed by the node that contributes the share of the index
-  Word members_seen = 0;              // version of the member table from which peers and shares were filled
+  std::vector<Peer> peers;         // indexed by node; looked up again after each reconnection
+  std::vector<IndexShare> shares;  // indexed by the node that contributes the share of the index
+  // version of the member table (nodes' incarnations) that peers and shares come from
+  Word members_seen = 0;
   bool has_losses = false;            // whether any node was ever declared lost
   std::deque<Unlinked> unlinked;      // entries to be marked in the background as having left the index
   std::deque<Unfinished> unfinished;  // unfinished work, to be completed or undone in the background

@@ -195,7 +195,8 @@ class TestCluster {
     done_ = true;
     fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));
   }
-  // Executes all background work that a worker does at the end of its run, such as writing queued stamps.
+  // Executes all background work that a worker does at the end of its run, such as marking entries as having
+  // left the index.
   void flush(std::uint32_t w) {
     done_ = true;
     fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));

@@ -104,8 +104,9 @@ class Log {
 
   mutable std::mutex mutex_;  // guards the members below
   std::string failure_;       // why the log is closed
-  // For mode async: `work_` tells the writer thread of new records, `drained_` that all are written; then the
-  // records that wait, and their offset in the file.
+  // For mode async: `work_` wakes the writer thread when there are new records, `drained_` wakes append() and
+  // flush() when records have been written; waiting_ has the bytes of the records that are not written yet,
+  // waiting_at_ their offset in the file.
   std::condition_variable work_, drained_;
   std::vector<std::byte> waiting_;
   std::uint64_t waiting_records_ = 0, waiting_at_ = 0;

@@ -37,7 +37,7 @@ class LogDisk {
   [[nodiscard]] virtual Result<> sync_name(const std::string& path) = 0;
 };
 
-// This machine's file systems.
+// A LogDisk on the file systems of this machine.
 class PosixDisk final : public LogDisk {
  public:
   [[nodiscard]] Result<std::unique_ptr<LogFile>> open(const std::string& path) override;

@@ -78,7 +78,7 @@ std::vector<std::string> history_parts(const std::string& path, std::uint32_t ra
   return parts;
 }
 
-// The history's format: that of --history-format or, without the flag, that of the file name's ending.
+// The history's format: given by --history-format or, without the flag, by the ending of the file's name.
 check::HistoryFormat history_format(const BenchOptions& o) {
   const bool is_binary =
       o.history_format == "binary" || (o.history_format == "by-name" && o.history.ends_with(".bin"));

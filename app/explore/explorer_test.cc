@@ -150,8 +150,8 @@ TEST(Explorer, OneClientHasOneWay) {
 TEST(Explorer, ClientsThatNeverMeetHaveAsManyStatesAsPositions) {
   const Exploration all = explored({"GET A | GET B"}, {.states = 1'000'000, .time = 0, .reduces = true});
   EXPECT_EQ(all.ending, Ending::complete);
-  // 16 positions, and for each client 3 more: once its operation has begun, the state tells whether it began
-  // after the other client's operation had ended.
+  // There are 16 combined positions, and 3 more states for each client: once the client's operation has
+  // begun, the state tells whether it began after the other client's operation had ended.
   EXPECT_EQ(all.states, 22u);
   EXPECT_EQ(all.outcomes.size(), 3u);
 }

@@ -219,8 +219,8 @@ class Run {
   void execute_and_fail(const Move& move, Footprint& print, Executed& executed);
   void tear(const Move& move, Footprint& print);
   void let_time_pass(const Move& move);
-  // Marks the operations that a failure of this request may disturb: that of worker w or, if w is a server,
-  // those of the clients on the peer node.
+  // Marks the operations that a failure of this request may disturb: the operation of worker w or, if w is a
+  // server, the operations of the clients on the peer node.
   void note_trouble(std::uint8_t w, const fabric::WorkRequest& request);
   void note_trouble_of_all();
   void note_impatience(std::uint8_t w);

@@ -153,8 +153,9 @@ class KnobDrawer {
     set(spec, std::to_string(static_cast<std::uint64_t>(spec->maximum) - below));
   }
 
-  // Sizes the table: mostly with hardly more slots than keys, so that inserting a key has to move others, and
-  // sometimes with ample room. A full cuckoo table may refuse keys, so a PUT may then answer "table full".
+  // Sizes the table: mostly with hardly more slots than keys, so that inserting a key has to move other keys,
+  // and sometimes with ample room. A full cuckoo table may refuse keys, so a PUT may then answer "table
+  // full".
   void draw_table(FuzzTable table, std::uint32_t slack) {
     const std::optional<kv::OptionSpec> load = option_with(module_, Role::load_factor);
     // A PUT may also answer "table full" in a table that can grow, because the table can grow only a few

@@ -1,5 +1,5 @@
-// For each mutant or hole, runs consecutive seeds in parts of 100, and prints how many seeds it takes to find
-// the mutant or hole.
+// For each mutant (known-bad variant) or hole (known fault of a published design), runs consecutive seeds in
+// parts of 100, and prints how many seeds it takes to find the mutant or hole.
 #include "app/fuzz/mutants.h"
 
 #include <fmt/format.h>
@@ -88,7 +88,7 @@ class Stretch {
   std::mutex mutex_;
 };
 
-// The settings as text, without those that have their own field in SightingsKey.
+// The settings as text, without the settings that are fields of SightingsKey.
 std::string settings_of(const FuzzOptions& options) {
   std::string text = options.hardware;
   if (options.unfair_clock) text += " --unfair clock";

@@ -92,7 +92,8 @@ class Shrinker {
     if (!done || attempt.finding.verdict != verdict_ || !is_of_the_cause(s)) return std::nullopt;
     return attempt;
   }
-  // Whether the finding disappears when its known cause (mutant or hole) is switched off.
+  // Whether the finding disappears when its known cause (mutant, or known fault of the design) is switched
+  // off.
   bool is_of_the_cause(const FuzzScenario& s) {
     if (s.plan.mutant.empty() && fixes_.empty()) return true;
     FuzzScenario sound = s;

@@ -1,5 +1,6 @@
-// Tests shrinking: findings of a minimal store, of the protocols' known-bad variants and of published holes.
-// The reduced scenario shows the same finding repeatedly, and none when the known cause is switched off.
+// Tests shrinking: findings of a minimal store, of the protocols' known-bad variants and of known faults of
+// published designs. The reduced scenario shows the same finding repeatedly, and none when the known cause is
+// switched off.
 #include "app/fuzz/shrink.h"
 
 #include <gmock/gmock.h>

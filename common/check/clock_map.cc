@@ -50,8 +50,8 @@ void ClockMap::leave_out_poor() {
   const auto reach = [&](const ClockSample& good, Nanos away) {
     return static_cast<double>(good.error) + static_cast<double>(away) * bounds_.drift_ppm / million;
   };
-  // The last sample is left out if its error is larger than that of the sample before it, grown by the most
-  // that the clocks can have drifted since.
+  // The last sample is left out if its error is larger than the error of the sample before it plus the most
+  // that the clocks can have drifted apart since.
   while (samples_.size() > 1) {
     const ClockSample &last = samples_.back(), &before = samples_[samples_.size() - 2];
     if (static_cast<double>(last.error) <= reach(before, last.at - before.at)) break;

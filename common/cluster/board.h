@@ -19,7 +19,7 @@ namespace loch::cluster {
 struct Slot {
   char lane = 'm';  // 'k': keys, 'm': messages, 'u': urgent messages
   std::uint32_t from = 0, to = 0;
-  std::uint64_t number = 0;  // counts the items of a lane from one sender to one receiver
+  std::uint64_t number = 0;  // counts the items of one lane (stream) from one sender to one receiver
   auto operator<=>(const Slot&) const = default;
 };
 

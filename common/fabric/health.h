@@ -38,7 +38,8 @@ struct PortHealth {
   bool sees_transport = false;
   bool has_vanished = false;   // counters could be read before the run and not after it
   std::uint32_t counters = 0;  // number of known counters that were read before and after the run
-  std::map<std::string, CounterChange> changes;  // by name: known counters that (may) have changed
+  // known counters that have changed, or may have; keyed by name
+  std::map<std::string, CounterChange> changes;
   bool operator==(const PortHealth&) const = default;
 };
 
@@ -75,7 +76,7 @@ struct NetworkState {
   // node's counters were read and none has a fault or congestion.
   std::string verdict;
   bool is_sick = false;           // there is at least one symptom that is a fault
-  std::vector<Symptom> symptoms;  // by node; faults before congestion before waits
+  std::vector<Symptom> symptoms;  // sorted by node; faults before congestion before waits
 };
 
 // Judges the ports of all processes of a run. A port that several processes share counts once.

@@ -57,9 +57,9 @@ struct RequestTotals {
 };
 
 struct KindTally {
-  Histogram latency_ns;  // of operations that completed
+  Histogram latency_ns;  // latency of the operations that completed
   std::array<std::uint64_t, op_statuses> by_status{};
-  RequestTotals requests;  // of all counted operations, completed or not
+  RequestTotals requests;  // work requests and bytes of all counted operations, completed or not
   [[nodiscard]] std::uint64_t total() const;
   [[nodiscard]] std::uint64_t completed() const;  // number of operations that ended ok, not_found or exists
 };
@@ -74,7 +74,7 @@ struct SizeTally {
 // time from its start, or from its arrival time in an open loop, until its last GET ended.
 struct BatchTally {
   std::uint64_t total = 0;
-  Histogram latency_ns;  // of multi-gets whose GETs all ended ok or not_found
+  Histogram latency_ns;  // latency of the multi-gets whose GETs all ended ok or not_found
 };
 
 struct Tally {

@@ -71,7 +71,7 @@ class TimelineRecorder {
       move_to(since_ns);
     ++row_[is_completed ? 1 + timeline_bucket(latency_ns) : 0];
   }
-  // Adds the counts of the current bin to its row.
+  // Adds the counts of the current bin to the bin's row of counters.
   void flush();
 
  private:

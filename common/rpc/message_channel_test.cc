@@ -326,7 +326,8 @@ TEST(Closing, AServerWaitsForTheCompletionsOfItsReplies) {
   EXPECT_GT(office.closing.at(0), 200);  // closing waits for a round trip: > 200 ns
 }
 
-// A message without an immediate, of an unknown lane or longer than a request is counted and not executed.
+// A message without an immediate, with an unknown window slot (lane) or longer than a request is counted and
+// not executed.
 TEST(Strays, AreNotExecuted) {
   MessageShape shape = shape_of(Transport::rc, 2);
   shape.request_bytes = 24;

@@ -113,8 +113,8 @@ coro::Task<WriteReply> WriteCaller::call(ServerId server, std::uint8_t code, fab
   co_return reply;
 }
 
-// Sends the request that `row` holds for the server, and sends it again whenever no reply has come in time,
-// until the reply arrives or the time to give up has come.
+// Sends the request that `row` (the state of this client's slot at the server) describes, and sends it again
+// whenever no reply has come in time, until the reply arrives or the time to give up has come.
 coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::OpStats* stats) {
   const Nanos give_up = worker_.now() + config_.give_up_after;
   const std::uint32_t attempt_before = row->attempt;
@@ -149,8 +149,8 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
   co_return reply;
 }
 
-// Sends once the request that `row` holds for the server. Returns false if the server's node cannot be
-// reached, or has restarted since the request was first sent.
+// Sends once the request that `row` (the state of this client's slot at the server) describes. Returns false
+// if the server's node cannot be reached, or has restarted since the request was first sent.
 coro::Task<bool> WriteCaller::send(ServerId server, Row* row, fabric::OpStats* stats) {
   const fabric::LocalSlice request = frame(server, row->code);
   const std::uint32_t bytes = config_.request_bytes[row->code];

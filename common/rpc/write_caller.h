@@ -73,7 +73,8 @@ class WriteCaller {
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
   [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
-  // Gives the next request of `row` its number and code, and writes the number into the frame.
+  // Gives the next request to the server its number and code, notes them in `row`, and writes the number into
+  // the frame.
   void number(ServerId server, Row* row, std::uint8_t code);
   [[nodiscard]] coro::Task<bool> send(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);

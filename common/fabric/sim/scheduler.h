@@ -106,7 +106,7 @@ class Scheduler {
   };
   struct Core {
     SchedEntity* current = nullptr;
-    std::vector<SchedEntity*> waiting;  // by vruntime; among equals, in the order of queueing
+    std::vector<SchedEntity*> waiting;  // sorted by vruntime; among equals, in the order of queueing
     Nanos min_vruntime = 0;      // the lowest vruntime of the core's threads, except that it never decreases
     Nanos updated = 0;           // time up to which the running thread's vruntime was charged
     std::uint32_t runnable = 0;  // number of waiting threads, plus one if a thread is running

@@ -29,7 +29,8 @@
 namespace loch::fabric::sim {
 
 // A request's visit to a first-come-first-served server, in picoseconds: how long the server is busy with the
-// request, and the latency from the request's turn until it leaves the server.
+// request, and the latency from the time at which the server begins with the request until the request leaves
+// the server.
 struct Visit {
   Picos busy = 0;
   Picos latency = 0;

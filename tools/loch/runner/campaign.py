@@ -32,7 +32,7 @@ class _Run:
     left: set[str] = field(default_factory=set)  # names of points of the current stage that have not ended
     tuned: list[dict] | None = None  # the parameters that tuning chose; None before tuning has ended
     choices: list[dict] | None = None  # tuned parameters, and the rates computed from shares of the maximum throughput
-    samples: factors.Samples | None = None  # the draws of --samples
+    samples: factors.Samples | None = None  # the draws of hardware constants that --samples asks for
     stale: int = 0
     failures: list[str] = field(default_factory=list)
     verdicts: list[claims.Verdict] = field(default_factory=list)

@@ -94,7 +94,7 @@ class Series:
     protocol: str
     is_measured: bool  # whether the system runs in real time, not simulated; a panel shows only one of the two
     is_drawn: bool
-    hardened_of: str  # name of the series of which this one is the hardened variant
+    hardened_of: str  # name of the series of the published design, if this is its hardened variant
     points: list[Point]
     # text that says how the series' values were obtained, by the axis values of a panel; with the key () it holds for
     # all points

@@ -428,7 +428,7 @@ def commit_of(results: Results) -> str:
 
 def source_line(results: Results) -> str:
     """Which paper and figure a picture reproduces, its verdict and commit; first of all what is reversed in it."""
-    from . import second_score  # imported here because it imports the modules that this one is used by
+    from . import second_score  # imported here, because second_score imports modules that import this module
 
     paper = results.experiment.paper
     if paper is None:
