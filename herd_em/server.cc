@@ -118,7 +118,7 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
   sender_->flush();
 }
 
-// ---- What it costs --------------------------------------------------------------------------------
+// ---- CPU costs of a request -----------------------------------------------------------------------
 // CPU time for copying to or from a cached line; cache misses are charged where the worker waits for them.
 Nanos Server::move_cost(const fabric::Worker& worker, std::uint32_t bytes) {
   return worker.costs().copy(bytes) - worker.costs().copy(0);

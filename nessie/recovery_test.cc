@@ -515,7 +515,7 @@ TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   EXPECT_EQ(peer.incarnation, 1u);
 }
 
-// ---- doubts while an operation is under way
+// ---- table entries that may have leaked (doubts.h) are examined while an operation is under way
 
 coro::Task<void> migrate_alongside_background(TestCluster* cluster, NessieClient* client,
                                               cuckoo::Place source, Attempt* moved) {

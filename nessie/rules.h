@@ -80,7 +80,7 @@ enum class Flaw : std::uint8_t {
 };
 
 struct Rules {
-  // ---- the index word
+  // ---- what the index word contains
   EmptyWord empty = EmptyWord::unique;
   bool has_generation = true;   // the index word contains the DTE's reuse count
   bool has_incarnation = true;  // the index word contains the incarnation of the DTE's memory
@@ -134,7 +134,7 @@ struct Rules {
 
   Flaw flaw = Flaw::none;
 
-  // ---- memory-system mutants
+  // ---- mutants of how memory is accessed
   bool cpu_on_index = false;      // a worker swaps index words of its own node by the CPU, not by the NIC
   bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
   // a READ counts as complete when its last byte has arrived, even if earlier bytes have not

@@ -48,7 +48,7 @@ Result<> check(BackgroundOptions& o, bool has_duration) {
   return {};
 }
 
-// ---- Running ------------------------------------------------------------------------------------------
+// ---- Running the command under the background load ----------------------------------------------------
 
 [[nodiscard]] Nanos now() {
   timespec at{};

@@ -56,7 +56,7 @@ int complain_of_ping(const Error& error) {
   return is_input ? exit_bad_input : exit_faulty;
 }
 
-// ---- The fabric ----------------------------------------------------------------------------------
+// ---- Setting up the fabric and its workers -------------------------------------------------------
 
 fabric::ping::Plan plan_of_pings(const Pinger& pinger) {
   const PingFlags& flags = pinger.flags;

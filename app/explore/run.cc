@@ -277,7 +277,7 @@ Run::Client* Run::client_of(std::uint8_t worker) {
   return worker < clients_.size() ? clients_[worker].get() : nullptr;
 }
 
-// ---- moves
+// ---- the moves of a run: one step of a worker, a failure, or passing time
 
 std::size_t Run::note_begin(Client& client, const Step& step) {
   operations_.push_back({.client = client.number,

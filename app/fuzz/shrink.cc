@@ -227,8 +227,8 @@ class Shrinker {
       const std::function<std::optional<FuzzScenario>(std::size_t from, std::size_t to)>& without) {
     for (std::size_t group = std::max<std::size_t>(1, count() / 2); has_budget(); group /= 2) {
       bool has_taken = false;
-      // Groups are removed from the last to the first, because removing a group does not renumber the
-      // elements before it.
+      // Groups of elements are removed from the end of the list to its beginning, because removing a group
+      // does not renumber the elements before it.
       for (std::size_t to = count(); to > 0 && has_budget();) {
         const std::size_t from = to > group ? to - group : 0;
         std::optional<FuzzScenario> candidate = without(from, to);

@@ -43,8 +43,8 @@ TEST(ClockMap, ASteadyDriftIsCorrected) {
   EXPECT_FALSE(map.is_untrusted());
 }
 
-// A clock that drifts by 400 ppm, which no sound oscillator does, is not trusted; with a very large bound it
-// is.
+// The map does not trust a clock that drifts by 400 ppm, as no sound oscillator does, unless the bound on the
+// drift is set to a very large value.
 TEST(ClockMap, AClockThatDriftsBeyondTheBoundIsNotTrusted) {
   const auto samples = drifting(400, 0, second, 2 * second, 900);
   EXPECT_TRUE(ClockMap(samples, {}).is_untrusted());

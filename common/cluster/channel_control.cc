@@ -59,7 +59,7 @@ ChannelControl::~ChannelControl() {
   control_thread_.join();
 }
 
-// ---- Meetings --------------------------------------------------------------------------------
+// ---- Meetings: barriers and collectives, which all ranks call --------------------------------
 
 Result<std::vector<std::string>> ChannelControl::all_gather(std::string_view what, const std::string& mine,
                                                             Nanos within) {
@@ -166,7 +166,7 @@ void ChannelControl::forget_until(std::uint64_t number) {
   }
 }
 
-// ---- What comes in ---------------------------------------------------------------------------
+// ---- Messages that arrive from other ranks ---------------------------------------------------
 
 void ChannelControl::on_arrival(Kind kind, std::uint32_t from, std::string payload) {
   if (from >= ranks() || from == rank_ || (kind != Kind::part && kind != Kind::text)) {
@@ -240,7 +240,7 @@ void ChannelControl::come_back(const Notice& notice) {
   is_gone_[notice.rank] = false;
 }
 
-// ---- Handlers --------------------------------------------------------------------------------
+// ---- Lost and restarted ranks, and handlers --------------------------------------------------
 
 bool ChannelControl::is_lost(std::uint32_t rank) const {
   LOCH_CHECK_LT(rank, hosts_.size());

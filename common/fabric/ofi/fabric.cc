@@ -181,7 +181,7 @@ Result<Worker*> OfiFabric::add_worker(const WorkerSpec& spec) {
   return made;
 }
 
-// ---- The exchange ------------------------------------------------------------------------------
+// ---- The exchange of addresses and keys among the processes ------------------------------------
 
 Result<NodeRecord> OfiFabric::record_of(NodeId node) {
   NodeRecord record;
@@ -324,7 +324,7 @@ Result<std::vector<std::string>> OfiFabric::gather(const std::string& mine, Nano
   return texts;
 }
 
-// ---- Runs ----------------------------------------------------------------------------------------
+// ---- Runs of the load ----------------------------------------------------------------------------
 
 void OfiFabric::await_clients() {
   if (config_.control == nullptr) {

@@ -40,7 +40,7 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-// ---- The verdict ---------------------------------------------------------------------------------
+// ---- The verdict on pairs and hosts --------------------------------------------------------------
 
 using Pair = std::pair<std::size_t, std::size_t>;
 

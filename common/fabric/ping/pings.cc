@@ -291,7 +291,7 @@ coro::Task<void> PlayerOfNode::send_in_turn(Turn turn) {
   }
 }
 
-// ---- The other side ------------------------------------------------------------------------------
+// ---- The partner, which replies to pings ---------------------------------------------------------
 
 // Replies to the partner's pings over UC.
 coro::Task<void> PlayerOfNode::reply_to_writes() {
@@ -346,7 +346,7 @@ coro::Task<void> PlayerOfNode::receive_datagrams() {
   }
 }
 
-// ---- The schedule --------------------------------------------------------------------------------
+// ---- The schedule of rounds ----------------------------------------------------------------------
 
 // In each round of the schedule, the two nodes of a pair ping one after the other, the node with the lower
 // number first. Each transport gets the same share of the time.

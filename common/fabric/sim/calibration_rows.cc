@@ -16,7 +16,7 @@ constexpr auto rc = Transport::rc, uc = Transport::uc, ud = Transport::ud;
 // work requests posted with one doorbell (Kalia et al. 2016, section 5.2.1)
 constexpr std::uint32_t batch = 16;
 
-// ---- Shapes ------------------------------------------------------------------------------------
+// ---- Kinds of microbenchmarks ------------------------------------------------------------------
 Microbenchmark inbound(Verb verb, std::uint32_t bytes, Transport transport = rc) {
   Microbenchmark b;
   b.traffic.verb = verb;
@@ -88,7 +88,7 @@ Microbenchmark few(Microbenchmark b) {
   return b;
 }
 
-// ---- Rows --------------------------------------------------------------------------------------
+// ---- Rows of the calibration table -------------------------------------------------------------
 class Rows {
  public:
   Rows(const HardwareProfile& profile, CalibrationTable* table) : profile_(profile), table_(table) {}
@@ -199,7 +199,7 @@ Result<> inline_switch(Rows* rows, double published) {
   return rows->value("V149", "UD SEND, 6 cores: least size to fetch, not to inline", "B", published, bytes);
 }
 
-// ---- Cards -------------------------------------------------------------------------------------
+// ---- The rows of each NIC model ----------------------------------------------------------------
 Result<> datagrams(Rows* rows, double recv0, double recv, double send0, double send,
                    const std::function<Microbenchmark(Microbenchmark)>& fill) {
   LOCH_TRY(

@@ -49,7 +49,7 @@ class Scheduler {
 
   Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile);
 
-  // ---- Life on a queue ----
+  // ---- Threads enter a run queue, are chosen, and leave it ----
   // The core to which a waking thread goes: its last core if that is idle, else an idle core that shares its
   // cache, else its last core. A new thread goes to the least loaded core of the least loaded socket, on a
   // tie to the core on which it was created.

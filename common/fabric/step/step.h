@@ -238,7 +238,7 @@ class StepFabric final : public Fabric {
   };
   [[nodiscard]] std::vector<Memory> memories() const;
 
-  // ---- the contract
+  // ---- implementation of fabric::Fabric
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   [[nodiscard]] std::uint32_t nodes() const override { return config_.nodes; }
   [[nodiscard]] bool is_local(NodeId) const override { return true; }

@@ -260,7 +260,7 @@ TEST(StepFabric, AKilledWorkerNeverGoesOnAndItsFramesAreFreed) {
   EXPECT_EQ(coro::FramePool::local().live(), before);
 }
 
-// ---- halves
+// ---- torn requests, which are executed in two halves
 
 // A request for the 130 bytes of the peer's memory from offset 40 on: 24, 64 and 42 bytes of three cache
 // lines.

@@ -55,7 +55,7 @@ class Connector {
   // the nodes that did not answer.
   [[nodiscard]] Result<std::uint64_t> return_to_all(Nanos within);
 
-  // ---- The run ----------------------------------------------------------------------------------
+  // ---- During the run ---------------------------------------------------------------------------
   void start();
   void stop();
   // Destroys the receiving ends. They use the workers' receive queues, so this is called before the workers

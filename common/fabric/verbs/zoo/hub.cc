@@ -309,7 +309,7 @@ void Hub::remove(Nic* nic) {
   std::erase(nics_, nic);
 }
 
-// ---- Addresses ---------------------------------------------------------------------------------------
+// ---- LIDs and GIDs of the ports ----------------------------------------------------------------------
 
 // Gives the port its LID and GIDs. The last two bytes of a GID hold the device's and the process's number;
 // the bytes before them name the subnet.

@@ -169,7 +169,7 @@ struct QueuePair : ibv_qp_ex {
   [[nodiscard]] bool is_datagram() const { return qp_base.qp_type == IBV_QPT_UD; }
 };
 
-// ---- Requests and what comes of them -------------------------------------------------------------
+// ---- Requests and how they are executed ----------------------------------------------------------
 
 struct Request {
   std::uint32_t to_qpn = 0, from_qpn = 0;
