@@ -1,5 +1,6 @@
 // Tests Nessie when requests fail, links are down for long, or nodes lose their memory. Most tests repeat an
-// interleaving that once led to a wrong result (A1 to A4 and A6 in docs/protocols/nessie.md).
+// interleaving that once led to a wrong result; docs/protocols/nessie.md lists these cases as A1 to A4 and
+// A6.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -94,7 +95,8 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   EXPECT_EQ(cluster.put(1, k, 1).result.status, OpStatus::ok);
   const EntryId old = cluster.settings().format.entry(cluster.word(cluster.candidate(k, 0)));
   EXPECT_EQ(old.node, 1u);
-  // this PUT replaces the entry `old`, whose stamp (mark that it left the index) then waits in node 0's queue
+  // this PUT replaces the entry `old`; the stamp of `old` (mark that it left the index) then waits in node
+  // 0's queue
   EXPECT_EQ(cluster.put(0, k, 2).result.status, OpStatus::ok);
   cluster.fabric().advance(30'000'000);
   cluster.begin_flush(0);
@@ -110,7 +112,7 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
     if (put.result.status != OpStatus::ok) break;
   }
   EXPECT_NE(cluster.meta(old).generation, old.generation);
-  cluster.finish(0);  // node 0 writes the mark that the entry left the index a second time
+  cluster.finish(0);  // node 0 writes a second time the mark that the entry has left the index
   for (std::uint64_t i = 0; i < 40; ++i) static_cast<void>(cluster.put(1, 9'500 + i % 2, i));
   const bool is_lost = cluster.get(0, last).result.status != OpStatus::ok;
   return is_lost;
@@ -211,8 +213,8 @@ TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
     ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);  // places the entry on node 2
     lose_memory(cluster, 2);
     cluster.begin_get(0, key);
-    // The key's slot is on node 1, so that only its entry is lost: if the slot were on node 2, reading the
-    // slot would be an error already.
+    // The key's slot is on node 1, so that only the key's entry is lost: if the slot were on node 2, reading
+    // the slot would already give an error.
     const Outcome got = cluster.finish(0);
     if (*mutant == 0)
       EXPECT_EQ(got.result.status, OpStatus::error);
@@ -283,8 +285,8 @@ TEST(LostMemory, TheShareOfANodeThatStaysAwayIsAdopted) {
   const Outcome declared = cluster.declare_lost(1, {2});
   EXPECT_TRUE(declared.is_complete);
   EXPECT_EQ(declared.scrubbed.at("shares_laid_out"), 1u);
-  // Worker 1, which declared the loss, and worker 3, which learned of it from its node's member table, must
-  // agree on every key.
+  // Worker 1, which declared the loss of node 2's memory, and worker 3, which learned of the loss from its
+  // node's member table, must agree on every key.
   for (const std::uint64_t key : keys) {
     const Outcome by_one = cluster.get(1, key);
     const Outcome by_other = cluster.get(3, key);
@@ -389,14 +391,14 @@ TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   expect_service(cluster, {7, 8, 9, 10}, {0, 1, 3});
 }
 
-// A declaration that could not reach every node is repeated. The second declaration must not remove values
-// that were stored on the returned node after the first.
+// A declaration of loss that could not reach every node is repeated. The second declaration must not remove
+// values that were stored on the returned node after the first declaration.
 TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
   lose_memory(cluster, 2);
   // All nodes have the final member table and node 2's share of the index is initialised; then node 3 is cut
-  // off, so that the declaration cannot read its share.
+  // off, so that the declaration cannot read node 3's share.
   cluster.begin_declare(1, {2});
   while (cluster.store().counters().at("members_told") < 8) ASSERT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(3, true);
@@ -420,9 +422,9 @@ std::uint32_t incarnation_told(TestCluster& cluster, fabric::NodeId to, std::uin
       .incarnation;
 }
 
-// A declaration is interrupted when only some nodes have the new member table. The returned node already
-// knows its new incarnation and may have stored values under it, so that repeating the declaration must not
-// change the incarnation.
+// A declaration of a node's loss is interrupted when only some nodes have the new member table. The returned
+// node already knows its new incarnation and may have stored values under it, so repeating the declaration
+// must not change the incarnation.
 TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
@@ -438,8 +440,8 @@ TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   for (const fabric::NodeId node : {0, 1, 2, 3}) EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
 }
 
-// A lost node that returns while a declaration writes the new member table to the nodes gets it too. If the
-// declaration cannot write the final table, with the places of the index's shares, to that node, the
+// A lost node that returns while a declaration writes the new member table to the nodes gets the table too.
+// If the declaration cannot write the final table, with the places of the index's shares, to that node, the
 // declaration is incomplete.
 TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
@@ -465,8 +467,8 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
 }
 
 // A declaration of node 2's loss stops halfway, and a PUT stores a value. The declaration is repeated while
-// only node 2 answers, whose member table is empty: it must not take this table for the newest one and begin
-// anew. Returns whether the value is still there.
+// only node 2 answers, whose member table is empty: the repeated declaration must not take this table for the
+// newest one and begin anew. Returns whether the value is still there.
 bool is_kept_by_a_blind_repair(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}, 4, mutant));
   cluster.kill(2);
@@ -617,7 +619,7 @@ TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   for (std::uint64_t i = 0; i < 40; ++i) ASSERT_EQ(cluster.put(2, 700 + i, i).result.status, OpStatus::ok);
   cluster.kill(2);
   cluster.begin_scrub(0, {{2, 0}});
-  // Step until the index has been read and the next READ is of an entry.
+  // Steps the worker until it has read the index, so that its next READ is of an entry (on node 3).
   while (cluster.fabric().next(cluster.worker(0))->remote.node != 3) ASSERT_TRUE(cluster.step(0));
   while (cluster.fabric().next(cluster.worker(0))->remote.node == 3) ASSERT_TRUE(cluster.step(0));
   cluster.fabric().cut_off(2, true);

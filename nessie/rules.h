@@ -11,7 +11,8 @@
 
 namespace loch::nessie {
 
-// How a PUT that gives up after its own CAS rolls the CAS back (H3 in docs/protocols/nessie.md).
+// How a PUT that gives up after its own CAS rolls the CAS back (known fault H3 of docs/protocols/nessie.md:
+// the paper does not say how).
 enum class Rollback : std::uint8_t {
   none,      // no rollback: a pending entry stays in the index for ever (2015 report)
   restore,   // changes the slot by CAS back to the exact word that the PUT had replaced
@@ -40,9 +41,10 @@ enum class Deletion : std::uint8_t {
   clear_all,
 };
 
-// The content of EMPTY words (H2 in docs/protocols/nessie.md).
+// What an EMPTY word contains. If all EMPTY words are alike, readers miss that a slot was filled and emptied
+// (known fault H2 of docs/protocols/nessie.md).
 enum class EmptyWord : std::uint8_t {
-  plain,   // one constant, so that an ABA change of an EMPTY slot is undetected
+  plain,   // one constant, so that readers miss that an EMPTY slot was filled and emptied again
   unique,  // each names the entry that its slot held last
 };
 
@@ -106,20 +108,21 @@ struct Rules {
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;
-  bool delete_must_win = true;  // a DELETE whose last CAS fails ends in a conflict
-  // a DELETE of an absent key returns a verified NOT_FOUND and writes no tombstone
+  bool delete_must_win = true;  // whether a DELETE whose last CAS fails ends in a conflict
+  // whether a DELETE of an absent key returns a verified NOT_FOUND and writes no tombstone
   bool delete_checks_first = true;
 
   // ---- MIGRATE
-  // MIGRATE leaves in its source slot an EMPTY word that names its copy; the repair of a dead client (scrub)
-  // needs the word
+  // whether a MIGRATE leaves in its source slot an EMPTY word that names its copy; the repair of a dead
+  // client (scrub) needs that word
   bool migrate_tags = true;
-  bool migrate_rescans = true;          // the PUT reads all slots again after its MIGRATE
-  bool migrate_keeps_previous = false;  // mutant: the copy names its source as previous version
+  bool migrate_rescans = true;  // whether a PUT reads all candidate slots again after its MIGRATE
+  // mutant: the copy that a MIGRATE makes names the source entry as its previous version
+  bool migrate_keeps_previous = false;
 
-  // ---- reuse of DTEs
+  // whether a DTE is reused only after its deadline and the clock margin have passed
   bool honours_expiry = true;  // a DTE is reused strictly after its deadline and the clock margin
-  // an entry's mark to be free is ignored if it names an earlier use of the entry
+  // whether the mark that frees an entry is ignored if it names an earlier use of the entry
   bool stamps_name_incarnation = true;
 
   // ---- failing requests
@@ -127,17 +130,17 @@ struct Rules {
   // mutant: after a CAS that ended in an error, finding the word that it wanted to write in the slot counts
   // as proof that the CAS took place, even if others may write that word
   bool desired_proves = false;
-  bool settles_later = true;  // a CAS of unknown outcome is resolved later, when its node is back
+  bool settles_later = true;  // whether a CAS of unknown outcome is resolved later, when its node is back
   // mutant: an entry whose memory was lost is treated as an entry of another key
   bool misses_lost_memory = false;
-  bool checks_time = true;  // an operation older than the expiry period gives up
+  bool checks_time = true;  // whether an operation older than the expiry period gives up
 
   Flaw flaw = Flaw::none;
 
   // ---- mutants of how memory is accessed
   bool cpu_on_index = false;      // a worker swaps index words of its own node by the CPU, not by the NIC
   bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
-  // a READ counts as complete when its last byte has arrived, even if earlier bytes have not
+  // true: a READ counts as complete when its last byte has arrived, even if earlier bytes have not
   bool polls_tail_unordered = false;
 
   friend bool operator==(const Rules&, const Rules&) = default;
@@ -172,17 +175,23 @@ struct Rules {
   return rules;
 }
 
-// The fixes of the 2017 text that can be switched on separately, to measure what each hole (known fault)
-// alone costs and to attribute a finding to a hole.
+// Fixes of the faults in the 2017 paper's text; each can be switched on separately, to measure what each hole
+// (known fault) alone costs and to attribute a finding to a hole.
 struct Fixes {
-  // fixes the known faults H1, H4, H5 and part of H7: makes a PUT read all slots first, change no entry of
-  // other operations, and read all other slots again after its CAS
+  // fixes the known faults H1, H4 and H5 (a PUT that aborts has removed another entry) and part of H7: makes
+  // a PUT read all slots first, change no entry of other operations, and read all other slots again after its
+  // CAS
   bool h1 = false;
-  bool h2 = false;   // fixes known fault H2: makes EMPTY words unique
-  bool h7 = false;   // fixes known fault H7: makes a PUT start over after its MIGRATE
-  bool h10 = false;  // fixes known fault H10: makes a DELETE whose last CAS fails end in a conflict
-  bool h16 = false;  // fixes known fault H16: adds a generation to the index word
-  // fixes part of known fault H12: makes a GET continue after a pending entry without a previous version
+  bool h2 = false;  // fixes known fault H2 (a reused EMPTY word hides a change): makes EMPTY words unique
+  // fixes known fault H7 (two entries of one key after a MIGRATE): makes a PUT start over after its MIGRATE
+  bool h7 = false;
+  // fixes known fault H10 (an aborted DELETE takes effect): makes a DELETE whose last CAS fails end in a
+  // conflict
+  bool h10 = false;
+  // fixes known fault H16 (a late CAS succeeds on a reused entry): adds a generation to the index word
+  bool h16 = false;
+  // fixes part of known fault H12 (a dead client's pending entry blocks the key): makes a GET continue after
+  // a pending entry that has no previous version
   bool pending = false;
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };

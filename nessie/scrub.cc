@@ -171,7 +171,7 @@ coro::Task<void> free_tags(Lane* lane, const Held* held, kv::Repair* repaired) {
   for (const Finding& each : held->tags) {
     const EntryId copy = format.entry(each.word);
     const auto names_it = [&](const Finding& other) { return format.names(other.word, copy); };
-    // the copy is linked: repair_entries() has dealt with it
+    // repair_entries() has already repaired a copy that an occupied word names
     if (std::ranges::any_of(held->words, names_it)) continue;
     const std::string kind = co_await free_reserved(begin_repair(*lane), each);
     if (kind == "unreachable") repaired->is_complete = false;

@@ -38,7 +38,8 @@ struct Settings {
   std::uint64_t cache_entries = 0;     // cached entries per node; 0: no cache
   bool reads_header_first = false;     // whether a header is read before its value (Nessie, 2017, 4.3.2)
   CompletionBy completion = CompletionBy::watermark;
-  // whether the marks that entries left the index are written in the background, or else within the operation
+  // whether the stamps (marks that entries left the index) are written in the background (true) or within the
+  // operation (false)
   bool stamps_lazily = true;
 
   Nanos expiry = 0;        // ns for which an entry that left the index is not reused (Nessie, 2017, 4.3.1)
@@ -55,8 +56,8 @@ struct Settings {
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
-  // Number of lanes of a node: each client worker has one for each of its window slots, one for its
-  // background work and one for repairs. All of them may be in use at once.
+  // Number of lanes (places for one outstanding operation) of a node: each client worker has one for each of
+  // its window slots, one for its background work and one for repairs. All of them may be in use at once.
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
   [[nodiscard]] std::uint32_t background_lane(std::uint32_t worker) const {
     return config.client_workers * config.window + worker;

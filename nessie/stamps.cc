@@ -1,5 +1,5 @@
-// Stamps entries that have left the index, so that they may be reused later: by this node's CPU, or by a
-// WRITE to the entry's node.
+// Stamps entries that have left the index (marks them, so that they may be reused later): by this node's CPU,
+// or by a WRITE to the entry's node.
 #include "nessie/stamps.h"
 
 #include <algorithm>

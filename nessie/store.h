@@ -57,17 +57,18 @@ struct IndexShare {
   bool is_void = false;        // true: the share of the index lies on no node for now
 };
 
-// A data table entry (DTE) that left the index, or may have left it, and whose stamp (the mark that tells its
-// owner so) is not written yet.
+// A data table entry (DTE) that left the index, or may have left it, and whose stamp (the mark that tells the
+// entry's owner that it left) is not written yet.
 struct Unlinked {
   EntryId id;
-  Nanos deadline = 0;  // time from which the entry may be reused, by the clock of the unlinking node
+  // time from which the entry may be reused, by the clock of the node that unlinked the entry
+  Nanos deadline = 0;
   bool is_suspicion = false;
 };
 
 // Unfinished work of an operation whose CAS ended in an error and whose node could not be asked for the
-// outcome: the operation's own word is, or may be, in the index (A3 in docs/protocols/nessie.md). The
-// worker's background tries to complete or undo it until the node is back.
+// outcome: the operation's own word is, or may be, in the index (outage of a node, A3 in
+// docs/protocols/nessie.md). The worker's background tries to complete or undo it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
     take_back,    // roll back: CAS from `own` to `back`, unless the slot no longer holds `own`

@@ -53,7 +53,7 @@ class NumberedData final : public kv::Dataset {
 struct Outcome {
   kv::OpResult result;
   Attempt moved = Attempt::ok;         // result of a MIGRATE
-  std::optional<std::uint64_t> value;  // number of the value that a GET found
+  std::optional<std::uint64_t> value;  // identifies the value that a GET found
   bool is_whole = false;               // whether each byte of the GET's value is the expected one
   fabric::OpStats stats;
   std::map<std::string, std::uint64_t> scrubbed;
@@ -113,7 +113,7 @@ class TestCluster {
   [[nodiscard]] const Settings& settings() const { return store_->settings(); }
   [[nodiscard]] double counter(const std::string& name) const { return store_->counters().at(name); }
 
-  // ---- begin an operation on worker w; then step it, or finish it
+  // ---- each begins an operation on worker w, which the test then steps or finishes
   void begin_get(std::uint32_t w, std::uint64_t key) { begin(w, key, run_get(this, w)); }
   void begin_put(std::uint32_t w, std::uint64_t key, std::uint64_t value) {
     NumberedData::fill(value, values_[w].data(), shape_.value_size);
@@ -148,7 +148,7 @@ class TestCluster {
   }
   void kill(std::uint32_t w) { fabric_.kill(*workers_[w]); }
 
-  // ---- whole operations
+  // ---- each executes a whole operation
   Outcome get(std::uint32_t w, std::uint64_t key) {
     begin_get(w, key);
     return finish(w);
@@ -203,7 +203,7 @@ class TestCluster {
     fabric_.finish(*workers_[w]);
   }
 
-  // ---- where things lie
+  // ---- where index slots and entries lie
   [[nodiscard]] cuckoo::Place candidate(std::uint64_t key, std::uint32_t rank) const {
     const KeyBytes bytes = key_bytes(key);
     cuckoo::KeyHash hash = settings().family.hash(bytes);

@@ -28,9 +28,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_return true;
   }
   // The slot no longer holds the operation's own word. Either the operation's last CAS took place, and the
-  // entries that it replaced have left the index; or an earlier try rolled the operation back, and another
-  // operation has changed the slot since. The owners of the replaced entries are asked to find out whether
-  // any word names them.
+  // entries that it replaced have left the index; or an earlier try rolled the operation back, after which
+  // another operation changed the slot. The owners of the replaced entries are asked to find out whether any
+  // word names them.
   for (std::uint32_t i = 0; i < left.staged_count; ++i) {
     const EntryId staged = left.staged[i];
     co_await suspect(access, staged);
@@ -40,9 +40,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // The slot of an entry that was to be committed holds another word: either the entry was committed, or an
-  // earlier try rolled it back and no word names it. This worker, the entry's owner, examines it later
-  // (doubts.h).
+  // The slot in which an entry was to be committed holds another word: either the entry was committed, or an
+  // earlier try rolled the operation back and no word names the entry. This worker, the entry's owner,
+  // examines the entry later (doubts.h).
   LOCH_PROBE("nessie.settled-had-committed");
   const EntryId now = access.own().table.current(left.entry.index);
   if (now == left.entry) {

@@ -13,11 +13,12 @@
 // DTI is the node whose data table holds the entry. INC is the incarnation of that node's memory (modulo 16):
 // it is incremented when the node is declared lost, and a word with an older one names nothing. GEN counts
 // the reuses of that DTE and starts at 1, so that uses of a DTE have different words until GEN wraps around
-// (H16 in docs/protocols/nessie.md); a table in its initial state holds GEN 0. Wider filters take bits from
-// GEN. An EMPTY word of the hardened variant keeps DTI, index and GEN of the slot's last occupant; if its
-// `pending` bit is set, a MIGRATE emptied the slot, and DTI, index and GEN name the copy (the word is then
-// called a tag, H12). The watermark is in the last byte by address and is set in every stored word: a client
-// zeroes its landing buffer and polls for it.
+// (this fixes known fault H16, docs/protocols/nessie.md, a CAS that succeeds on a reused DTE); a table in its
+// initial state holds GEN 0. Wider filters take bits from GEN. An EMPTY word of the hardened variant keeps
+// DTI, index and GEN of the slot's last occupant; if its `pending` bit is set, a MIGRATE emptied the slot,
+// and DTI, index and GEN name the copy (the word is then called a tag; the repair of dead clients reads
+// tags). The watermark is in the last byte by address and is set in every stored word: a client zeroes its
+// landing buffer and polls for it.
 #pragma once
 
 #include <cstdint>

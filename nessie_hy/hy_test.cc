@@ -222,9 +222,10 @@ TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   }
 }
 
-// Counts index words that a slot holds a second time, after other words. None may: a client that READs the
-// same word twice concludes that the slot did not change in between. With the mutant word-not-unique, whose
-// index words lack the number of the store, a key that is moved away and back has its old word again.
+// Counts index words that a slot holds a second time, after other words. No word may return: a client that
+// READs the same word twice concludes that the slot did not change in between. With the mutant
+// word-not-unique, whose index words do not contain the number of the store, a key that is moved away and
+// back has its old word again.
 struct SeenWords {
   std::map<std::pair<const coupled::Row*, std::uint64_t>, std::vector<std::uint64_t>> history;
   std::uint64_t returned = 0;

@@ -210,7 +210,7 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   reading.reads_header_first = header_first(options, config);
   reading.polls_watermarks = options.choice("nessie-hy.completion") == "watermark";
   if (options.boolean("nessie-hy.cache")) {
-    // the cache's name of an entry has 12 bits for the number of the entry's server worker
+    // the word under which the cache stores an entry has 12 bits for the number of the entry's server worker
     constexpr std::uint32_t most_rows = 4095;
     if (reading.table.family.shape().nodes > most_rows) {
       return refuse(fmt::format("nessie-hy.cache: {} server workers; expected at most {} with a cache",

@@ -35,10 +35,10 @@ struct NodeReading {
   std::unique_ptr<kv::WordCache> cache;  // cache of entries by index word; null: no cache
   // Caches of the node's former incarnations: operations of clients that died may still point into them.
   std::vector<std::unique_ptr<kv::WordCache>> old_caches;
-  std::vector<std::unique_ptr<GetCounts>> counts;  // counters of GETs, indexed by lane (window slot)
+  std::vector<std::unique_ptr<GetCounts>> counts;  // counters of GETs, indexed by window slot (lane)
 };
 
-// The regions of another node's tables, as a worker reaches them.
+// How a worker reaches the regions of another node's tables.
 struct Peer {
   fabric::RemoteRegion index, data;
   std::uint32_t epoch = 0;  // number of the connection over which the regions were looked up

@@ -201,8 +201,8 @@ coro::Task<bool> PilafClient::reconnect() {
     if (!table.has_value() || !extents.has_value()) co_return false;
     if (link.table.rkey != table->rkey) {
       LOCH_PROBE("pilaf.read.server-reborn");
-      // The position of the table that this client knows is void: the restarted node may never have a table
-      // there.
+      // The position of the table that this client knows is no longer valid: the restarted node may never
+      // have a table there.
       link.view.family.reset();
       search_.view.family.reset();
       search_.is_bracketed = false;

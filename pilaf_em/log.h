@@ -79,7 +79,7 @@ class Log {
   // Number of records that the kernel has (modes async and write) or the disk has (mode fsync). Any thread
   // may call this.
   [[nodiscard]] std::uint64_t acknowledged() const { return written_records_.load(); }
-  // Messages for the user, one line each: what recovery dropped, and why the log was closed.
+  // Messages for the user, one line each: what the recovery of the log cut off, and why the log was closed.
   [[nodiscard]] std::vector<std::string> notes() const;
 
  private:

@@ -1,5 +1,5 @@
-// The file of a log and the disk on which it lies, as interfaces: real ones, and for tests a simulated disk
-// that tears, loses and refuses writes.
+// The file of a log and the disk on which it lies, as interfaces: the real file and disk, and for tests a
+// simulated disk that tears, loses and refuses writes.
 #pragma once
 
 #include <cstddef>

@@ -103,8 +103,9 @@ class PilafModule final : public kv::Module {
       for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
-      // Known fault P2 (docs/protocols/pilaf.md) shows only if a GET that finds nothing does not READ all
-      // buckets again. With the fix of P1 it would, so the fix of P1 is off here; and no entries are moved,
+      // Known fault P2 (docs/protocols/pilaf.md): after growth a GET skips the first candidates in the new
+      // table. It shows only if a GET that finds nothing does not READ all buckets again, which is the fix of
+      // P1 (a GET misses a key that is being moved). So the fix of P1 is off here; and no entries are moved,
       // so that P1 cannot occur.
       if (open.hole == "P2") {
         hole.options.erase("pilaf.mend-p1");

@@ -25,14 +25,17 @@ enum class System : std::uint8_t {
   em_opt,    // HERD's optimistic emulation of Pilaf: the READs and messages, without a store
 };
 
-// Rules that fix the holes (known faults) P1 to P3 of the published protocol (docs/protocols/pilaf.md), and
-// rules that known-bad variants break; each can be switched off (mutants.cc).
+// Rules that fix the known faults of the published protocol (P1 to P3 in docs/protocols/pilaf.md), and rules
+// that known-bad variants break; each can be switched off (mutants.cc).
 struct Rules {
-  // fixes known fault P1: makes a GET that finds no key READ the version and all buckets again
+  // fixes known fault P1 (a key that is being moved is missed): a GET that does not find its key READs the
+  // version and all buckets again
   bool confirms_misses = true;
-  bool resets_rank = true;       // fixes known fault P2: after growth a GET starts at its first bucket again
-  bool drops_duplicates = true;  // fixes known fault P3: a repeated PUT or DELETE is executed only once
-  // Rules that only known-bad variants break.
+  // fixes known fault P2 (candidates are skipped): after growth a GET starts at its key's first bucket again
+  bool resets_rank = true;
+  // fixes known fault P3 (a PUT overwrites a newer one): a repeated PUT or DELETE is executed only once
+  bool drops_duplicates = true;
+  // The rules from here on are broken by known-bad variants only.
   bool checks_extent = true;
   bool compares_keys = true;
   bool moves_backwards = true;
@@ -47,7 +50,7 @@ struct Rules {
   bool renews_keys = true;    // clients look up the regions (and rkeys) of a restarted node again
   bool inserts_in_two_steps = false;  // known-bad: an INSERT is a GET and, if that finds nothing, a PUT
   bool serves_lost = false;           // known-bad: a restarted node serves before it was declared lost
-  bool timeouts_are_none = false;     // known-bad: an operation without a reply claims no effect
+  bool timeouts_are_none = false;  // known-bad: an operation that got no reply reports that it had no effect
 };
 // Changes the rules or flaws to those of the mutant; false if there is no such mutant.
 [[nodiscard]] bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws);
@@ -83,7 +86,7 @@ struct Settings {
   bool repairs_log = false;
   double log_disk = 0;  // rate of a modelled disk in bytes per second; 0: no disk is modelled
 
-  // Bytes of a value that memory keeps; fewer than its size if elided.
+  // Bytes of a value that are kept in memory: fewer than the value has if the simulation elides values.
   [[nodiscard]] std::uint32_t kept() const {
     return config.kept_value_bytes < config.value_size ? config.kept_value_bytes : config.value_size;
   }

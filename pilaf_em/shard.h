@@ -25,7 +25,7 @@ struct Step {
     // Writes a bucket's fields without its guard, which stays wrong until the write_bucket that follows.
     write_fields,
     write_bucket,
-    close_buckets,  // overwrites the buckets [begin, end) of the old table by closed ones
+    close_buckets,  // overwrites the buckets [begin, end) of the old table by buckets that are marked closed
     write_root,
     think,  // no visible change: CPU time for building a larger table
   };

@@ -28,7 +28,8 @@ class Line:
     high: list[float | None]
     failed: list[Any]
     published: list[tuple[Any, float]] = field(default_factory=list)
-    kinds: dict[Any, str] = field(default_factory=dict)  # x value -> what the published number at this value is
+    # x value -> kind of the published number at this value, a key of style.KINDS
+    kinds: dict[Any, str] = field(default_factory=dict)
     # x value -> the two ends of the band at this value
     bands: dict[Any, tuple[float, float]] = field(default_factory=dict)
     slot: int = 0

@@ -131,7 +131,8 @@ TEST(SeqRpc, RequestsAndBytesAreTheDerivedOnes) {
   }
 }
 
-// Drawing a number is two SENDs without payload; if the guess is wrong, the reply has 8 bytes.
+// Drawing a number is two SENDs without payload; if the client's guess of the number's high bits is wrong,
+// the reply has 8 bytes.
 TEST(SeqSpec, RequestsAndBytesAreTheDerivedOnes) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");

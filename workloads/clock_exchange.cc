@@ -112,8 +112,8 @@ coro::Task<void> ClockExchange::answer_until_idle(fabric::Worker* worker, Nanos 
                                    .known = seen_.data()};
   std::uint32_t start = 0;
   while (!worker->stopping() && worker->now() < deadline) {
-    // A worker with a coroutine that is ready polls its device and does not give up its core, as one that
-    // only watches may.
+    // A worker that has a ready coroutine keeps polling its device. A worker whose coroutines all wait for a
+    // change of memory may give up its core, and would answer late.
     const Nanos spun = worker->now() + spinning;
     while (!is_asked() && worker->now() < spun) co_await worker->run_queue().yield();
     const Nanos until = worker->now() + attention;
@@ -148,7 +148,7 @@ coro::Task<void> ClockExchange::lead_first(fabric::Worker* worker) {
 coro::Task<void> ClockExchange::lead_on(fabric::Worker* worker) {
   Nanos alone = 0;  // since when this process's own clients have ended
   const auto has_ended = [&](const Peer& peer) {
-    // a process that asks for the clock no more is lost
+    // a process that has stopped asking for the clock counts as lost
     return worker->now() - std::max(alone, peer.heard) > patience;
   };
   while (!worker->stopping()) {
@@ -168,7 +168,7 @@ bool ClockExchange::is_answered(std::uint64_t number) const {
   return (fabric::load_word(region_->at(question_at)) & number_mask) == number;
 }
 
-// Compares this process's clock with the reference clock; keeps the round with the shortest round trip.
+// Compares this process's clock with the reference clock; keeps the exchange with the shortest round trip.
 // Waits at most `wait` ns for each answer.
 coro::Task<bool> ClockExchange::measure(fabric::Worker* worker, int rounds, Nanos most, Nanos wait) {
   constexpr int least_rounds = 20;
@@ -224,7 +224,8 @@ coro::Task<void> ClockExchange::tell(fabric::Worker* worker, std::uint64_t word)
   const fabric::LocalSlice from{region_, staged};
   const fabric::Completion done =
       co_await worker->write(reference.region, own_ * slot_bytes + question_at, from, 8);
-  static_cast<void>(done);  // a reference node that cannot be reached waits for nobody either
+  // `done` does not matter: a reference node that cannot be reached waits for no other node
+  static_cast<void>(done);
 }
 
 coro::Task<void> ClockExchange::align_first(fabric::Worker* worker) {
@@ -262,11 +263,13 @@ coro::Task<void> ClockExchange::keep_aligned(fabric::Worker* worker) {
     co_await tell(worker, 0);
     next = worker->now() + between;
   }
-  // If other programs use the cores, a comparison with a shorter round trip may succeed later.
+  // The last comparison is repeated until its error is at most four times the smallest one: if other programs
+  // use the cores, a later try may have a shorter round trip.
   const Nanos good = 4 * std::ranges::min(samples_, {}, &check::ClockSample::error).error;
   for (int i = 0; i < last_tries && !worker->stopping(); ++i) {
     const bool is_measured = co_await measure(worker, full_rounds, full_most, patience);
-    // without this comparison, the bound of the clock's drift counts from the last one on
+    // if this comparison failed, the possible drift of the clock is counted from the last successful
+    // comparison on
     if (!is_measured) break;
     if (samples_.back().error <= good) break;
   }

@@ -1,13 +1,15 @@
 // Compares the clocks of the processes of a run by a ping-pong of WRITEs over the fabric, so that their
 // histories can be judged as one (check::ClockMap). The clock of the lowest node that has clients is the
-// reference. A peer WRITEs a number into the reference node's memory, whose client worker 0 WRITEs the
-// number back with its clock; the peer keeps the exchange with the shortest round trip of several hundred.
-// This is done before the load, while no client issues an operation, every half second during the load
-// beside the operations of client worker 0, and when the process's clients have ended.
+// reference. A peer WRITEs a number into the reference node's memory, and the reference node's client worker
+// 0 WRITEs the number back with the time of the reference clock; of several hundred such exchanges the peer
+// keeps the one with the shortest round trip. Clocks are compared before the load, while no client issues an
+// operation; every half second during the load, beside the operations of client worker 0; and when the
+// process's clients have ended.
 //
 // Region "loch.clocks" of every node that has clients, in slots of 64 bytes, one for each node of the
 // cluster:
-//   on the reference node, slot n: what node n WRITEs: its last alignment (time, offset, error, each in ns),
+//   on the reference node, slot n: what node n WRITEs: the last comparison of its clock (time, offset, error,
+//   each in ns),
 //     and in the last word its question;
 //   on another node, slot 0: the answer (clock << 16 | number) in the last word, slot 1: the start sign.
 // A second part of the same size holds what the node itself WRITEs to others.
@@ -42,7 +44,7 @@ class ClockExchange {
   // of all processes have ended.
   coro::Task<void> keep_aligned(fabric::Worker* worker);
 
-  // ---- Any client worker of the node --------------------------------------------------------------
+  // ---- May be called by any client worker of the node --------------------------------------------
   [[nodiscard]] bool has_begun() const { return has_begun_.load(); }
   void client_ended() { clients_left_.fetch_sub(1); }
 

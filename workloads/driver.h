@@ -115,7 +115,8 @@ struct LoadConfig {
   // Number of operations of all clients together; 0: the window ends after `duration`.
   std::uint64_t operations = 0;
   std::uint64_t read_only = 0;  // the first `read_only` records are never written
-  // The last `readers` client workers of each node only read, and only the read-only records.
+  // The last `readers` client workers of each node only read, and they read only the first `read_only`
+  // records.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
   bool verify = false;  // check the value that every GET returns
@@ -185,7 +186,8 @@ class Driver {
   // time-out, full table or error in every retry within `sweep_patience`; and one for each repair that never
   // completed.
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
-  // Crashed nodes whose memory was not laid out again by a restart.
+  // Crashed nodes that did not restart, or whose restart did not lay out their memory again as an empty
+  // store.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
   // Counts by kind of this driver's repairs of dead clients' remains ("scrubs"), declarations of losses
   // ("declarations"), repeated repairs ("repair_retries") and restarts ("restarts"), and counts of the
@@ -207,7 +209,7 @@ class Driver {
   // histories.
   [[nodiscard]] const ClockExchange* clocks() const { return clocks_.get(); }
 
-  // ---- Any thread, any time ---------------------------------------------------------------------
+  // ---- May be called by any thread at any time --------------------------------------------------
   [[nodiscard]] std::uint64_t operations_so_far() const;
   // Share of the run that is over, from 0 to 1.
   [[nodiscard]] double progress() const;
@@ -326,8 +328,8 @@ class Driver {
   std::unique_ptr<ClockExchange> clocks_;
   std::vector<std::uint8_t> probes_;  // Probe marks, one byte for each bin and probed key
   std::mutex events_mutex_;
-  // Failures and repairs for the time series, with Worker::now() times until timeline() makes them relative
-  // to the window.
+  // Failures and repairs for the time series. Their times are Worker::now() times until timeline() makes them
+  // relative to the beginning of the measurement window.
   std::vector<measure::TimelineEvent> events_;
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;

@@ -236,7 +236,8 @@ TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
   for (const measure::Timeline::Bin& bin : outcome.timeline->bins()) EXPECT_EQ(bin.unwritable, 0U);
 }
 
-// A multi-get asks for different keys at once, and the next operation of its slot waits for its last answer.
+// A multi-get asks for different keys at once, and its slot issues the next operation only after the last
+// answer to the multi-get.
 TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   Recording recording;
   plan_.logs = recording.factory();
@@ -322,7 +323,7 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   const measure::Tally sum = total(run());
   const std::uint64_t workers = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers;
   // The window has time for 100 think times of a worker; besides, each slot may bring one operation that
-  // began before it.
+  // began before the window.
   EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));
   EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
   plan_.load.rate = 1'000;

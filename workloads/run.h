@@ -37,8 +37,8 @@ struct RunPlan {
 struct ClockReport {
   std::uint32_t reference = 0;
   std::map<std::uint32_t, std::vector<check::ClockSample>> samples;
-  // The last comparison of its clock that a process sent to the reference process; used for processes that
-  // died.
+  // By rank, the last comparison of its own clock with the reference clock that each process sent to the
+  // reference process; used for processes that died.
   std::map<std::uint32_t, check::ClockSample> told;
   // largest error in ns, over all processes, of clocks compared over the control plane
   Nanos control_error = 0;

@@ -78,7 +78,7 @@ class Ipmi(Power):
         )
 
     def test_a_silent_bmc_is_told_within_seconds(self) -> None:
-        # the socket is bound but never read, as a BMC that does not answer
+        # this socket receives requests but never reads them, like a BMC that does not answer
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.bind(("127.0.0.1", 0))
             began = time.monotonic()

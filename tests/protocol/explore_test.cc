@@ -116,7 +116,7 @@ TEST(Shortest, A1TakesEightMoves) {
 }
 
 // A store with a log file is refused, because each interleaving has to begin with the same state, and a file
-// would keep the changes of the one before.
+// would keep the changes of the previous interleaving.
 TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   auto scenario = parse_scenario("PUT K");
   ASSERT_TRUE(scenario.has_value());
@@ -130,8 +130,8 @@ TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
 }
 
-// An operation that prepares the state (here a DELETE) may leave work to the background coroutine; it is done
-// before the exploration begins.
+// An operation that prepares the state (here a DELETE) may leave work to the background coroutine; that work
+// is done before the exploration begins.
 TEST(Before, IsOverWithItsBackground) {
   auto scenario = parse_scenario("MIGRATE K | PUT K2");
   ASSERT_TRUE(scenario.has_value() && prepare(*scenario, "DELETE K2").has_value());

@@ -37,9 +37,10 @@ class Hand {
     co_return result;
   }
 
-  fabric::OpStats stats;   // requests of the latest operation
-  std::uint64_t seen = 0;  // number of the value that the latest GET returned
-  bool is_whole = false;   // whether all bytes of the latest GET's value belong to number `seen`
+  fabric::OpStats stats;  // identifies the value that the latest GET returned
+  // whether all bytes of the latest GET's value belong to the value that `seen` identifies
+  std::uint64_t seen = 0;
+  bool is_whole = false;  // whether all bytes of the latest GET's value belong to number `seen`
 
  private:
   [[nodiscard]] kv::Key key(std::uint64_t number) {
@@ -60,7 +61,7 @@ class Lane {
   struct Outcome {
     kv::OpResult result;
     fabric::OpStats stats;
-    std::uint64_t value = 0;  // number of the value that a GET found
+    std::uint64_t value = 0;  // identifies the value that a GET found
     bool is_torn = false;     // a GET returned bytes of more than one value
   };
   [[nodiscard]] coro::Task<Outcome> get(std::uint64_t number) {

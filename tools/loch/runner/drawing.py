@@ -48,7 +48,7 @@ class Distribution:
 
     shares: list[tuple[float, float]]  # (value, share of samples at or below it), ascending
     samples: float  # number of samples of the distribution; the weight when repeats are merged
-    is_whole: bool  # whether all values are known, as opposed to a few percentiles
+    is_whole: bool  # whether all samples are known, as opposed to a few percentiles
 
 
 @dataclass(frozen=True)
