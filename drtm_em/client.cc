@@ -86,8 +86,8 @@ coro::Task<kv::OpResult> DrtmClient::update(kv::Key key, fabric::OpStats* stats)
   co_return co_await add_twice(item, stats);
 }
 
-// A PUT or DELETE with option atomics=faa: two fetch-and-adds. One whose completion failed is not repeated,
-// because it may have been executed.
+// A PUT or DELETE with option atomics=faa: two fetch-and-adds. A fetch-and-add whose completion failed is not
+// repeated, because it may have been executed.
 coro::Task<kv::OpResult> DrtmClient::add_twice(Address item, fabric::OpStats* stats) {
   for (int i = 0; i < 2; ++i) {
     ++own_.counts.atomics_begun;
@@ -111,7 +111,8 @@ coro::Task<kv::OpResult> DrtmClient::add_twice(Address item, fabric::OpStats* st
   co_return kv::OpResult{};
 }
 
-// Known-bad variant: adds by READ and WRITE, which loses additions of other clients between the two.
+// Known-bad variant: adds by READ and WRITE, which loses additions that other clients make between the READ
+// and the WRITE.
 coro::Task<bool> DrtmClient::add_by_write(Address item, fabric::OpStats* stats) {
   const fabric::RemoteRegion region = own_.items[item.node].region;
   const std::uint64_t at = item.offset + settings_.item.state_at();
@@ -158,7 +159,7 @@ coro::Task<DrtmClient::Locked> DrtmClient::lock(Address item, fabric::OpStats* s
 }
 
 // After a CAS that completed with an error, READs the state word to learn whether this client holds the lock:
-// only this client writes its lock word.
+// no other client writes this client's lock word.
 coro::Task<DrtmClient::Locked> DrtmClient::settle_lock(Address item) {
   const bool is_back = co_await reconnect(item.node);
   if (is_back) {

@@ -62,7 +62,7 @@ class ClientWorker : public rpc::DatagramReader {
   };
 
   // Whether requests can be written over RC to the server's node; connects anew until `deadline` if the
-  // connection broke.
+  // connection has broken.
   [[nodiscard]] coro::Task<bool> reach(std::uint32_t server, Nanos deadline);
   void post(Pending& pending, Op op, std::uint64_t from, std::uint64_t to);
   [[nodiscard]] std::uint32_t slot_of_request(std::uint32_t slot, std::uint32_t server);

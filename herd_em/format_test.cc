@@ -86,7 +86,8 @@ TEST_F(Format, AnotherAttemptIsNewsOfTheSameRequest) {
   EXPECT_TRUE(f.is_here(*region_, 0, word(f, 0)));
 }
 
-// Rules 1 and 6 of fabric.h: a trailer may have arrived although an earlier line of its request has not.
+// By rules 1 (torn bytes) and 6 (losses) of fabric.h, a trailer may have arrived although an earlier line of
+// its request has not.
 TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   SlotFormat f = format(Layout::y2014, true, 200);
   f.places_lines = true;

@@ -119,7 +119,8 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
 }
 
 // ---- CPU costs of a request -----------------------------------------------------------------------
-// CPU time for copying to or from a cached line; cache misses are charged where the worker waits for them.
+// CPU time for copying `bytes` to or from a line that is in the CPU cache; cache misses are charged where the
+// worker waits for them.
 Nanos Server::move_cost(const fabric::Worker& worker, std::uint32_t bytes) {
   return worker.costs().copy(bytes) - worker.costs().copy(0);
 }
@@ -141,8 +142,8 @@ Nanos Server::entry_cost(const fabric::Worker& worker) const {
 }
 
 // CPU time of a batch. All prefetches of buckets are issued back to back, and so are all prefetches of log
-// entries. So the batch stalls only twice, each time for the part of a memory latency that is left of the
-// first prefetch when the last one has been issued.
+// entries. So the batch stalls only twice, each time for what remains of the memory latency of the first
+// prefetch when the last prefetch has been issued.
 Nanos Server::batch_cost(const fabric::Worker& worker) const {
   const fabric::CpuCosts& costs = worker.costs();
   const Nanos issue = costs.compare(0), search = costs.compare(sizeof(Index::Bucket));
@@ -224,7 +225,7 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
 }
 
 // Answers a duplicate request without executing it again: repeats the last reply. Only a GET is executed
-// again, which is correct because its client is still waiting.
+// again, which is correct because the client still waits for the GET's reply.
 Server::Answer Server::repeat(Request& request, std::byte* out) {
   LOCH_PROBE("herd.request-repeated");
   ++counts_.repeated;

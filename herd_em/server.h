@@ -81,8 +81,8 @@ class Server {
   fabric::Region& replies_;
   Partition partition_;
   rpc::Duplicates duplicates_;
-  // Slot and polled word of a complete request that polling has found and that is not fetched yet; a word of
-  // 0 means that there is none.
+  // Slot and polled word of a complete request that polling has found and that is not fetched yet; if the
+  // word is 0, there is none.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
   std::vector<std::uint8_t> last_status_;  // indexed by request slot: status of the last PUT or DELETE

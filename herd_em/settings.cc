@@ -78,8 +78,8 @@ PartitionShape partition_of(const kv::DeployConfig& c, const kv::Options& option
   shape.buckets = std::bit_ceil(buckets != 0 ? buckets : std::max(fewest_buckets, keys / keys_a_bucket));
   const std::uint64_t entry = Log::entry_bytes(shape.value_bytes);
   const auto log = static_cast<std::uint64_t>(options.integer("herd.log"));
-  // The log's size scaled down for elided values: the number of complete entries that fit the requested size,
-  // times the bytes of an elided entry.
+  // The log's size in a simulation that elides values: the number of complete entries that fit in the
+  // requested size, times the bytes that an entry takes with its value elided.
   const std::uint64_t scaled =
       log / Log::entry_bytes(c.value_size) * entry + log % Log::entry_bytes(c.value_size);
   constexpr std::uint64_t least_log = 64 << 10;

@@ -22,12 +22,19 @@ enum class Prefetch : std::uint8_t {
 // Rules that fix holes (known faults) of the published protocol (docs/protocols/herd.md), and rules that
 // known-bad variants break.
 struct Rules {
-  bool numbers = true;  // requests are numbered, and a duplicate is not executed again (known fault Q1)
-  // the worker polls all slots of a client, not only the next one (known fault Q2)
+  // fixes known fault Q1 (a repeated PUT overwrites newer data): requests are numbered, and the server does
+  // not execute a duplicate
+  bool numbers = true;
+  // fixes known fault Q2 (after a lost request the worker waits for ever): the worker polls all slots of a
+  // client, not only the one that it expects to be used next
   bool scans_all = true;
-  bool never_zero = true;  // no keyhash looks like an empty slot (known fault Q3)
-  bool checks = true;      // a request of several cache lines needs a matching checksum (known fault Q5)
-  // Defects of known-bad variants, each of which sets one of them.
+  // fixes known fault Q3 (a request that looks like an empty slot is ignored): no keyhash looks like an empty
+  // slot
+  bool never_zero = true;
+  // fixes known fault Q5 (an incomplete request is executed): a request of several cache lines needs a
+  // matching checksum
+  bool checks = true;
+  // The members from here on are defects; each known-bad variant sets one of them.
   bool executes_duplicates = false;
   bool awaits_no_reply = false;
   bool takes_any_reply = false;

@@ -1,5 +1,5 @@
-// Tells where in memory the result of a READ or CAS is placed, and finds out how a request ended whose result
-// did not arrive.
+// Tells where in memory the result of a READ or CAS is placed, and, for a request whose result did not
+// arrive, finds out how the request ended.
 #include "nessie/arrival.h"
 
 #include "nessie/reach.h"

@@ -110,8 +110,8 @@ class Audit {
     if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
     // If entries are committed by a CAS of the index word, only the word tells whether an entry is committed.
     // The entry's valid bit does not: the worker that owns the entry may have died before it set the bit; or
-    // a rollback of a dead client's PUT may have restored the word, and only after the entry's owner, dead
-    // too, had been repaired by scrub(). The valid bit of a MIGRATE's copy is used only while a slot is
+    // the rollback of a dead client's PUT may have restored the word after scrub() had already repaired the
+    // entries of their owner, who is dead too. The valid bit of a MIGRATE's copy is used only while a slot is
     // reserved for the copy (look_at_tag()).
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
@@ -140,9 +140,9 @@ class Audit {
     return !s_.format.has_generation() || stamp.generation == meta.generation;
   }
 
-  // Whether a share of the index (the part that one node holds initially) lies on no node, because its node
-  // is gone and no other had room for it. Then nobody can say which entries the share's words named, and an
-  // operation on one of its slots cannot end.
+  // Whether a share of the index (the part that one node holds initially) lies on no node, because the node
+  // that held the share is gone and no other node had room for it. Then nobody can say which entries the
+  // share's words named, and an operation on one of its slots cannot end.
   [[nodiscard]] bool is_share_missing() const {
     return std::ranges::any_of(
         members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
@@ -205,8 +205,8 @@ class Audit {
 }  // namespace
 
 std::vector<std::string> NessieStore::audit(const std::vector<fabric::NodeId>& lost) const {
-  // The published variants are not audited: they are known to leave entries behind (H3, H11 in
-  // docs/protocols/nessie.md).
+  // The published variants are not audited: they are known to leave entries behind (an aborted PUT leaves a
+  // pending entry, H3 and H11 in docs/protocols/nessie.md).
   if (!settings_->format.has_incarnation()) return {};
   const std::set<std::uint32_t> gone(lost.begin(), lost.end());
   return Audit(*settings_, nodes_, gone).run();

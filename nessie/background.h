@@ -7,8 +7,8 @@
 
 namespace loch::nessie {
 
-// Runs alongside the worker's clients until `*done`, and after that until all background work is done, but at
-// most nessie.settle-timeout longer.
+// Runs alongside the worker's clients until `*done` is true, and then until all background work is done, but
+// at most for nessie.settle-timeout.
 [[nodiscard]] coro::Task<void> run_background(Lane* lane, const bool* done);
 
 }  // namespace loch::nessie

@@ -1,6 +1,6 @@
 // Tests that kill a client between any two of its requests, and then fence the client off and repair what it
-// left half-done (scrub; H12 in docs/protocols/nessie.md). Afterwards the key has its old or its new value,
-// and every client can read and write it.
+// left half-done (the repair `scrub`, H12 in docs/protocols/nessie.md). Afterwards the key has its old or its
+// new value, and every client can read and write it.
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -157,8 +157,8 @@ TEST_P(Crash, ATaggedSlotIsKeptUntilScrub) {
   ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(victim, source);
   // With Commit::flip a MIGRATE commits by a local store as soon as its second CAS has completed. So that the
-  // client dies between the two, the test executes this CAS itself and kills the client before it sees a
-  // completion.
+  // client dies between the CAS and the commit, the test executes this CAS itself and kills the client before
+  // the client sees the completion.
   cluster.step_through_cas(victim, 1);
   const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(victim));
   ASSERT_NE(next, nullptr);

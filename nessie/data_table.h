@@ -2,7 +2,7 @@
 // 2017, 4.2.5 and 4.3.1). Each entry of a node has one worker as its owner, so that no lock is needed: only
 // the owner allocates an entry and decides that it may be reused, while any client may stamp it, that is,
 // mark that it has left the index. A stamp names the incarnation of the entry that left the index; a stamp
-// that arrives late or twice is dropped (A2 in docs/protocols/nessie.md).
+// that arrives late or twice is dropped (case A2 in docs/protocols/nessie.md).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@ namespace loch::nessie {
 class DataTable {
  public:
   struct Share {
-    std::uint32_t first = 0;  // this owner has the entries first, first + step, … below `entries`
+    // this owner has the entries first, first + step, first + 2 step, … of the node, up to `entries`
+    std::uint32_t first = 0;
     std::uint32_t step = 1;
     std::uint32_t entries = 0;    // number of entries of the whole node
     std::uint32_t preloaded = 0;  // entries 0 to preloaded - 1 of the node are in use from the start

@@ -4,7 +4,8 @@
 // Until the declaration, access to what a lost node held is an error and never a miss. The fabric has
 // fenced the node: its memory is unreachable and its workers execute nothing. Then one surviving node
 //   1. tells every member the new incarnation of the lost nodes, and that the shares of the index that they
-//      hosted are void: from then on words that name the old incarnation count as EMPTY (read_index()), and
+//      hosted are void (lie on no node): from then on words that name the old incarnation count as EMPTY
+//      (read_index()), and
 //      no operation uses an old place of a share;
 //   2. initialises those shares with EMPTY words: on the node itself if it is back, else in an area that a
 //      surviving node reserves for lost shares (nessie.spare-shares);

@@ -1,5 +1,5 @@
-// Examines entries of which it is in doubt whether an index word names them, by reading the candidate slots
-// of each entry's key.
+// Examines entries in doubt, that is, entries of which it is unknown whether an index word names them, by
+// reading the candidate slots of each entry's key.
 #include "nessie/doubts.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ coro::Task<Linked> find_links(Access access, EntryId id) {
 
 coro::Task<void> settle_doubts(Lane* lane) {
   WorkerState& own = lane->own;
-  // most entries that one call examines; it is in doubt whether an index word names them
+  // largest number of entries in doubt (unknown whether an index word names them) that one call examines
   constexpr std::uint32_t most = 16;
   std::vector<std::uint32_t> again;
   for (std::uint32_t i = 0; i < most; ++i) {

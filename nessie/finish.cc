@@ -41,8 +41,8 @@ coro::Task<Attempt> commit(Access access, Writing* w) {
   co_return Attempt::ok;
 }
 
-// Ends a DELETE by taking its tombstone out of the index, after it was verified that no other operation works
-// on the key.
+// Ends a DELETE by taking its tombstone out of the index. To be called after the DELETE has verified that no
+// other operation works on the key.
 coro::Task<Attempt> end_tombstone(Access access, Writing* w) {
   const Settings& settings = access.settings();
   const cuckoo::Place place = w->hash.candidate(w->rank);

@@ -35,8 +35,8 @@ OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   EXPECT_FALSE(cluster.settings().format.is_empty(cluster.word(places[2])));
 
   cluster.begin_put(2, k, 11);
-  // Run the PUT until its CASes are done: the first takes a slot, and by the rules of 2017 a second removes
-  // the duplicate.
+  // Runs the PUT until all its CASes are done: the first takes a slot, and by the rules of 2017 a second one
+  // removes the duplicate.
   const bool removes = cluster.settings().rules.removes_duplicates;
   cluster.step_through_cas(2, removes ? 2 : 1);
   EXPECT_EQ(cluster.put(4, x, 22).result.status, OpStatus::ok);
@@ -82,8 +82,8 @@ TEST(Holes, H2EmptyWordsComeBack) {
   EXPECT_EQ(get_while_key_moves_twice("hardened", "empty-not-unique"), OpStatus::not_found);
 }
 
-// Known fault H3 of docs/protocols/nessie.md: a PUT that has replaced the value 1 of key K must give up; the
-// word that its rollback restores decides what a later GET of K returns.
+// Known fault H3 of docs/protocols/nessie.md: a PUT that has replaced the value 1 of key K must give up; what
+// a later GET of K returns depends on the word that the PUT's rollback writes.
 OpStatus get_after_rolled_back_update(std::string mutant) {
   TestCluster cluster(shape("hardened", 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -106,7 +106,8 @@ TEST(Holes, H3RollbackMustRestore) {
 }
 
 // Known fault H6 of docs/protocols/nessie.md: a MIGRATE reads its source, a DELETE of the key completes, and
-// the MIGRATE links its copy. A GET that followed the copy's previous version would return the deleted value.
+// then the MIGRATE links its copy. A GET that followed the copy's previous version would return the deleted
+// value.
 OpStatus get_after_delete_under_migrate(std::string mutant) {
   TestCluster cluster(shape("hardened", 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -158,8 +159,8 @@ TEST(Holes, LinkBeforeWriteShowsAnEmptyEntry) {
   }
 }
 
-// Known faults H7 and H13 of docs/protocols/nessie.md: two PUTs insert the same absent key into different
-// slots; at most one may commit.
+// Known faults H7 (two entries of one key) and H13 (writers that abort each other) of
+// docs/protocols/nessie.md: two PUTs insert the same absent key into different slots; at most one may commit.
 TEST(Holes, TwoInsertersOfOneKey) {
   for (std::uint32_t lead = 0; lead < 12; ++lead) {
     TestCluster cluster(shape("hardened", 3));

@@ -39,9 +39,9 @@ constexpr std::uint32_t most_moves = 17;
 // Entries that the current operation of a lane (window slot) uses. The search for lost entries (doubts.h)
 // leaves them alone, because only the operation knows whether an index word names them.
 struct InHand {
-  bool is_writing = false;       // a PUT or DELETE is under way, so that `fresh` and `linked` are valid
-  std::optional<EntryId> fresh;  // an allocated entry that is in no slot
-  EntryId linked;                // an entry whose word is, or may be, in a slot
+  bool is_writing = false;  // whether a PUT or DELETE is under way, so that `fresh` and `linked` are valid
+  std::optional<EntryId> fresh;              // an allocated entry that is in no slot
+  EntryId linked;                            // an entry whose word is, or may be, in a slot
   std::array<EntryId, most_moves> copies{};  // entries into which MIGRATEs under way copy
   std::uint32_t moves = 0;                   // number of `copies` in use
   [[nodiscard]] bool has(const EntryId& id) const;
@@ -59,8 +59,8 @@ struct Lane {
   // lane).
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
-  // Prefetches into the CPU cache the entry of `own.shares` that tells where the slot lies, because the next
-  // request probably goes to this slot.
+  // Prefetches into the CPU cache the element of `own.shares` that tells on which node the slot lies, because
+  // the next request probably goes to this slot.
   void expect(const cuckoo::Place& place) const { __builtin_prefetch(&own.shares[place.node]); }
 
   NessieStore& store;

@@ -20,11 +20,12 @@ using Where = std::pair<std::uint32_t, std::uint32_t>;  // an entry's node and i
 using Orphans = std::map<Where, EntryId>;
 
 struct Named {
-  // whether the whole index could be read; if not, an entry that is not in `entries` may be linked, too
+  // whether the whole index could be read; if not, an entry that is not in `entries` may be named by an index
+  // word, too
   bool is_known = true;
   bool is_whole = true;  // whether every entry could be read
   std::set<Where> entries;
-  std::set<std::uint32_t> silent;  // nodes that did not answer; no more of their entries are read
+  std::set<std::uint32_t> silent;  // nodes that did not answer; no further entry of such a node is read
 };
 
 // Records the entry that a word names and, if that entry is pending, its previous version.

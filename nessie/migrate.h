@@ -9,11 +9,11 @@ namespace loch::nessie {
 
 struct Migrated {
   Attempt ended = Attempt::conflict;
-  Word left = 0;  // if ok: the word that the source slot holds now
+  Word left = 0;  // if the MIGRATE ended in ok: the word that the source slot holds now
 };
 
-// Moves a key to another slot; its entry is named by `word`, read from slot `source`. If all other candidates
-// of the key are full, the key in the first of them is moved first, recursively to a depth of
+// Moves a key to another slot. `word`, read from slot `source`, names the key's entry. If all other
+// candidates of the key are full, the key in the first of them is moved first, recursively to a depth of
 // nessie.migrate-depth. Returns ok; table_full, no_entry, conflict or expired, without any change; or
 // link_error, with the remaining work left to the background (unfinished.h).
 [[nodiscard]] coro::Task<Migrated> migrate(Access access, cuckoo::Place source, Word word);

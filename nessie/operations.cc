@@ -53,7 +53,7 @@ kv::OpResult result_of(Attempt attempt, std::uint32_t retries) {
 }
 
 // Backs off for a random time (full jitter), because two writers that back off equally would conflict again
-// (H13 in docs/protocols/nessie.md).
+// (known fault H13 in docs/protocols/nessie.md).
 coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
   return kv::back_off(&lane->worker, lane->settings.backoff_start, lane->settings.backoff_cap, attempt);
 }

@@ -68,7 +68,7 @@ class Client {
   [[nodiscard]] virtual coro::Task<OpResult> remove(Key key, fabric::OpStats* stats) = 0;
   // INSERT, also called "put if absent": stores the value if the key has none (ok); if the key has a value,
   // changes nothing (exists). Atomic: of several concurrent INSERTs of an absent key, one returns ok. After a
-  // failure, OpResult::effect says whether it may have taken effect, as for put(). Protocols without it
+  // failure, OpResult::effect says whether it may have taken effect, as for put(). Protocols without INSERT
   // (DataSupport::insert_if_absent) return an error, without effect.
   [[nodiscard]] virtual coro::Task<OpResult> insert_if_absent(Key key, ValueView value,
                                                               fabric::OpStats* stats);
@@ -182,8 +182,8 @@ enum class Promise : std::uint8_t {
   // every key can be read and written again, once Store::declare_lost has ended; keys of the lost node may be
   // absent then
   after_declared,
-  // every key can be read and written again, once the node is back and was declared lost; its keys may be
-  // absent then
+  // every key can be read and written again, once the node is back and was declared lost; the node's keys may
+  // be absent then
   after_return,
   unavailable,  // affected keys may stay unavailable for ever; all others are served
 };
@@ -191,8 +191,8 @@ enum class Promise : std::uint8_t {
 
 // The result of Store::scrub or Store::declare_lost.
 struct Repair {
-  // False: some node could not be reached, so that repairs may be missing. Those that were made are valid,
-  // and the call may be repeated.
+  // False: some node could not be reached, so that repairs may be missing. The repairs that were made are
+  // valid, and the call may be repeated.
   bool is_complete = true;
   std::map<std::string, std::uint64_t> counts;  // numbers of repairs by their kind
 };
@@ -208,8 +208,9 @@ struct DeployConfig {
   std::uint64_t keys = 0;            // preloaded records of the whole cluster
   // largest number of records, with those inserted during the run; at least `keys`
   std::uint64_t max_keys = 0;
-  std::uint32_t kept_value_bytes = 0;  // bytes of each value that memory really stores; value_size: all
-  std::uint64_t memory_bytes = 0;      // memory of a node, which its regions have to fit in
+  // bytes of each value that memory really stores; if equal to value_size, all
+  std::uint32_t kept_value_bytes = 0;
+  std::uint64_t memory_bytes = 0;  // memory of a node, which its regions have to fit in
   std::uint64_t seed = 1;
   // Time in ns during which clients load the store, warm-up included. 0: unknown; options alone then
   // determine the sizes of tables.

@@ -1,6 +1,6 @@
 // Waits for a READ (or CAS) by polling the memory that it writes: the last word of the landing buffer is
-// zeroed, and polled until its mark is set (Nessie, 2017, 4.1.1). READs of more than one cache line can be
-// awaited thus only where the fabric places bytes in address order (fabric.h, rule 1).
+// zeroed, and polled until the bits that mark its arrival are set (Nessie, 2017, 4.1.1). READs of more than
+// one cache line can be awaited thus only where the fabric places bytes in address order (fabric.h, rule 1).
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Landing {
 // to await the watch at once.
 [[nodiscard]] fabric::Worker::WatchOne post_watched(fabric::Worker& worker, fabric::WorkRequest& request,
                                                     const Landing& landing);
-// Determines the status of a request whose watch did not end in `ready`, by `flush`, a READ after it on its
-// queue pair. Afterwards the buffer belongs to the caller again.
+// Determines the status of a request whose watch did not end in `ready`, by `flush`, a READ that is posted
+// after the request on the same queue pair. Afterwards the landing buffer belongs to the caller again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                                   fabric::WorkRequest flush);
 

@@ -50,7 +50,7 @@ class Planner {
   static constexpr std::uint32_t nobody = ~0U;
   struct Core {
     std::uint32_t threads = 0;     // allowed hyper-threads of the core
-    std::uint32_t owner = nobody;  // the first store node that has a worker on it
+    std::uint32_t owner = nobody;  // the first store node that has a worker on this core
   };
   // Costs are compared element by element; a worker takes the free CPU with the lowest cost.
   using Cost = std::tuple<int, std::uint64_t, std::uint32_t, bool, std::uint32_t, std::uint32_t>;

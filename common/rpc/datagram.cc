@@ -88,7 +88,7 @@ void DatagramSender::flush() {
   worker_.post(chain);
 }
 
-// A completion retires everything that was posted before it on its queue pair.
+// A completion retires the SEND that it is for and all SENDs posted before that one on the same queue pair.
 void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest& done) {
   Entry& entry = *static_cast<Entry*>(sink);
   DatagramSender& sender = *entry.sender;
@@ -153,7 +153,7 @@ void ReplyDesk::wake_expired() {
 }
 
 // Called when the coroutine that receives messages on behalf of all waiting coroutines stops: another waiting
-// one takes over.
+// coroutine takes over.
 void ReplyDesk::resign() {
   is_led_ = false;
   for (Waiter& waiter : waiters_) {

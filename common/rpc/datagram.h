@@ -31,7 +31,7 @@ struct DatagramShape {
   std::uint32_t list_most = 1;       // largest number of SENDs that one doorbell posts
   // one SEND in this many is signaled; limited to half of a queue pair's share of the send queue
   std::uint32_t signal_every = 64;
-  std::uint8_t lanes = 1;            // number of UD queue pairs, which posting lists use in turn
+  std::uint8_t lanes = 1;            // number of UD queue pairs, over which successive posting lists rotate
   std::uint32_t inline_below = 144;  // payloads below this many bytes are inlined, if the device supports it
   // largest number of outstanding SENDs on all queue pairs together; the depth of the send queues is a
   // further limit
@@ -154,7 +154,7 @@ class ReplyDesk {
 
   enum class Outcome : std::uint8_t { answered, timed_out, stopping };
   // To be called before the waiter's request is posted: from then on, an arriving reply ends the waiter's
-  // wait.
+  // call of wait().
   void expect(std::uint32_t waiter);
   // Waits until the coroutine that reads arrivals has found the reply for `waiter`, for which expect() was
   // called before. To be called on the worker's thread.

@@ -26,7 +26,8 @@ std::unique_ptr<Fabric> open(const std::string& name, double loss = 0) {
 
 constexpr std::uint32_t slots = 4, message_bytes = 200;
 
-// A sender on node 0, and on node 1 a client worker with four slots. A message holds its slot and number.
+// A sender on node 0, and on node 1 a client worker with four slots. A message contains the number of the
+// slot that it is for, and its own number.
 struct Pair final : DatagramReader {
   explicit Pair(const std::string& name, const DatagramShape& of, double loss = 0)
       : fabric(open(name, loss)), shape(of), is_lossy(loss > 0) {
@@ -60,7 +61,8 @@ struct Pair final : DatagramReader {
   bool is_lossy = false;
   std::atomic<std::uint32_t> arrived = 0;
   std::uint32_t latest[slots] = {};
-  // when each answer was read, and the longest time from then until its slot continued
+  // for each slot, when its answer was read; and the longest time from the reading of an answer until its
+  // slot continued
   Nanos read_at[slots] = {}, longest = 0;
   std::atomic<bool> is_listening = false;
   std::uint32_t answered[slots] = {}, timed_out = 0;

@@ -52,15 +52,16 @@ struct MessageShape {
   std::string name;  // the protocol's name: the regions are called NAME.send and NAME.receive
   fabric::Transport transport = fabric::Transport::rc;
   std::uint32_t nodes = 1, client_workers = 1, window = 1, server_workers = 0;
-  // as in kv::DeployConfig: nodes below this have no clients; 0: all nodes have clients
+  // as in kv::DeployConfig: nodes with a lower number than this have no clients; 0: all nodes have clients
   std::uint32_t server_nodes = 0;
   std::uint32_t request_bytes = 8, reply_bytes = 8;  // largest sizes in bytes
   std::uint32_t kept_bytes = ~0U;                    // bytes of each message that the simulator stores
-  bool is_inline = true;                             // messages that fit are inlined
-  bool signals_every = true;                         // false: inlined SENDs are unsignaled
-  bool drops_duplicates = true;                      // false: a repeated request is executed again
-  Nanos reply_timeout = 20'000'000;                  // ns without a reply after which a request is sent again
-  Nanos patience = 1'000'000'000;  // ns without a reply after which the caller is told that there is none
+  bool is_inline = true;                             // whether messages that are small enough are inlined
+  bool signals_every = true;                         // whether inlined SENDs are signaled
+  // true: a repeated request is answered from the kept reply; false: it is executed again
+  bool drops_duplicates = true;
+  Nanos reply_timeout = 20'000'000;  // ns without a reply after which a request is sent again
+  Nanos patience = 1'000'000'000;    // ns without a reply after which the caller is told that there is none
   Nanos reconnect_timeout = 20'000'000;
   std::uint32_t first_number = 0;    // a lane's first request has the next higher number
   std::uint32_t reply_buffers = 64;  // reply buffers of a server worker
@@ -89,7 +90,7 @@ struct MessageShape {
 struct MessageRegions {
   // a buffer for each client window slot (lane), then reply_buffers for each server worker
   fabric::Region* send = nullptr;
-  // client_receives for each client worker, then server_receives for each server worker
+  // receive buffers: client_receives() for each client worker, then server_receives() for each server worker
   fabric::Region* receive = nullptr;
   bool incarnation = false;  // the node's incarnation bit, which flips whenever the node restarts
 };

@@ -97,7 +97,7 @@ class Office {
   std::vector<MessageCounters> counters;
   std::uint64_t drop_one_in = 0;
   std::uint32_t reply_bytes = 8;
-  bool ends_after_one = false;  // a server ends after its first reply
+  bool ends_after_one = false;  // whether each server ends after its first reply
   std::vector<Nanos> closing;   // ns that each server took to close
 
  private:

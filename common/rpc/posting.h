@@ -24,7 +24,7 @@ namespace loch::rpc {
 
 struct PostingShape {
   std::uint32_t list_most = 32;  // work requests that are posted with one doorbell
-  // one request in this many is signaled; at most a quarter of the send queue
+  // one request in this many is signaled; the number is limited to a quarter of the send queue's depth
   std::uint32_t signal_every = 32;
   std::uint8_t lanes = 1;  // number of queue pairs to each peer
 };
@@ -84,12 +84,12 @@ class PostingLists {
   };
   class Retired;
 
-  // Adds the entry to its peer's list. Returns true if no flush was due yet; then the caller has to flush
-  // when the coroutines that are ready now have run.
+  // Adds the entry to its peer's list. Returns true if no earlier caller is going to flush (post) the lists;
+  // then this caller has to flush when the coroutines that are ready now have run.
   [[nodiscard]] bool add(Entry& entry);
   void flush();
-  // Posts one list of the peer's waiting requests. Returns false if none of the send queues to the peer has
-  // room.
+  // Posts as one list as many of the peer's waiting requests as fit. Returns false if no send queue to the
+  // peer has room.
   bool post_list(Peer& peer);
   void finish(Entry& entry);
   static void completed(fabric::CompletionSink* sink, fabric::WorkRequest& done);

@@ -51,8 +51,8 @@ class WriteCaller {
   // of the slot will be executed.
   [[nodiscard]] coro::Task<bool> prepare(ServerId server);
   // Second step of a request, after prepare(): returns where the caller writes the request's body, which ends
-  // request_tail_bytes before the frame's end. If the server is on this node, that is the server's slot
-  // itself.
+  // request_tail_bytes before the frame's end. If the server is on this node, this place is in the server's
+  // slot itself.
   [[nodiscard]] fabric::LocalSlice body(ServerId server, std::uint8_t code);
   // Third step of a request, after prepare() and body(): sends the request and waits for the reply.
   [[nodiscard]] coro::Task<WriteReply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
@@ -67,14 +67,14 @@ class WriteCaller {
     std::uint8_t code = 0;
     bool is_unanswered = false;
     bool was_sent = false;
-    bool is_former = false;         // the slot may hold a request of an earlier incarnation of this client
+    bool is_former = false;  // whether the slot may hold a request of an earlier incarnation of this client
     std::uint32_t incarnation = 0;  // incarnation of the server's node when the request was first sent
   };
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
   [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
-  // Gives the next request to the server its number and code, notes them in `row`, and writes the number into
-  // the frame.
+  // Chooses number and code of the next request to the server, stores both in `row`, and writes the number
+  // into the request's frame.
   void number(ServerId server, Row* row, std::uint8_t code);
   [[nodiscard]] coro::Task<bool> send(ServerId server, Row* row, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_reply(ServerId server, Row* row, Nanos deadline);

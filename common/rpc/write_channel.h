@@ -40,18 +40,19 @@ namespace loch::rpc {
 // The size in bytes of each frame, by the code in its trailer; 0: no such code.
 using FrameSizes = std::array<std::uint32_t, 16>;
 
-// Bytes at the end of every request that the client adds: the full sequence number and the trailer.
+// Bytes that the client adds at the end of every request: the full sequence number and the trailer.
 constexpr std::uint32_t request_tail_bytes = 16;
 
 // The code of a request, and of its reply, by which a restarted client takes over a slot from its earlier
-// incarnation: once answered, no earlier request in the slot is executed.
+// incarnation: once the server has answered it, no earlier request in the slot is executed.
 constexpr std::uint8_t take_over_code = 15;
 
 // Known-bad variants of the channel, for mutants that the tests have to find.
 struct ChannelFlaws {
   bool executes_repeated = false;  // a repeated request is executed again
-  bool rereads_slot = false;    // the polled request is read again later, when the slot may hold another one
-  bool trusts_trailer = false;  // a trailer counts as arrival even if bytes may be placed out of order
+  bool rereads_slot = false;  // the polled request is read again later, when the slot may hold another one
+  // a trailer counts as proof that its frame has arrived, even if bytes may be placed out of order
+  bool trusts_trailer = false;
   bool rewrites_unanswered = false;  // a slot is used again before the reply to its request has come
   // All replies of a server worker share one buffer, which is reused while the NIC may still read it (against
   // rule 5 of fabric.h).
@@ -78,7 +79,7 @@ struct ChannelConfig {
   std::uint32_t inline_up_to = 0;
   Nanos retry_after = 0;        // ns without a reply after which the same request is sent again
   Nanos give_up_after = 0;      // ns after which a call makes no further attempt
-  Nanos reconnect_timeout = 0;  // ns that one attempt to reconnect may take (RC only)
+  Nanos reconnect_timeout = 0;  // ns that one attempt to reconnect may take (only RC reconnects)
   // If not 0: the low 16 bits of the number that precedes the number of a client's first request. 0: the
   // clock gives them.
   std::uint64_t first_number = 0;
@@ -98,9 +99,10 @@ class WriteChannel {
     fabric::Region* replies = nullptr;
     // send slots [server of the node][client window slot of the cluster]
     fabric::Region* staged_replies = nullptr;
-    bool is_restarted = false;  // the node was restarted: its clients had an earlier incarnation
+    // whether the node was restarted, so that its clients had an earlier incarnation
+    bool is_restarted = false;
   };
-  // The regions of another node, as one worker addresses them.
+  // How one worker addresses the regions of another node.
   struct Peer {
     fabric::RemoteRegion requests, replies;
     // Number of the connection (Worker::epoch) under which the regions were looked up.

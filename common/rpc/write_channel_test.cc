@@ -27,8 +27,8 @@ std::unique_ptr<fabric::Fabric> make(const std::string& name, const fabric::sim:
 }
 
 // Adds a request's operand to its client's sum, and takes `takes` ns for it. If `is_one_slow`, only an
-// operand of 1 takes so long, and the operand is read again at the end, like a value that is being copied
-// from the slot meanwhile.
+// operand of 1 takes so long, and the operand is read from the slot a second time at the end, like a value
+// that is still being copied from the slot.
 class Adder final : public Handler {
  public:
   Adder(fabric::Worker& worker, Nanos takes, bool is_one_slow)
@@ -345,8 +345,8 @@ TEST(WriteChannel, TornFramesAreAwaited) {
   EXPECT_EQ(all.wrong, 0u);
 }
 
-// A request that was given up keeps its slot: the client's next request waits for the reply to it, and no
-// operand is lost.
+// A request that was given up keeps its slot: the client's next request waits for the reply to the given-up
+// one, and no operand is lost.
 TEST(WriteChannel, AGivenUpRequestIsSettledBeforeTheNext) {
   Options options;
   options.service = 50'000;

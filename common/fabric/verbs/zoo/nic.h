@@ -131,7 +131,7 @@ struct SendRequest {
   Domain* path_domain = nullptr;
   std::uint32_t to_qpn = 0, to_qkey = 0;
   Nanos due = 0;
-  bool is_resent = false;  // whether its first transmission counted as lost
+  bool is_resent = false;  // whether the request's first transmission counted as lost
 };
 
 struct QueuePair : ibv_qp_ex {
