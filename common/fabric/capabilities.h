@@ -47,7 +47,8 @@ struct Capabilities {
   // Largest time in ns between the posting of an RC request and its execution, over all retransmissions by
   // the NIC; 0: unknown.
   Nanos request_lifetime = 0;
-  bool simulated = false;  // decides labels of results, never protocol behaviour
+  // whether the NIC is simulated; decides labels of results, never protocol behaviour
+  bool simulated = false;
   bool operator==(const Capabilities&) const = default;
 };
 
@@ -65,8 +66,9 @@ struct Requirements {
   bool write_then_read = true, write_then_atomic = true;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
-  std::uint32_t ud_lanes = 1;                     // UD queue pairs that each worker needs
-  bool receives_rc = false, receives_uc = false;  // the worker posts RECVs for SENDs over RC, over UC
+  std::uint32_t ud_lanes = 1;  // UD queue pairs that each worker needs
+  // whether the protocol's workers post RECVs for SENDs over RC, and over UC
+  bool receives_rc = false, receives_uc = false;
   // The protocol is correct only if no RC request is executed later than this many ns after it was posted; 0:
   // the protocol does not depend on that time.
   Nanos request_lifetime_below = 0;

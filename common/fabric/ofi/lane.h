@@ -24,8 +24,9 @@ struct Slot : Context {
   State state = State::waiting;
   WcStatus status = WcStatus::success;
   bool is_detached = false;
-  bool awaits_answer = false;    // a message on RC that its receiver has not answered yet
-  bool is_announcing = false;    // a WRITE whose bytes are placed and whose immediate is still to be sent
+  bool awaits_answer = false;  // whether the request is an RC message that its receiver has not answered yet
+  // whether the request is a WRITE whose bytes are placed and whose immediate is still to be sent
+  bool is_announcing = false;
   std::uint32_t pending = 0;     // number of the provider's operations for this request that have not ended
   std::uint32_t sent = 0;        // SEND: payload bytes given to the provider
   std::uint32_t number = 0;      // index of the slot on its worker

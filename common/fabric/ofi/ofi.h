@@ -32,8 +32,8 @@ struct OfiConfig {
   // write_then_atomic say which order the provider keeps.
   bool waits_for_writes = true;
   bool pin_threads = false;
-  // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond
-  // (realtime/tsc_clock.h).
+  // true: workers read CLOCK_MONOTONIC itself; false: the time-stamp counter, which may be off by a
+  // microsecond (realtime/tsc_clock.h).
   bool exact_clock = true;
   // After the clients of some process have ended, the clients of other processes may run for another
   // laggards_most ns, or for as long again as the clients that have ended took, whichever is longer. Then

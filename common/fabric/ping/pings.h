@@ -53,7 +53,7 @@ struct NodeSeen {
 // A node of this process that takes part in the pings: its memory, its worker and its measurements.
 class Player {
  public:
-  // Registers memory and adds the worker. To be called before the exchange.
+  // Registers memory and adds the worker. To be called before Fabric::exchange().
   [[nodiscard]] static Result<std::unique_ptr<Player>> make(Fabric& fabric, NodeId node, const Plan& plan);
   virtual ~Player() = default;
   // Looks up the memory of the other nodes and posts receive buffers. To be called after Fabric::exchange().

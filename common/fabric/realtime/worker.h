@@ -19,7 +19,7 @@ namespace loch::fabric::realtime {
 struct Shared {
   Capabilities capabilities;
   Nanos clock_base = 0;  // CLOCK_MONOTONIC at the zero of the fabric's clock
-  // Workers read the time-stamp counter instead of CLOCK_MONOTONIC. To be set before workers are added.
+  // true: workers read the time-stamp counter; false: CLOCK_MONOTONIC. To be set before workers are added.
   bool clocks_by_ticks = false;
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
@@ -135,7 +135,7 @@ class RealtimeWorker : public Worker {
   std::uint32_t fruitless_turns_ = 0;
   Nanos time_ = 0;
   Nanos sleeps_until_ = 0;  // until this instant the worker sleeps rather than yields its core
-  bool is_armed_ = false;   // asleep, or about to sleep: senders must wake the worker
+  bool is_armed_ = false;   // true while the worker sleeps or is about to sleep: senders must then wake it
   bool main_ended_ = false;
 };
 

@@ -76,7 +76,7 @@ class SimWorker final : public Worker {
   void begin_reconnect(ReconnectWait* wait) override;
   void begin_compute(Nanos span, std::coroutine_handle<> waiter) override;
 
-  // ---- For the rest of the simulation ---------------------------------------------------------
+  // ---- Called by other parts of the simulation -----------------------------------------------
   void connect_all();
   void start(coro::Task<void> main);
   void end_task();      // at the end of a run: destroys coroutines that have not finished

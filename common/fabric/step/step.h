@@ -52,8 +52,8 @@ enum class Fate : std::uint8_t {
 // How a READ or WRITE is torn: into two parts at a boundary of 64-byte lines, executed in either order.
 struct Tear {
   // True (only of a READ): all data are fetched at one instant, and the two parts are placed in the
-  // requester's memory at two. False: the two parts are read from (READ) or written to (WRITE) the peer's
-  // memory at two instants.
+  // requester's memory at two instants. False: the two parts are read from (READ) or written to (WRITE) the
+  // peer's memory at two instants.
   bool is_at_landing = false;
   bool is_upper_first = false;
   std::uint32_t lower_bytes = 0;  // length of the part at the lower addresses
@@ -168,7 +168,7 @@ class StepFabric final : public Fabric {
   [[nodiscard]] Nanos now() const { return now_; }
   [[nodiscard]] std::uint64_t executed() const { return executed_; }
 
-  // ---- single moves, for a caller that enumerates all possible ones. A worker that was killed has none.
+  // ---- single moves, for a caller that enumerates all possible ones. A worker that was killed has no moves.
   // Resumes the worker's ready coroutines until all of them wait.
   void drain(Worker& worker) { own(worker).ready_.drain(); }
   // The number of the worker's requests that were posted and not executed yet; index 0 is the oldest.

@@ -62,7 +62,7 @@ class TraceWriter {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Track> tracks_;  // key: node, track number
   std::FILE* file_ = nullptr;
   std::string path_;       // the path as given by the caller
-  std::string whole_;      // the final path, to which the temporary file is renamed
+  std::string whole_;      // path that the finished trace gets when close() renames the temporary file
   std::string temporary_;  // path of the temporary file; empty if path_ is a device or pipe
   std::string line_;       // JSON of the event being written; a member so that its memory is reused
   bool is_first_ = true;

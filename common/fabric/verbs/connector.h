@@ -1,4 +1,4 @@
-// Connects queue pairs: in bulk during the exchange, and singly during the run, on the connector's own
+// Connects queue pairs: in bulk during Fabric::exchange(), and singly during the run, on the connector's own
 // thread, when a queue pair is first used, when it has failed, and when another process asks for it. Control
 // path.
 //
@@ -34,7 +34,7 @@ class Connector {
   Connector& operator=(const Connector&) = delete;
 
   [[nodiscard]] Result<> open();
-  // Registers a worker of this process. Called before the exchange.
+  // Registers a worker of this process. Called before Fabric::exchange().
   void add_worker(VerbsWorker* worker);
   [[nodiscard]] bool is_local(NodeId node) const;
 
@@ -65,8 +65,8 @@ class Connector {
   // state `connecting` and has no request outstanding. The connector owns it until it sets the state to
   // `ready` or `refused` and notifies the worker.
   void connect_later(VerbsWorker& worker, SendQueue& queue);
-  // Tells every worker of this process that a node was lost or is back. Any thread may call it after the
-  // exchange.
+  // Tells every worker of this process that a node was lost or is back. Any thread may call it after
+  // Fabric::exchange().
   void notice_workers();
   // Hands a message from another process to the connector's thread. Called on the control plane's thread.
   void deliver(std::uint32_t from, std::string_view message);
