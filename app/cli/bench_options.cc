@@ -222,7 +222,7 @@ Result<> check_load(BenchOptions& o) {
   return {};
 }
 
-// Checks the flags of the time series, and of the repairs during a load.
+// Checks the flags of the time series, and those of repairs of lost nodes while clients drive load.
 Result<> check_timeline(const Given& given, const BenchOptions& o) {
   const workloads::LoadConfig& load = o.load;
   if (load.probe_keys > 0 && !given.text("timeline"))

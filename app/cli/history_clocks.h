@@ -15,8 +15,8 @@ namespace loch::cli {
 struct HistoryClocks {
   std::vector<check::ClockMap> maps;  // indexed by rank; empty if only one process has clients
   nlohmann::ordered_json report;      // the result's history.clocks; null if there are no maps
-  // Why the times of several processes cannot be compared: the clock that drifts beyond the bound. Empty:
-  // they can.
+  // Why the times of several processes cannot be compared: names the clock that drifts by more than
+  // ClockBounds::drift_ppm. Empty: they can.
   std::string fault;
 };
 

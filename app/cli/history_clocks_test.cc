@@ -33,7 +33,8 @@ TEST(HistoryClocks, TheAlignmentsOverTheFabricCount) {
   EXPECT_EQ(clock_fault({{"clocks", clocks.report}}), "");
 }
 
-// A clock that drifts by more than the bound is a fault; with a very large bound the same clock is none.
+// A clock that drifts by more than the allowed parts per million is a fault; if a very large drift is
+// allowed, the same clock is none.
 TEST(HistoryClocks, AClockThatDriftsBeyondTheBoundIsAFault) {
   const HistoryClocks clocks = history_clocks(two_processes(400'000), 2);
   EXPECT_EQ(clocks.report["nodes"][0]["is_trusted"], false);

@@ -100,7 +100,8 @@ TEST(Families, HaveTheSizesThatTheyShould) {
   EXPECT_NE(scenarios_of("pears", "K", "X", true).error().message.find("pairs"), std::string::npos);
 }
 
-// The toy store keeps each key in one fixed slot, so arrangements differ only in which keys are present.
+// The toy store keeps each key in one fixed slot, so the initial placements of keys differ only in which keys
+// are present.
 TEST(Families, StartsAreArrangements) {
   const Plan plan = plan_for({"GET K | GET X"});
   EXPECT_EQ(starts_of(plan, 0), (std::vector<std::string>{""}));

@@ -70,10 +70,10 @@ struct Move {
 
 // What a move accessed: two moves with disjoint footprints can be made in either order.
 struct Footprint {
-  bool is_global = false;   // conflicts with every other move
-  bool is_idle = false;     // the move was a timer that changed nothing but the time
-  bool polls = false;       // the background coroutine polled (Run::has_polled)
-  bool is_ordered = false;  // conflicts with every other move, because Bounds::switches is set
+  bool is_global = false;   // whether the move conflicts with every other move
+  bool is_idle = false;     // whether the move was a timer that changed nothing but the time
+  bool polls = false;       // whether the background coroutine polled (Run::has_polled)
+  bool is_ordered = false;  // true: the move conflicts with every other move, because Bounds::switches is set
   bool begins = false, ends = false, fails = false;
   std::uint8_t node = 0;        // node whose memory the coroutines resumed by the move may read
   std::uint64_t changed = 0;    // bit mask of the regions changed by the coroutines that were resumed
@@ -135,7 +135,8 @@ class Run {
   // requests failed and the protocol promises service under the failures that happened. Empty if there is no
   // such operation.
   [[nodiscard]] std::string stopped() const;
-  // Whether all operations before the exploration ended; if not, the scenario cannot be explored.
+  // Whether every operation that prepares the initial state has ended; if not, the scenario cannot be
+  // explored.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }
   // Whether the protocol can move keys to another place in the table.
   [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }

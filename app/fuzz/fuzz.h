@@ -26,9 +26,9 @@ struct FuzzOptions {
   std::uint64_t seeds = 1000, first_seed = 1;
   // number that selects another random timing of each seed's scenario; 0: the seed's own timing
   std::uint64_t timing = 0;
-  // measure how many seeds it takes to find each known-bad variant, instead of running a campaign
+  // true: measure how many seeds it takes to find each known-bad variant, instead of running a campaign
   bool all_mutants = false;
-  // measure how many seeds it takes to find each hole (known flaw) of the published design, instead of
+  // true: measure how many seeds it takes to find each hole (known flaw) of the published design, instead of
   // running a campaign
   bool all_holes = false;
   std::uint64_t starts = 100;  // a variant's or hole's measurement ends when this many seeds found it

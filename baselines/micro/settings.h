@@ -25,8 +25,8 @@ struct Settings {
   Inlining inlining = Inlining::as_it_fits;
   std::uint32_t round = 1;    // number of work requests in an operation; each goes to the next serving node
   std::uint32_t credits = 0;  // SENDs that may be sent and not yet received, over all nodes; 0: no bound
-  bool draws_peers =
-      false;  // each work request goes to a queue pair drawn at random, not to the next in turn
+  // true: each work request goes to a queue pair drawn at random; false: the queue pairs are used in rotation
+  bool draws_peers = false;
   // bytes of each serving node's buffer of which a work request draws a cache line at random; 0: `places`
   // blocks, in turn
   std::uint64_t buffer = 0;

@@ -12,7 +12,7 @@
 namespace loch::micro {
 
 // The state of a worker's selective signaling, which all coroutines of the worker share. While one coroutine
-// waits to post, no other posts, as in a thread that polls for a completion.
+// waits to post, no other coroutine posts, as in a thread that polls for a completion.
 class Signals {
  public:
   // Signaled work requests of a worker that may be outstanding: those of the batch that is being posted and

@@ -83,8 +83,9 @@ void ClockMap::learn_drift() {
     sure_drift_ppm_ = std::max(sure_drift_ppm_, sure_ppm(samples_[i - 1], samples_[i]));
 }
 
-// The clock's rate may have changed by more than the bound between two comparisons with the reference clock.
-// The change then counts as the least by which the slopes before and after a comparison differ.
+// The clock's rate may have changed by more than ClockBounds::wander_ppm between two comparisons with the
+// reference clock. It then counts as having changed by as much as the comparisons prove: by the change of the
+// offset's slope (slope_ppm) at a comparison, less the errors of the two slopes.
 void ClockMap::learn_wander() {
   wander_ppm_ = bounds_.wander_ppm;
   for (std::size_t i = 2; i < samples_.size(); ++i) {
@@ -98,8 +99,8 @@ void ClockMap::learn_wander() {
 ClockMap::At ClockMap::at(Nanos own) const {
   if (samples_.empty()) return {};
   const auto after = std::ranges::lower_bound(samples_, own, {}, &ClockSample::at);
-  // Before the first and after the last comparison with the reference clock, this clock may drift as fast as
-  // the bound allows.
+  // Before the first and after the last comparison with the reference clock, this clock may drift by up to
+  // ClockBounds::drift_ppm.
   if (after == samples_.begin() || after == samples_.end()) {
     const ClockSample& nearest = after == samples_.end() ? samples_.back() : *after;
     const auto away = static_cast<double>(std::abs(own - nearest.at));

@@ -43,8 +43,8 @@ TEST(ClockMap, ASteadyDriftIsCorrected) {
   EXPECT_FALSE(map.is_untrusted());
 }
 
-// The map does not trust a clock that drifts by 400 ppm, as no sound oscillator does, unless the bound on the
-// drift is set to a very large value.
+// The map does not trust a clock that drifts by 400 ppm, as no sound oscillator does, unless
+// ClockBounds::drift_ppm is set to a very large value.
 TEST(ClockMap, AClockThatDriftsBeyondTheBoundIsNotTrusted) {
   const auto samples = drifting(400, 0, second, 2 * second, 900);
   EXPECT_TRUE(ClockMap(samples, {}).is_untrusted());
@@ -81,7 +81,8 @@ TEST(ClockMap, APoorLastAlignmentCountsForTheDriftOnly) {
       ClockMap({{0, 0, 500}, {second, 0, 500}, {2 * second, 9'000'000, 3'000'000}}, {}).is_untrusted());
 }
 
-// A killed process has not compared its clock with the reference clock after its last operations.
+// A killed process has not compared its clock with the reference clock after its last operations, so the
+// times of these operations may be wrong by the largest allowed drift.
 TEST(ClockMap, BeyondTheLastAlignmentTheBoundOfTheDriftCounts) {
   const ClockMap map({{second, 0, 500}}, {});
   EXPECT_EQ(map.error(), 500);

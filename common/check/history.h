@@ -158,8 +158,10 @@ class HistoryWriter {
   [[nodiscard]] Result<> open_sink();
   void write_out(std::string_view lines);
 
-  std::string path_;   // the path as given by the caller
-  std::string whole_;  // final path, symbolic links followed; empty if the output is not a regular file
+  std::string path_;  // the path as given by the caller
+  // path that the complete history gets, with symbolic links followed; empty if the output is not a regular
+  // file
+  std::string whole_;
   Options options_;
   int descriptor_;
   bool closed_ = false;
