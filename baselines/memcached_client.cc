@@ -293,7 +293,8 @@ class MemcachedClient final : public kv::Client {
     if (!shared_.connections.empty()) {
       shared_.connections[server]->execute(call_);
     } else {
-      // The wait has no deadline of its own, because libmemcached's time-outs end the courier thread's call.
+      // This wait for a courier thread has no deadline, because libmemcached's time-outs end the thread's
+      // call.
       shared_.reactor.begin(&call_);
       shared_.couriers[server]->submit(&call_);
       co_await shared_.reactor.finished(&call_);

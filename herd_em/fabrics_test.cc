@@ -222,7 +222,8 @@ TEST_P(Herd, CountsAreThoseDerived) {
   plan_.load.operations = 2'000;
   for (const bool is_2016 : {false, true}) {
     for (const bool is_published : {false, true}) {
-      // Published layouts are refused on shm, which promises neither whole lines nor order.
+      // Published layouts are refused on shm, which promises neither that cache lines are placed as a whole
+      // nor that bytes are placed in order.
       if (is_published && !is_sim()) continue;
       set_value(is_2016 ? 46 : 32);
       // Published replies are matched to requests by their order, which UD does not preserve.

@@ -22,16 +22,16 @@ enum class Prefetch : std::uint8_t {
 // Rules that fix holes (known faults) of the published protocol (docs/protocols/herd.md), and rules that
 // known-bad variants break.
 struct Rules {
-  // fixes known fault Q1 (a repeated PUT overwrites newer data): requests are numbered, and the server does
-  // not execute a duplicate
+  // true: fixes known fault Q1 (a repeated PUT overwrites newer data): requests are numbered, and the server
+  // does not execute a duplicate
   bool numbers = true;
-  // fixes known fault Q2 (after a lost request the worker waits for ever): the worker polls all slots of a
-  // client, not only the one that it expects to be used next
+  // true: fixes known fault Q2 (after a lost request the worker waits for ever): the worker polls all slots
+  // of a client, not only the one that it expects to be used next
   bool scans_all = true;
-  // fixes known fault Q3 (a request that looks like an empty slot is ignored): no keyhash looks like an empty
-  // slot
+  // true: fixes known fault Q3 (a request that looks like an empty slot is ignored): no keyhash looks like an
+  // empty slot
   bool never_zero = true;
-  // fixes known fault Q5 (an incomplete request is executed): a request of several cache lines needs a
+  // true: fixes known fault Q5 (an incomplete request is executed): a request of several cache lines needs a
   // matching checksum
   bool checks = true;
   // The members from here on are defects; each known-bad variant sets one of them.
@@ -59,7 +59,7 @@ struct Settings {
   fabric::Transport transport = fabric::Transport::uc;  // transport of requests; replies are UD datagrams
   Nanos retry = 0, give_up = 0;
   std::uint16_t first_number = 0;
-  bool rewrites = true;  // a client writes a request again if no reply comes within `retry`
+  bool rewrites = true;  // true: a client writes a request again if no reply comes within `retry`
 
   // Numbers of server workers and client workers in the whole cluster.
   [[nodiscard]] std::uint32_t servers() const { return config.serving_nodes() * config.server_workers; }

@@ -67,7 +67,8 @@ class DataTable {
     return index < share_.entries && index % share_.step == share_.first % share_.step;
   }
 
-  // Number of entries scanned since the last call, for which CPU time is to be charged.
+  // Returns the number of entries scanned since the last call of this function; the caller charges CPU time
+  // for them.
   [[nodiscard]] std::uint64_t take_scanned();
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] std::uint32_t owned() const { return owned_; }

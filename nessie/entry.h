@@ -18,8 +18,8 @@ struct Fetched {
   bool ok = false;
   Attempt why = Attempt::link_error;  // how the attempt ends if `ok` is false: expired or link_error
   bool is_gone = false;               // the entry's node was declared lost
-  bool is_replaced = false;           // the entry was reused since the index word was written
-  bool is_key = false;                // the entry has the wanted key (set by fetch_for only)
+  bool is_replaced = false;           // true: the entry was reused since the index word was written
+  bool is_key = false;                // true: the entry has the wanted key (set by fetch_for only)
   bool is_local = false;
   Extent extent = Extent::header;
   EntryMeta meta;
@@ -49,7 +49,8 @@ void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::K
 // returns (stores before CASes, H20 in docs/protocols/nessie.md).
 void set_meta(Lane& lane, const EntryId& id, const EntryMeta& meta);
 
-// Charges CPU time for the entries that the worker's data table has scanned since the last call.
+// Charges CPU time for the entries that the worker's data table has scanned since the last call of this
+// function.
 [[nodiscard]] coro::Task<void> charge_scan(Lane* lane);
 
 }  // namespace loch::nessie

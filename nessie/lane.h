@@ -83,7 +83,7 @@ struct Access {
   Lane& lane;
   fabric::OpStats* stats = nullptr;  // statistics in which requests are counted; null: none
   Nanos started = 0;                 // now() when the attempt began
-  // for repairs: marks that entries left the index are written at once, whatever nessie.stamping says
+  // true for repairs: marks that entries left the index are written at once, whatever nessie.stamping says
   bool marks_at_once = false;
 
   [[nodiscard]] const Settings& settings() const { return lane.settings; }

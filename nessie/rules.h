@@ -86,24 +86,27 @@ struct Rules {
   EmptyWord empty = EmptyWord::unique;
   bool has_generation = true;   // the index word contains the DTE's reuse count
   bool has_incarnation = true;  // the index word contains the incarnation of the DTE's memory
-  // 2015 report: the index word contains a version, incremented with every update of the ITE
+  // 2015 report: whether the index word contains a version, incremented with every update of the ITE
   bool has_version = false;
 
   // ---- GET
-  bool get_verifies = true;   // a GET reads its candidate slots again before it returns NOT_FOUND
-  bool get_continues = true;  // a GET continues its scan after a pending entry without a previous version
-  bool use_previous = true;   // a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
+  bool get_verifies = true;  // true: a GET reads its candidate slots again before it returns NOT_FOUND
+  // true: a GET continues its scan after a pending entry without a previous version
+  bool get_continues = true;
+  // true: a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
+  bool use_previous = true;
 
   // ---- PUT
-  bool full_scan = true;            // a PUT first reads all candidate slots, and takes one that holds the key
-  bool removes_duplicates = false;  // a PUT empties the slots of other entries of its key by CAS
+  bool full_scan = true;  // true: a PUT first reads all candidate slots, and takes one that holds the key
+  bool removes_duplicates = false;  // true: a PUT empties the slots of other entries of its key by CAS
   // mutant: a PUT empties the old entry's slot before it links the new entry
   bool removes_before_commit = false;
   bool aborts_on_pending = true;  // a PUT's attempt ends at a pending entry of its key (Nessie, 2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
-  bool fast_update = false;  // a PUT updates a key by one CAS, to the word of an entry that is valid already
+  // true: a PUT updates a key by one CAS, to the word of an entry that is valid already
+  bool fast_update = false;
   bool links_before_write = false;  // mutant: the CAS that links a DTE overtakes the CPU's stores to it
 
   // ---- DELETE
@@ -120,8 +123,8 @@ struct Rules {
   // mutant: the copy that a MIGRATE makes names the source entry as its previous version
   bool migrate_keeps_previous = false;
 
-  // whether a DTE is reused only after its deadline and the clock margin have passed
-  bool honours_expiry = true;  // a DTE is reused strictly after its deadline and the clock margin
+  // ---- reuse of DTEs
+  bool honours_expiry = true;  // true: a DTE is reused strictly after its deadline and the clock margin
   // whether the mark that frees an entry is ignored if it names an earlier use of the entry
   bool stamps_name_incarnation = true;
 
@@ -138,8 +141,8 @@ struct Rules {
   Flaw flaw = Flaw::none;
 
   // ---- mutants of how memory is accessed
-  bool cpu_on_index = false;      // a worker swaps index words of its own node by the CPU, not by the NIC
-  bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
+  bool cpu_on_index = false;  // true: a worker swaps index words of its own node by the CPU, not by the NIC
+  bool unlocks_by_write = false;  // true: a slot is emptied or restored by WRITE instead of CAS
   // true: a READ counts as complete when its last byte has arrived, even if earlier bytes have not
   bool polls_tail_unordered = false;
 
@@ -178,9 +181,9 @@ struct Rules {
 // Fixes of the faults in the 2017 paper's text; each can be switched on separately, to measure what each hole
 // (known fault) alone costs and to attribute a finding to a hole.
 struct Fixes {
-  // fixes the known faults H1, H4 and H5 (a PUT that aborts has removed another entry) and part of H7: makes
-  // a PUT read all slots first, change no entry of other operations, and read all other slots again after its
-  // CAS
+  // true: fixes the known faults H1, H4 and H5 (a PUT that aborts has removed another entry) and part of H7:
+  // makes a PUT read all slots first, change no entry of other operations, and read all other slots again
+  // after its CAS
   bool h1 = false;
   bool h2 = false;  // fixes known fault H2 (a reused EMPTY word hides a change): makes EMPTY words unique
   // fixes known fault H7 (two entries of one key after a MIGRATE): makes a PUT start over after its MIGRATE

@@ -51,7 +51,8 @@ struct Settings {
   Nanos reconnect_timeout = 0;
   Nanos settle_timeout = 0;        // how long an ending worker continues to complete its unfinished work
   std::uint32_t spare_shares = 0;  // areas on each node that can host index shares of lost nodes
-  // if false, the repair after clients' deaths (scrub) only counts what they left unfinished
+  // true: the repair after clients' deaths (scrub) repairs what they left unfinished; false: it only counts
+  // that
   bool scrub_repairs = true;
   bool scrub_finds_leaks = false;
 

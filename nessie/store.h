@@ -46,7 +46,7 @@ struct Peer {
   std::uint32_t epoch = 0;  // number of the connection over which the region was looked up
   std::uint32_t incarnation = 0;
   Nanos not_before = 0;  // background work does not try to reach the node before this time
-  bool is_gone = false;  // the node was declared lost and is not known to be back
+  bool is_gone = false;  // true: the node was declared lost and is not known to be back
 };
 
 // Where the share of the index that one node contributes lies now: on that node or, if its memory was lost,
@@ -79,7 +79,7 @@ struct Unfinished {
   cuckoo::Place place;
   Word own = 0, back = 0;
   EntryId entry;           // the entry that the word `own` names
-  bool is_commit = false;  // for take_back: the CAS of unknown outcome was to commit `entry`
+  bool is_commit = false;  // true: for take_back: the CAS of unknown outcome was to commit `entry`
   // Entries that have left the index if the CAS of unknown outcome took place.
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;
@@ -116,7 +116,7 @@ struct WorkerState {
   std::deque<Unfinished> unfinished;  // unfinished work, to be completed or undone in the background
   // entries in use by each of the worker's operations under way (lane.h)
   std::vector<const InHand*> in_hand;
-  bool is_abandoned = false;  // the worker died: nothing uses this state, and its DTEs stay as they are
+  bool is_abandoned = false;  // true: the worker died: nothing uses this state, and its DTEs stay as they are
   Counters counters;
 };
 

@@ -37,7 +37,7 @@ class Log {
   struct Options {
     LogSync sync = LogSync::async;
     bool repairs = false;  // true: recovery cuts off all from a damaged record on, even if intact ones follow
-    bool has_thread = true;  // in mode async, a thread writes the records; false (tests): flush() does
+    bool has_thread = true;  // true: in mode async, a thread writes the records; false (tests): flush() does
   };
 
   // Opens or creates the file and recovers its records, after which it is ready for appends. Errors name the

@@ -241,7 +241,7 @@ class Machine {
   // Number of records of given_ that are promised to survive a kill of the process, and number of those that
   // are promised to survive a power failure.
   std::uint64_t outlives_kill_ = 0, outlives_power_ = 0;
-  bool has_failed_ = false;  // a sync failed, so its data may be in the page cache only
+  bool has_failed_ = false;  // true: a sync failed, so its data may be in the page cache only
   std::vector<std::string> findings_;
 };
 

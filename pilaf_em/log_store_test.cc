@@ -40,7 +40,7 @@ struct Note {
   // value: the number of a PUT's value, or `absent` for a DELETE
   std::uint64_t client = 0, key = 0, value = 0;
   bool is_done = false, has_changed = false;
-  std::uint64_t logged = 0;  // number of records that are certainly logged by now
+  std::uint64_t logged = 0;  // number of records that were certainly logged when this note was sent
 };
 
 void tell(int pipe, const Note& note) {

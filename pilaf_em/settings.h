@@ -28,26 +28,27 @@ enum class System : std::uint8_t {
 // Rules that fix the known faults of the published protocol (P1 to P3 in docs/protocols/pilaf.md), and rules
 // that known-bad variants break; each can be switched off (mutants.cc).
 struct Rules {
-  // fixes known fault P1 (a key that is being moved is missed): a GET that does not find its key READs the
-  // version and all buckets again
+  // true: fixes known fault P1 (a key that is being moved is missed): a GET that does not find its key READs
+  // the version and all buckets again
   bool confirms_misses = true;
-  // fixes known fault P2 (candidates are skipped): after growth a GET starts at its key's first bucket again
+  // true: fixes known fault P2 (candidates are skipped): after growth a GET starts at its key's first bucket
+  // again
   bool resets_rank = true;
-  // fixes known fault P3 (a PUT overwrites a newer one): a repeated PUT or DELETE is executed only once
+  // true: fixes known fault P3 (a PUT overwrites a newer one): a repeated PUT or DELETE is executed only once
   bool drops_duplicates = true;
   // The rules from here on are broken by known-bad variants only.
   bool checks_extent = true;
   bool compares_keys = true;
   bool moves_backwards = true;
-  bool brackets_moves = true;  // the version word is odd while entries are moved
-  // after growth the old table's buckets are marked closed, so that clients READ the root again
+  bool brackets_moves = true;  // true: the version word is odd while entries are moved
+  // true: after growth the old table's buckets are marked closed, so that clients READ the root again
   bool closes_tables = true;
-  bool replies_late = true;  // the server replies to a PUT after applying it
+  bool replies_late = true;  // true: the server replies to a PUT after applying it
   bool checks_guard = true;
-  bool poisons = true;        // the first byte of a freed extent is changed, so that its checksum fails
-  bool awaits_even = true;    // a miss counts as confirmed only if the version was even
-  bool follows_epoch = true;  // a reply with a new epoch makes the next GET READ the root
-  bool renews_keys = true;    // clients look up the regions (and rkeys) of a restarted node again
+  bool poisons = true;        // true: the first byte of a freed extent is changed, so that its checksum fails
+  bool awaits_even = true;    // true: a miss counts as confirmed only if the version was even
+  bool follows_epoch = true;  // true: a reply with a new epoch makes the next GET READ the root
+  bool renews_keys = true;    // true: clients look up the regions (and rkeys) of a restarted node again
   bool inserts_in_two_steps = false;  // known-bad: an INSERT is a GET and, if that finds nothing, a PUT
   bool serves_lost = false;           // known-bad: a restarted node serves before it was declared lost
   bool timeouts_are_none = false;  // known-bad: an operation that got no reply reports that it had no effect

@@ -70,8 +70,8 @@ class Shard {
   // Applies all steps at once, for preload, replay and tests.
   void apply_all();
   [[nodiscard]] Nanos cost(const Step& step, const fabric::CpuCosts& costs) const;
-  // Number of keys that planning has hashed and compared since the last call; the caller charges CPU time for
-  // them.
+  // Number of keys that planning has hashed and compared since the last call of take_work(); the caller
+  // charges CPU time for them.
   struct Work {
     std::uint32_t hashes = 0, compares = 0;
   };

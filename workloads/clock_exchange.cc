@@ -113,7 +113,8 @@ coro::Task<void> ClockExchange::answer_until_idle(fabric::Worker* worker, Nanos 
   std::uint32_t start = 0;
   while (!worker->stopping() && worker->now() < deadline) {
     // A worker that has a ready coroutine keeps polling its device. A worker whose coroutines all wait for a
-    // change of memory may give up its core, and would answer late.
+    // change of memory may give up its core, and would answer late. So this coroutine stays ready for a
+    // while.
     const Nanos spun = worker->now() + spinning;
     while (!is_asked() && worker->now() < spun) co_await worker->run_queue().yield();
     const Nanos until = worker->now() + attention;

@@ -105,7 +105,7 @@ struct LoadConfig {
   // `operations` count a multi-get as one operation.
   std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
-  bool fixed_gaps = false;  // open loop: equal gaps between operations instead of a Poisson process
+  bool fixed_gaps = false;  // true: open loop: equal gaps between operations instead of a Poisson process
   // Time in ns that clients spin before the warm-up, so that the scheduler can spread threads and background
   // workers over the cores.
   Nanos settle = 0;
@@ -119,12 +119,12 @@ struct LoadConfig {
   // records.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
-  bool verify = false;  // check the value that every GET returns
-  // Compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
+  bool verify = false;  // true: check the value that every GET returns
+  // true: compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
   bool computes_keys_ahead = false;
   // false: GETs return meaningless bytes, as those of an emulation do, and are not verified (set by run_load)
   bool values_are_judged = true;
-  bool scrub = false;  // repair what lost nodes left half-done (scrub), once the load has ended
+  bool scrub = false;  // true: repair what lost nodes left half-done (scrub), once the load has ended
   // When every client has ended, one client GETs, PUTs and GETs every preloaded record; an operation that
   // keeps failing is listed in Driver::stuck(). The stores' background coroutines run until then. For runs of
   // one process only.

@@ -42,7 +42,7 @@ struct ClockReport {
   std::map<std::uint32_t, check::ClockSample> told;
   // largest error in ns, over all processes, of clocks compared over the control plane
   Nanos control_error = 0;
-  bool is_one_clock = false;  // Fabric::has_one_clock()
+  bool is_one_clock = false;  // true: Fabric::has_one_clock()
 };
 
 struct RunOutcome {

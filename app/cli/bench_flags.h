@@ -24,7 +24,7 @@ using FlagPlace = settings::Place;
 struct BenchFlag {
   settings::Setting setting;
   FlagPlace (*place)(BenchOptions&) = nullptr;
-  // handled by separate code: for example, --get and --delete together make the mix
+  // true: handled by separate code: for example, --get and --delete together make the mix
   bool is_derived = false;
   bool is_list = false;     // whether the flag may be given more than once
   bool is_recorded = true;  // recorded under its name in a result's configuration

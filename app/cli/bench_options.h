@@ -58,16 +58,18 @@ struct BenchOptions {
   // ofi: what happens if the provider does not order later requests after a WRITE. "waits": later requests
   // wait until the WRITE has completed; "provider": protocols that need the order are refused.
   std::string ofi_order = "waits";
-  bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
+  // true: verbs: assume that bytes arrive in order although the devices do not say so
+  bool assume_order = false;
   bool verify_full = false;
-  std::string history_format;      // text, binary, or by-name (the ending of the file's name decides)
-  bool history_sync = false;       // with --history: writes each operation to the disk before the next begins
+  std::string history_format;  // text, binary, or by-name (the ending of the file's name decides)
+  // true: with --history: writes each operation to the disk before the next begins
+  bool history_sync = false;
   std::uint64_t memory_bytes = 0;  // memory per node in bytes
   std::uint32_t kept_value_bytes = 0;
   std::string search;         // latency goal such as "p99:1000us"; empty: no search
   std::optional<bool> scrub;  // repair the table after the load; nullopt: only if several processes run
   std::optional<Nanos> repair_after;  // ns from a failure to its repair; nullopt: after the load only
-  bool dry_run = false;               // check all flags, run nothing
+  bool dry_run = false;               // true: check all flags, run nothing
   std::string workload_files, history, trace, faults, mutant, json, histogram;
   std::map<std::string, settings::Value> others;  // values of flags without a member of their own
   kv::Options protocol_options = kv::Options();

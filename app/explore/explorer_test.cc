@@ -245,7 +245,7 @@ TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
   make(Kind::request, 1, 0);
   EXPECT_TRUE(run.operations()[1].value.starts_with("corrupt:")) << run.operations()[1].value;
-  // No move is left, because the bound allows one torn request and both clients have ended.
+  // No move is left, because Bounds::torn allows one torn request and both clients have ended.
   EXPECT_TRUE(run.moves().empty());
 }
 

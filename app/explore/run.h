@@ -213,7 +213,7 @@ class Run {
   // request.
   struct Executed {
     std::optional<fabric::WorkRequest> before, done;
-    bool is_rest = false;  // this was the second half of a torn request
+    bool is_rest = false;  // true: this was the second half of a torn request
   };
   [[nodiscard]] Executed make_move(const Move& move, Footprint& print);
   void execute(const Move& move, fabric::step::Fate fate, Footprint& print, Executed& executed);

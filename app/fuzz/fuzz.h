@@ -36,14 +36,14 @@ struct FuzzOptions {
   bool shrunk = false;         // measure how small a variant's or hole's findings become by shrinking
   Nanos time = 0;              // limit in ns of real time; 0: no limit
   std::uint32_t jobs = 0;      // number of threads; 0: one per core
-  bool first_only = false;     // stop at the first finding, and do not look for its cause
-  bool keep_going = false;     // report all findings; false: the first, or the first of each known flaw
-  bool verbose = false;        // print one line for each seed
+  bool first_only = false;     // true: stop at the first finding, and do not look for its cause
+  bool keep_going = false;     // true: report all findings; false: the first, or the first of each known flaw
+  bool verbose = false;        // true: print one line for each seed
   bool coverage =
       false;  // print a table of the probes (marks of rare branches), with the first seed that passed each
   std::uint64_t shrink_runs = 4000;  // most runs for shrinking one finding; 0: no shrinking
-  bool until_covered = false;        // stop when every probe (mark of a rare branch) has been passed
-  bool unfair_clock = false;         // clocks differ by more than the clock-margin option allows
+  bool until_covered = false;        // true: stop when every probe (mark of a rare branch) has been passed
+  bool unfair_clock = false;         // true: clocks differ by more than the clock-margin option allows
   std::string history;               // file for the history of the first finding, to be read by loch check
   std::string findings;              // folder for the replay files and HTML pages of findings
   std::string replay, html;          // a replay file to run instead of seeds, and the file for its HTML page

@@ -45,7 +45,7 @@ struct Event {
   Nanos release_ns = 0;  // ns; the operation takes effect at this time or later
   // for Step::forward: time in ns at which the write of the zone's value was invoked
   Nanos write_ns = beginning;
-  bool needs_absent = false;  // for Step::forward: the key is absent just before the zone
+  bool needs_absent = false;  // true: for Step::forward: the key is absent just before the zone
 };
 
 class GapSearch {

@@ -122,11 +122,11 @@ class ClientLog {
 class HistoryWriter {
  public:
   struct Options {
-    // Pass every record to the kernel at once, so that a killed process leaves complete lines in
+    // true: pass every record to the kernel at once, so that a killed process leaves complete lines in
     // PATH.partial: for runs that kill clients. Costs one system call per operation.
     bool durable = false;
-    // Also write every record to the disk (or file server) before record() returns, so that it survives a
-    // crash of the machine. Costs one disk write per operation. Has no effect without `durable`.
+    // true: also write every record to the disk (or file server) before record() returns, so that it survives
+    // a crash of the machine. Costs one disk write per operation. Has no effect without `durable`.
     bool is_synced = false;
     HistoryFormat format = HistoryFormat::text;
     // Number of chunks, each of 16 KiB, in the ring of each log of a binary history.

@@ -31,7 +31,8 @@ struct Capabilities {
   std::uint32_t untorn_bytes = 8;   // aligned bytes that the NIC fetches or places indivisibly
   bool in_order_placement = false;  // the bytes of a WRITE appear in address order in the target's memory
   bool in_order_reads = false;      // the bytes of a READ appear in address order in the requester's memory
-  bool order_is_assumed = false;  // the user asserts the order of bytes (--assume-order), the device does not
+  // true: the user asserts the order of bytes (--assume-order), the device does not
+  bool order_is_assumed = false;
   // who ensures that a READ (an atomic) takes effect after a WRITE posted before it to the same queue pair
   Order write_then_read = Order::device, write_then_atomic = Order::device;
   // Whether one-sided requests take CPU time of the target's process, which has to drive the device for them

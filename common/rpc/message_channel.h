@@ -166,7 +166,8 @@ class MessageClient {
     std::coroutine_handle<> sender;
     MessageClient* client = nullptr;
     std::uint32_t index = 0;
-    // State of the wait for a reply.
+    // whether this lane (window slot) waits for a reply, whether the reply has come, and whether the server
+    // refused the request
     bool is_waiting = false, is_answered = false, is_refused = false;
     ServerAddress to;
     std::uint32_t number = 0;

@@ -58,7 +58,7 @@ class PostingLists {
     Entry* next = nullptr;
     PostingLists* lists = nullptr;
     Line* line = nullptr;
-    bool is_pooled = false;  // made by send(), and returned to the pool when its request has ended
+    bool is_pooled = false;  // true: made by send(), and returned to the pool when its request has ended
     bool is_done = false;
   };
   struct Queue {

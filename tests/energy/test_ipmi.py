@@ -86,7 +86,7 @@ class Ipmi(Power):
                 "--bmc", "127.0.0.1", "--port", str(udp.getsockname()[1]), "--user", USER, IPMI_PASSWORD=PASSWORD
             )
             self.assert_refused(done, "127.0.0.1 port", "no BMC answers there")
-            # ipmitool waits 2 s and the presence ping half a second; the rest is for a busy machine
+            # ipmitool waits 2 s and the presence ping half a second; the other seconds allow for a busy machine
             self.assertLess(time.monotonic() - began, 8)
 
     def test_a_wrong_password_is_told_apart(self) -> None:

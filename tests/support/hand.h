@@ -62,7 +62,7 @@ class Lane {
     kv::OpResult result;
     fabric::OpStats stats;
     std::uint64_t value = 0;  // identifies the value that a GET found
-    bool is_torn = false;     // a GET returned bytes of more than one value
+    bool is_torn = false;     // true: a GET returned bytes of more than one value
   };
   [[nodiscard]] coro::Task<Outcome> get(std::uint64_t number) {
     const kv::OpResult result = co_await hand_.get(number);

@@ -355,7 +355,8 @@ void OfiFabric::await_clients() {
 Result<RunEnd> OfiFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  // Providers that move data by the CPU compete with the workers for cores, also by threads of their own.
+  // Providers that move data by the CPU compete with the workers for cores, some also because they have
+  // threads of their own.
   const bool shares_cores = shared_.capabilities.target_cpu || provider_->name() == "sockets" ||
                             pool_.started() > realtime::usable_cores();
   const RunEnd end = pool_.run(shares_cores, [this] { await_clients(); });

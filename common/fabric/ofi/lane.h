@@ -47,11 +47,13 @@ struct Lane {
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t number = 0;
-  // the lane (queue of requests to one peer) is in OfiWorker::listed_, so the next poll visits it
+  // true: the lane (queue of requests to one peer) is in OfiWorker::listed_, so the next poll visits it
   bool is_listed = false;
-  bool has_failed = false;  // an RC request failed: waiting and new requests are flushed until reconnection
-  bool has_retired_failure = false;  // a failed request has ended, so every later request has to fail too
-  Slot* first = nullptr;             // the oldest request that has not ended
+  // true: an RC request failed: waiting and new requests are flushed until reconnection
+  bool has_failed = false;
+  // true: a failed request has ended, so every later request has to fail too
+  bool has_retired_failure = false;
+  Slot* first = nullptr;  // the oldest request that has not ended
   Slot* last = nullptr;
   Slot* unposted = nullptr;      // the oldest request whose messages the provider has not all taken
   std::uint32_t writes = 0;      // posted WRITEs whose bytes are not placed, or immediates not sent, yet

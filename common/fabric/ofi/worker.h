@@ -102,7 +102,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
 
   // Called by the progress thread. Drives the provider for this worker if the worker has not polled since the
-  // last call; returns whether that made progress.
+  // last call of this function; returns whether that made progress.
   [[nodiscard]] bool poll_for_idle();
 
   // Sends a message that its receiver ignores, so that the provider connects this endpoint with another one.

@@ -55,7 +55,8 @@ struct NicProfile {
   std::uint32_t max_rd_atomic = 16;        // READs and atomics that one queue pair can have outstanding
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
-  bool is_post_by_mmio = false;  // the CPU writes a single work request by MMIO; otherwise the NIC fetches it
+  // true: the CPU writes a single work request by MMIO; otherwise the NIC fetches it
+  bool is_post_by_mmio = false;
   bool is_in_order_placement = true;  // a message's bytes become visible in the order of their addresses
   double retry_timeout_ns = 0;        // RC's retransmission timer: 4.096 us * 2^n
   std::uint32_t retry_count = 7, rnr_retry_count = 7;
@@ -93,8 +94,9 @@ struct LinkProfile {
 // in the constant's unit and enclose its value.
 struct HardwareRange {
   double low = 0, high = 0;
-  bool is_log = false;  // drawn evenly in the logarithm instead of in the value; low is above 0
-  std::string source;   // source of the range where it is another than the value's, else empty
+  // true: values are drawn evenly in the logarithm, and `low` is above 0; false: evenly in the value
+  bool is_log = false;
+  std::string source;  // source of the range where it is another than the value's, else empty
 };
 
 struct HardwareProfile {

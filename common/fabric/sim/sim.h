@@ -31,7 +31,8 @@ struct SimConfig {
   BackgroundPin background_pin = BackgroundPin::none;
   // nodes 0 … background_nodes-1 have background workers; 0: all nodes have
   std::uint32_t background_nodes = 0;
-  bool random_tie_order = false;  // pops simultaneous events in random order; for tests, not for measurements
+  // true: pops simultaneous events in random order; for tests, not for measurements
+  bool random_tie_order = false;
   TraceWriter* trace = nullptr;  // writes every stage of every request to the trace, on the track of its node
   Nanos deadline = forever;      // virtual time at which the run ends with RunEnd::deadline
   // number of events after which the run ends with RunEnd::deadline; 0: no limit

@@ -168,9 +168,9 @@ class SimWorker final : public Worker {
   // run().
   alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
-  bool has_work_ = false;  // run() has to be called when the thread is on a core again
-  // the delay of the scheduled run() includes a poll and the handling of one completion, so that poll() does
-  // not charge them again
+  bool has_work_ = false;  // true: run() has to be called when the thread is on a core again
+  // true: the delay of the scheduled run() includes a poll and the handling of one completion, so that poll()
+  // does not charge them again
   bool has_paid_ = false;
   bool has_ended_ = false, is_dead_ = false;
   bool is_inside_ = false;   // run() is resuming the worker's coroutines

@@ -19,8 +19,8 @@ namespace loch::fabric::verbs {
 struct Address {
   std::uint16_t lid = 0;  // InfiniBand LID; 0 on RoCE
   Gid gid{};
-  // InfiniBand: the port shares its LID with others, as virtual functions do, so that packets need a global
-  // routing header even within the subnet.
+  // On InfiniBand, true if the port shares its LID with others, as virtual functions do, so that packets need
+  // a global routing header even within the subnet.
   bool needs_grh = false;
   std::uint32_t mtu_bytes = 1024;  // MTU of the port; a connection uses the smaller MTU of its two ports
   bool operator==(const Address&) const = default;
