@@ -193,8 +193,8 @@ struct Fixes {
   bool h10 = false;
   // fixes known fault H16 (a late CAS succeeds on a reused entry): adds a generation to the index word
   bool h16 = false;
-  // fixes part of known fault H12 (a dead client's pending entry blocks the key): makes a GET continue after
-  // a pending entry that has no previous version
+  // true: fixes part of known fault H12 (a dead client's pending entry blocks the key): makes a GET continue
+  // after a pending entry that has no previous version
   bool pending = false;
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };

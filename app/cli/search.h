@@ -31,8 +31,8 @@ struct Found {
   std::vector<std::pair<double, bool>> tried;
 };
 // Finds the highest rate by bisection to 2 %, with at most twelve runs after a first one. `run` measures one
-// rate in operations a second. The first run has rate 0, a closed loop; 1.1 times its throughput is the upper
-// bound.
+// rate in operations a second. The first run has rate 0, a closed loop; 1.1 times its throughput is the
+// highest rate that is tried.
 [[nodiscard]] Result<Found> search_rate(const Goal& goal,
                                         const std::function<Result<measure::PointResult>(double rate)>& run);
 

@@ -114,7 +114,7 @@ class TrafficClient final : public kv::Client {
       co_return done.ok();
     }
     if (traffic_.verb == fabric::Verb::read) {
-      // No serving node stores anything, so the memory that is READ is all 0 and differs from this mark.
+      // No serving node stores anything, so the memory that is READ is all 0 and differs from not_landed.
       worker_.store_word(*store_.nodes_.at(worker_.node()).landing, landing_.offset, not_landed);
       worker_.post_detached(request);
       const fabric::WatchWord landed{.region = landing_.region,

@@ -52,20 +52,20 @@ struct ChannelFlaws {
   bool executes_repeated = false;  // true: a repeated request is executed again
   // true: the polled request is read again later, when the slot may hold another one
   bool rereads_slot = false;
-  // a trailer counts as proof that its frame has arrived, even if bytes may be placed out of order
+  // true: a trailer counts as proof that its frame has arrived, even if bytes may be placed out of order
   bool trusts_trailer = false;
   bool rewrites_unanswered = false;  // true: a slot is used again before the reply to its request has come
-  // All replies of a server worker share one buffer, which is reused while the NIC may still read it (against
-  // rule 5 of fabric.h).
+  // true: all replies of a server worker share one buffer, which is reused while the NIC may still read it
+  // (against rule 5 of fabric.h).
   bool shares_reply_buffer = false;
-  // A repeated request has the same trailer word, so that the server does not notice it.
+  // true: a repeated request has the same trailer word, so that the server does not notice it.
   bool repeats_word = false;
-  // a request is sent again to a server that has restarted after the first attempt
+  // true: a request is sent again to a server that has restarted after the first attempt
   bool ignores_incarnations = false;
   bool numbers_from_zero = false;  // true: a restarted client repeats its first request numbers
   bool keeps_old_keys = false;     // true: a restarted node is addressed with the rkeys of its lost regions
   bool never_repairs = false;      // true: a server worker never reconnects a broken connection
-  // a restarted client uses its slots although requests of its earlier incarnation may be in them
+  // true: a restarted client uses its slots although requests of its earlier incarnation may be in them
   bool takes_nothing_over = false;
   bool replies_name_low_bits = false;  // replies carry only the low 16 bits of the request's number
 };

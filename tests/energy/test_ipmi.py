@@ -120,8 +120,8 @@ class Ipmi(Power):
             told = report["hosts"][0] if name == "run" else report["hosts"][0][name]
             self.assertAlmostEqual(energy.mean_w, told["mean_w"], places=9)
         self.assertAlmostEqual(integrate(raw, Span(*report["marks"]["run"])).joules, report["joules"], places=9)
-        # One second at 200 W; the tolerance covers the spacing of samples, and sleeps that last longer on a busy
-        # machine.
+        # The power is 200 W for one second and 100 W otherwise. The tolerance of the energy allows for the spacing
+        # of samples, and for sleeps that last longer on a busy machine.
         gap = report["hosts"][0]["longest_gap_s"]
         more = report["seconds"] - 2
         self.assertAlmostEqual(report["joules"], 100 * report["seconds"] + 100, delta=100 * (gap + more + 0.1))

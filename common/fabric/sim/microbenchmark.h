@@ -12,7 +12,7 @@ namespace loch::fabric::sim {
 struct Microbenchmark {
   Traffic traffic;
   bool is_outbound = false;  // true: the measured node posts to many others; otherwise many post to it
-  bool is_echo = false;      // true: SENDs: whether the measured node answers each one
+  bool is_echo = false;      // SENDs: whether the measured node answers each one
   std::uint32_t reply_bytes = 0;
   // true: a worker posts its window and waits for all of it; false: it refills the window continuously
   bool in_rounds = false;
