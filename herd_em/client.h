@@ -76,7 +76,7 @@ class ClientWorker : public rpc::DatagramReader {
   fabric::Region& requests_;
   fabric::Fabric& fabric_;
   std::vector<rpc::Remote> slots_;       // the request slots at each serving node
-  std::uint32_t client_;                 // number of this client worker in the cluster
+  std::uint32_t client_;                 // identifies this client worker in the cluster
   std::vector<Pending> pending_;         // indexed by window slot
   std::vector<std::uint16_t> sequence_;  // last sequence number, by server and window slot
   // Published variant: for each server worker, the number of requests sent to it, modulo the window.

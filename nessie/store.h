@@ -43,7 +43,7 @@ constexpr std::uint32_t scan_words = 64;
 // A node as its peers reach it: its data region, and the incarnation of its memory.
 struct Peer {
   fabric::RemoteRegion data;
-  std::uint32_t epoch = 0;  // number of the connection over which the region was looked up
+  std::uint32_t epoch = 0;  // identifies the connection over which the region was looked up
   std::uint32_t incarnation = 0;
   Nanos not_before = 0;  // background work does not try to reach the node before this time
   bool is_gone = false;  // true: the node was declared lost and is not known to be back

@@ -41,7 +41,7 @@ struct NodeReading {
 // How a worker reaches the regions of another node's tables.
 struct Peer {
   fabric::RemoteRegion index, data;
-  std::uint32_t epoch = 0;  // number of the connection over which the regions were looked up
+  std::uint32_t epoch = 0;  // identifies the connection over which the regions were looked up
 };
 
 class HyStore final : public kv::Store {

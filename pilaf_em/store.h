@@ -41,7 +41,7 @@ struct Link {
   fabric::NodeId node = 0;
   std::uint16_t server = 0;
   fabric::RemoteRegion table, extents;
-  std::uint32_t epoch = 0;  // number of the connection over which the regions were looked up
+  std::uint32_t epoch = 0;  // identifies the connection over which the regions were looked up
   View view;
 };
 
@@ -59,7 +59,7 @@ struct WorkerState {
 
 // One server of this process.
 struct ServerState {
-  std::uint32_t number = 0;  // number of the server's shard
+  std::uint32_t number = 0;  // identifies the server's shard
   fabric::Region* table = nullptr;
   fabric::Region* extents = nullptr;
   // Null for the emulation, and on a restarted node that was not declared lost yet.

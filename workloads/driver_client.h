@@ -20,7 +20,7 @@ namespace loch::workloads {
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
-  std::uint32_t number = 0;  // number of this client in the cluster, stored in all values that it writes
+  std::uint32_t number = 0;  // identifies this client in the cluster; stored in all values that it writes
   std::uint32_t index = 0;   // index in the window of its client worker
   std::vector<ScriptedOperation> script;  // the slot's operations, if the load is a script
   std::size_t next = 0;                   // index of the script's next operation
@@ -92,7 +92,7 @@ struct Driver::ClientWorker {
   bool is_doomed = false;              // whether this worker will be killed; the run does not await its end
   std::atomic<bool> has_ended{false};  // whether all slots of this worker have ended
   std::uint64_t quota = 0;  // operations that this worker still has to start, if the load counts operations
-  std::uint64_t place = 0;  // number of the next record under Distribution::sequential
+  std::uint64_t place = 0;  // identifies the next record under Distribution::sequential
   Nanos due = -1;           // open loop: time at which the next operation is due
   bool is_reader = false;   // whether this client worker is one of the LoadConfig::readers, which only read
   measure::Tally tally;

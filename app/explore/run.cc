@@ -132,7 +132,7 @@ void Run::prepare() {
   is_preparing_ = true;
   for (std::uint32_t i = 0; i < plan_.scenario.prepared; ++i) {
     static_cast<void>(apply({Kind::begin, 0, 0}));
-    std::uint64_t idle = 0;  // bit mask of workers whose next timer changes nothing
+    std::uint64_t idle = 0;  // bit mask of workers whose next timer will change nothing when it expires
     for (int made = 0; first.running; ++made) {
       const std::vector<Move> possible = moves();
       const auto next = forward(possible, idle);
@@ -168,7 +168,7 @@ std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible
 // work were done during the exploration, each moment at which it may be done would be another state.
 void Run::come_to_rest() {
   constexpr int most_moves = 10'000;
-  std::uint64_t idle = 0;  // bit mask of workers whose next timer changes nothing
+  std::uint64_t idle = 0;  // bit mask of workers whose next timer will change nothing when it expires
   for (int made = 0; made < most_moves; ++made) {
     const std::vector<Move> possible = moves();
     const auto goes_on = [&](const Move& m) {

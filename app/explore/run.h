@@ -92,7 +92,7 @@ struct Operation {
   Step step;
   std::uint64_t predecessors = 0;  // bit mask: operations that returned before this one began
   std::uint64_t dead = 0;          // for a SCRUB (repair): bit mask of the clients dead when it began
-  std::uint64_t begun = 0;         // number of the move that began the operation
+  std::uint64_t begun = 0;         // index of the move that began the operation
   // Whether a time-out of the operation is no violation: because one of its requests or replies failed, or
   // because its deadline passed while another worker could go on or had an earlier deadline. The flag is not
   // part of the state: if several paths lead to a state, the flag keeps the value from the first path.

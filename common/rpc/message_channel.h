@@ -121,7 +121,7 @@ struct MessageTag {
 // The address of a server worker.
 struct ServerAddress {
   fabric::NodeId node = 0;
-  std::uint16_t index = 0;  // number of the server worker among those of its node
+  std::uint16_t index = 0;  // identifies the server worker among those of its node
 };
 
 struct Reply {
@@ -219,7 +219,7 @@ class MessageServer {
  public:
   static constexpr std::uint32_t most_kept = 16;
 
-  // `index`: number of the server worker among those of its node.
+  // `index` identifies the server worker among those of its node.
   MessageServer(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker,
                 std::uint32_t index);
 

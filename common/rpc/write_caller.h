@@ -12,7 +12,7 @@ namespace loch::rpc {
 // A server worker of the cluster.
 struct ServerId {
   fabric::NodeId node = 0;
-  std::uint32_t index = 0;  // number of the server worker among those of its node
+  std::uint32_t index = 0;  // identifies the server worker among those of its node
 };
 
 struct WriteReply {

@@ -106,7 +106,7 @@ class WriteChannel {
   // How one worker addresses the regions of another node.
   struct Peer {
     fabric::RemoteRegion requests, replies;
-    // Number of the connection (Worker::epoch) under which the regions were looked up.
+    // Identifies the connection (Worker::epoch) over which the regions were looked up.
     std::uint32_t epoch = 0;
   };
 

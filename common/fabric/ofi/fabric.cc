@@ -72,7 +72,7 @@ class EndedRuns {
   }
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::uint64_t> ended_;  // for each rank the number of the last run that its clients have ended
+  std::vector<std::uint64_t> ended_;  // for each rank, which run its clients ended last
 };
 
 class OfiFabric final : public Fabric {

@@ -53,7 +53,7 @@ inline constexpr std::size_t calls_count = static_cast<std::size_t>(Call::comple
 
 struct Failure {
   Call call = Call::completion;
-  std::uint64_t n = 1;  // number of the failing call, counted from 1 since LOCH_ZOO was read
+  std::uint64_t n = 1;  // which call fails, counted from 1 since LOCH_ZOO was read
   int reason = 0;       // an errno; for a completion, an ibv_wc_status
 };
 
