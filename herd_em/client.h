@@ -79,7 +79,8 @@ class ClientWorker : public rpc::DatagramReader {
   std::uint32_t client_;                 // identifies this client worker in the cluster
   std::vector<Pending> pending_;         // indexed by window slot
   std::vector<std::uint16_t> sequence_;  // last sequence number, by server and window slot
-  // Published variant: for each server worker, the number of requests sent to it, modulo the window.
+  // Published variant: for each server worker, the number of requests sent to it, modulo the number of window
+  // slots.
   std::vector<std::uint32_t> requests_seen_;
   // Published variant: for each server worker, the window slots that wait for its replies, in the order of
   // their requests.

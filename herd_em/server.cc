@@ -61,8 +61,8 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   into.slot = slot;
   into.what = format.read(slots_, at, word, into.value.data());
   if (format.has_trailer) {
-    // The client may have given up and overwritten the slot with its next request during the copy, so check
-    // again.
+    // The client may have given up and overwritten the slot with its next request while this one was copied,
+    // so check again.
     if (!settings_.rules.trusts_first_look && !format.is_here(slots_, at, word)) return false;
     duplicates_.looked_at(slot, word);
   } else {

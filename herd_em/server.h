@@ -54,7 +54,8 @@ class Server {
   [[nodiscard]] bool has_polled_request(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && is_polled(slot) && has_request(slot, word);
   }
-  // Fetches the request in the slot; false if the slot has no new request, or changed during the copy.
+  // Fetches the request in the slot; false if the slot has no new request, or changed while the request was
+  // copied.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
   void advance(std::uint32_t slot);

@@ -115,7 +115,7 @@ OpStatus get_after_delete_under_migrate(std::string mutant) {
   cluster.begin_migrate(2, cluster.candidate(k, 0));
   EXPECT_TRUE(cluster.step(2, 3));  // the MIGRATE reads the source word, the source entry and the target word
   EXPECT_EQ(cluster.remove(4, k).result.status, OpStatus::ok);
-  cluster.step_through_cas(2, 1);  // the copy is now in the target slot
+  cluster.step_through_cas(2, 1);  // the MIGRATE's copy is now in its target slot
   cluster.begin_get(0, k);
   for (int i = 0; i < 20 && cluster.step(0); ++i) {
   }

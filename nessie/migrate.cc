@@ -94,7 +94,7 @@ coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint
   co_return Attempt::table_full;
 }
 
-// Links the copy in the target slot, then empties the source slot.
+// Links the MIGRATE's copy of the entry in the target slot, then empties the source slot.
 coro::Task<Attempt> swing(Access access, Move* move) {
   const Settings& settings = access.settings();
   const WordFormat& format = settings.format;

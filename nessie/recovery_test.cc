@@ -351,7 +351,8 @@ bool is_slot_of_lost_copy_freed(const std::string& mutant) {
   while (cluster.candidate(key, 1).node != 2) key = cluster.key_at({1, 0});
   EXPECT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(3, {1, 0});
-  cluster.step_through_cas(3, 2);  // the copy is in its target slot, the source slot is reserved
+  // the MIGRATE's copy is now in its target slot, and its source slot is reserved
+  cluster.step_through_cas(3, 2);
   cluster.kill(3);
   cluster.kill(2);
   cluster.fabric().cut_off(2, true);
@@ -574,7 +575,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  // The copy is examined first, because the entry that was put in doubt last is examined first.
+  // The MIGRATE's copy is examined first, because the entry that was put in doubt last is examined first.
   table.doubt(*copy());
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {

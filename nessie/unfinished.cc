@@ -62,8 +62,8 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   if (now == left.entry) {
     set_meta(access.lane, left.entry,
              {.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank});
-    // The copy is examined later, because no word names it if the share of the index with its target slot was
-    // lost.
+    // The MIGRATE's copy is examined later, because no word names it if the share of the index with its
+    // target slot was lost.
     access.own().table.doubt(left.entry.index);
   }
   ++access.own().counters.migrations;

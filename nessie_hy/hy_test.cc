@@ -175,7 +175,8 @@ TEST_P(OnFabric, OneNodeMayServeAll) { support::expect_one_node_to_serve(protoco
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
-// Replaced entries may be reused only after the expiry period. PUTs that find no free entry wait for it.
+// Replaced entries may be reused only after the expiry period. A PUT that finds no free entry waits
+// until one is free.
 coro::Task<void> replace_often(Lane* lane, std::uint64_t* waited) {
   for (std::uint64_t i = 0; i < 60; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);

@@ -122,7 +122,8 @@ Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::
   return killed;
 }
 
-using Contents = std::map<std::uint64_t, std::uint64_t>;  // key -> number of its value, or absent
+// The value of each key, by the value's number; absent keys have no element.
+using Contents = std::map<std::uint64_t, std::uint64_t>;
 
 coro::Task<void> read_all(TestRun* run, Contents* out) {
   Hand hand = run->hand(0);

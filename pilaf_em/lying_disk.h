@@ -22,7 +22,7 @@ class LyingDisk final : public LogDisk {
   // calls.
   struct Plan {
     std::uint64_t power_fails_at = 0;  // power fails during this call; calls after it fail until restart()
-    std::uint64_t sync_fails_at = 0;   // the first sync at this call or a later one fails
+    std::uint64_t sync_fails_at = 0;   // the first sync among the calls from this one on fails
     std::uint64_t full_at = 0;      // from this call on, each write takes a random part of its bytes or fails
     bool writes_are_short = false;  // true: a write may take fewer bytes than requested, but at least one
     bool reads_fail = false;

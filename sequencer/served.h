@@ -31,7 +31,7 @@ struct ServedSettings {
   }
   [[nodiscard]] rpc::ReplyDesk::Shape desk() const {
     return {.payload_bytes = number_bytes,
-            .buffers = 2 * config.window + 16,  // receive buffers beyond the window, for late replies
+            .buffers = 2 * config.window + 16,  // more than one a window slot, for late replies
             .waiters = config.window,
             .slice = std::max<Nanos>(retry_after / 4, 1'000)};
   }

@@ -7,7 +7,7 @@
 // time at which an operation was due (no coordinated omission).
 //
 // Only operations that end inside the measurement window count. With a number of operations instead of a
-// duration, the window begins after the warm-up and ends with the last operation.
+// duration, the measurement window begins after the warm-up and ends with the last operation.
 #pragma once
 
 #include <atomic>
@@ -112,7 +112,7 @@ struct LoadConfig {
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos warmup = 0;
   Nanos duration = 0;  // ns of the measurement window; 0: it ends after `operations`
-  // Number of operations of all clients together; 0: the window ends after `duration`.
+  // Number of operations of all clients together; 0: the measurement window ends after `duration`.
   std::uint64_t operations = 0;
   std::uint64_t read_only = 0;  // the first `read_only` records are never written
   // The last `readers` client workers of each node only read, and they read only the first `read_only`

@@ -20,8 +20,8 @@ Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
   if (load_.script) return slot.next < slot.script.size() ? Turn::measured : Turn::stop;
   const Nanos elapsed = now - own.measured_from + load_.warmup;
   if (load_.operations == 0) {
-    // An operation that begins in the warm-up and ends in the window counts; one that ends after the window
-    // does not.
+    // An operation that begins in the warm-up and ends in the measurement window counts; one that ends after
+    // the window does not.
     return elapsed < load_.warmup + load_.duration ? Turn::measured : Turn::stop;
   }
   if (elapsed < load_.warmup) return Turn::warm_up;

@@ -184,8 +184,8 @@ TEST_P(DriverOn, DurationEndsTheRunAndWarmupIsNotCounted) {
   EXPECT_LE(sum.last_ns - sum.first_ns, plan_.load.duration);
 }
 
-// Each operation that ends inside the window, whether completed or failed, is counted once in the time
-// series.
+// Each operation that ends inside the measurement window, whether completed or failed, is counted once in the
+// time series.
 TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
   plan_.load.operations = 0;
   plan_.load.warmup = is_sim() ? 200'000 : 50'000'000;
@@ -322,8 +322,8 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   plan_.load.think = plan_.load.duration / 100;
   const measure::Tally sum = total(run());
   const std::uint64_t workers = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers;
-  // The window has time for 100 think times of a worker; besides, each slot may bring one operation that
-  // began before the window.
+  // The measurement window is as long as 100 think times of a worker; in addition, one operation of each
+  // window slot may have begun before the measurement window.
   EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));
   EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
   plan_.load.rate = 1'000;

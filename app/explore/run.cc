@@ -399,7 +399,8 @@ void Run::tear(const Move& move, Footprint& print) {
 }
 
 void Run::let_time_pass(const Move& move) {
-  // All workers only poll, so time passes for all of them; each such step is twice as long as the last.
+  // This move is possible when all workers only poll. Each move of this kind advances the clock by twice as
+  // long as the one before it.
   if (move.request == 2) {
     fabric_->advance(first_wait << waits_in_vain_++);
     return;

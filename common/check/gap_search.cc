@@ -377,9 +377,9 @@ class GapSearch {
     next_.push_back(std::move(to));
   }
 
-  // Makes the key present by a pending PUT that was invoked by Configuration::owed, the one with the earliest
-  // deadline, or, if no INSERT requires an earlier write, by a write with unknown outcome. Returns false if
-  // there is neither.
+  // Makes the key present by a pending PUT that was invoked no later than Configuration::owed, the one with
+  // the earliest deadline, or, if no INSERT requires an earlier write, by a write with unknown outcome.
+  // Returns false if there is neither.
   bool use_put(Configuration* c) const {
     const auto first =
         std::ranges::find_if(c->puts, [&](std::uint32_t number) { return put_written_[number] <= c->owed; });
@@ -396,8 +396,8 @@ class GapSearch {
     return true;
   }
 
-  // Makes the absent key present by a pending INSERT that was invoked by Configuration::owed, the one with
-  // the earliest deadline. Returns false if there is none.
+  // Makes the absent key present by a pending INSERT that was invoked no later than Configuration::owed, the
+  // one with the earliest deadline. Returns false if there is none.
   bool use_insert(Configuration* c) const {
     const auto first = std::ranges::find_if(
         c->inserts, [&](std::uint32_t number) { return insert_written_[number] <= c->owed; });

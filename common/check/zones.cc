@@ -211,8 +211,8 @@ class ZoneFinder {
       }
       if (early != nullptr) point.release_ns = early->end;
       if (late != nullptr) point.deadline_ns = late->begin;
-      // The point's window is not empty after its ends were moved: forward zones are disjoint, so early->end
-      // <= late->begin.
+      // The interval from point.release_ns to point.deadline_ns is still not empty: forward zones are
+      // disjoint, so early->end <= late->begin.
     }
   }
 

@@ -96,7 +96,7 @@ class DatagramSender {
   DatagramShape shape_;
   std::uint32_t depth_;  // send queue entries that each UD queue pair may use
   std::vector<Line> lines_;
-  // number of the UD queue pair on which the list that is being filled will be posted
+  // index of the UD queue pair on which the list that is being filled will be posted
   std::uint8_t lane_ = 0;
   Entry* first_ = nullptr;
   Entry* last_ = nullptr;
