@@ -58,7 +58,7 @@ class PilafModule final : public kv::Module {
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
   // What is served after a loss. A shard has no replica, and no server serves another server's shard. A
-  // restarted node is not taken back if its servers have logs, if messages use UC, or in the emulation.
+  // restarted node is not taken back if its servers have logs, if messages use UC, or in the variant em-opt.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     switch (loss) {
       case kv::Loss::client_killed:

@@ -1,4 +1,4 @@
-// Marks the numbers that were given out in a bitmap, and counts those given twice or out of order.
+// Marks in a bitmap the numbers that were given out, and counts those given twice or out of order.
 #include "sequencer/ledger.h"
 
 namespace loch::sequencer {

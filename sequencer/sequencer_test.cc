@@ -208,8 +208,8 @@ TEST(SeqSpec, LostRequestsAreForgottenInTime) {
   EXPECT_EQ(guess.short_reply(0xC0, 2'000), 0x1C0u);
 }
 
-// Known fault R1 (docs/protocols/seq-spec.md): replies overtake each other while the guess of the high bits
-// changes. With the fix no number is given twice; as published, some are.
+// Known fault R1 (docs/protocols/seq-spec.md): replies overtake each other while the client's guess of a
+// number's high bits changes. With the fix no number is given twice; as published, some are.
 TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");

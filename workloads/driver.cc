@@ -149,7 +149,7 @@ Result<> Driver::make_clocks() {
   return {};
 }
 
-// Ends when the clocks of all processes have been compared and all processes may begin.
+// Ends when the clocks of all processes have been compared and all processes may begin the load.
 coro::Task<void> Driver::align_first(ClientWorker* own) {
   constexpr Nanos look = 200'000;
   fabric::Worker& worker = *own->worker;

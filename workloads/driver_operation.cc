@@ -61,7 +61,7 @@ Nanos Driver::next_due(ClientWorker& own) const {
   const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
   const double mean_ns = 1e9 * workers / load_.rate;
   const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
-  // At a very low rate, the gap would exceed the range of Nanos.
+  // At a very low rate, the gap between two operations would exceed the range of Nanos.
   constexpr double gap_max = 1e17;
   return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }

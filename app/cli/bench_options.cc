@@ -95,7 +95,8 @@ settings::Command command_with(const kv::Registry& registry) {
   std::set<std::string> keys;  // keys already added: two protocols of one module may share an option
   for (const auto& [name, module] : registry) {
     for (const kv::OptionSpec& spec : module->options()) {
-      // Options are added as plain text; the chosen protocol parses its own later.
+      // Options are added as flags with any text as value; the chosen protocol later parses the values of its
+      // own options.
       if (!keys.insert(spec.key).second) continue;
       command.flags.push_back({.setting = settings::of(settings::Type::text, spec.key, "", "")});
       command.flags.back().setting.aliases = spec.aliases;

@@ -263,8 +263,8 @@ std::vector<Entry> counters(const kv::Registry& registry) {
     std::vector<std::string> few = {"--protocol",   name, "--nodes", "3",
                                     "--operations", "60", "--keys",  "100"};
     auto options = parse_bench(few, registry);
-    // A protocol may refuse these flags because it needs a node that only serves: try again with one such
-    // node.
+    // A protocol may refuse the flags in `few` because it needs a node that only serves: try again with one
+    // such node.
     if (!options || !validate(*options, *module)) {
       few.insert(few.end(), {"--server-nodes", "1"});
       options = parse_bench(few, registry);

@@ -58,7 +58,8 @@ class TableServer final : public rpc::Handler {
   Row* row_;                    // table (row) of the server worker that owns the current request's key
   std::vector<std::byte> key_;  // key of the current request
   cuckoo::KeyHash hash_;
-  // the store that remains to be done, in the known-bad variant that replies before its store
+  // the change of the table that is still to be made, in the known-bad variant that replies before it makes
+  // the change
   std::optional<Deferred> deferred_;
 };
 

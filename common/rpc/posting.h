@@ -24,7 +24,7 @@ namespace loch::rpc {
 
 struct PostingShape {
   std::uint32_t list_most = 32;  // work requests that are posted with one doorbell
-  // one request in this many is signaled; the number is limited to a quarter of the send queue's depth
+  // one request in this many is signaled; the value is limited to a quarter of the send queue's depth
   std::uint32_t signal_every = 32;
   std::uint8_t lanes = 1;  // number of queue pairs to each peer
 };

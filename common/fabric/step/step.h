@@ -192,7 +192,7 @@ class StepFabric final : public Fabric {
   // Executes one half of request `i` without completing it. A later execute() executes the other half, unless
   // it makes the request fail.
   void execute_half(Worker& worker, std::size_t i, const Tear& tear);
-  // The tear of a request of which one half was executed; null if there is none.
+  // How request `i` is split into halves, if one half of it was executed; otherwise null.
   [[nodiscard]] const Tear* torn(Worker& worker, std::size_t i) const {
     const auto& parked = own(worker).parked_[i];
     return parked.torn ? &*parked.torn : nullptr;
