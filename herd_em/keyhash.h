@@ -15,7 +15,7 @@ constexpr std::uint32_t keyhash_bytes = 16;
 
 struct KeyHash {
   std::uint64_t first = 0;
-  // the last 8 bytes of a 2014 request; if their low byte is not 0, the request has arrived
+  // the last 8 bytes of a request in the layout of 2014; if their low byte is not 0, the request has arrived
   std::uint64_t second = 0;
   friend bool operator==(const KeyHash&, const KeyHash&) = default;
 

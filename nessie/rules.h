@@ -55,7 +55,7 @@ enum class Flaw : std::uint8_t {
   reserved_slot_is_free,     // flaw: a PUT takes a slot that is reserved for an unfinished MIGRATE
   margin_ignored,            // flaw: entries are reused without allowing for skew between the nodes' clocks
   stamps_before_commit,      // flaw: a PUT marks the replaced entry for reuse before the PUT is verified
-  rollback_stamps_restored,  // flaw: a rollback marks the entry that it has put back for reuse
+  rollback_stamps_restored,  // flaw: a rollback puts an entry back and nevertheless marks it for reuse
   tombstone_unverified,      // flaw: a DELETE does not read the other slots after its CAS
   link_unknown_is_free,  // flaw: an entry is reused at once if the CAS that should link it ended in an error
   commit_unknown_is_conflict,  // flaw: a commit's CAS that ended in an error counts as not executed

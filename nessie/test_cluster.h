@@ -113,7 +113,7 @@ class TestCluster {
   [[nodiscard]] const Settings& settings() const { return store_->settings(); }
   [[nodiscard]] double counter(const std::string& name) const { return store_->counters().at(name); }
 
-  // ---- each begins an operation on worker w, which the test then steps or finishes
+  // ---- functions that begin an operation on worker w, which the test then steps or finishes
   void begin_get(std::uint32_t w, std::uint64_t key) { begin(w, key, run_get(this, w)); }
   void begin_put(std::uint32_t w, std::uint64_t key, std::uint64_t value) {
     NumberedData::fill(value, values_[w].data(), shape_.value_size);
@@ -148,7 +148,7 @@ class TestCluster {
   }
   void kill(std::uint32_t w) { fabric_.kill(*workers_[w]); }
 
-  // ---- each executes a whole operation
+  // ---- functions that execute a whole operation on worker w
   Outcome get(std::uint32_t w, std::uint64_t key) {
     begin_get(w, key);
     return finish(w);

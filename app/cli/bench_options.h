@@ -32,7 +32,8 @@ struct BenchOptions {
   std::uint64_t keys = 0, max_keys = 0;
   std::uint32_t key_size = 0, value_size = 0;  // bytes of the largest key and value
   workloads::SizeRequest key_request, value_request;
-  // null: every key has key_size bytes, or every value has value_size bytes
+  // key_sizes is null if every key has key_size bytes; value_sizes is null if every value has value_size
+  // bytes
   std::shared_ptr<const workloads::Sizes> key_sizes, value_sizes;
   workloads::KeyOrder key_order = workloads::KeyOrder::hashed;
   std::uint32_t zero_padding = 1;

@@ -56,7 +56,7 @@ struct Tear {
   // peer's memory at two instants.
   bool is_at_landing = false;
   bool is_upper_first = false;
-  std::uint32_t lower_bytes = 0;  // length of the part at the lower addresses
+  std::uint32_t lower_bytes = 0;  // length of the part with the lower addresses
 };
 
 class StepWorker final : public Worker {

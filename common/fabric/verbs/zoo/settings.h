@@ -75,7 +75,7 @@ struct Settings {
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
   std::vector<Raise> raises;
-  std::uint64_t swallow = 0;        // all completions from this number on are dropped; 0: none
+  std::uint64_t swallow = 0;        // the completion with this number and all later ones are dropped; 0: none
   std::string net;                  // file that the processes of one network share; "": no other processes
   std::string counters;             // folder for files of error counters, named as in sysfs; "": none
   std::uint32_t counter_start = 0;  // first value of the counters of transport errors
