@@ -15,7 +15,8 @@
 namespace loch::nessie {
 namespace {
 
-// Fills one area of a node with EMPTY words. Returns false if the node cannot be reached.
+// Fills an area of a node (room for one share of the index) with EMPTY words. Returns false if the node
+// cannot be reached.
 coro::Task<bool> fill_area(Lane* lane, Member place) {
   const fabric::LocalSlice source{lane->node.words, lane->word_at(lane_scan)};
   const auto host = static_cast<fabric::NodeId>(place.host);
