@@ -7,7 +7,7 @@
 namespace loch::baselines {
 namespace {
 
-// Bytes of a reply in Pilaf's microbenchmark (table 1).
+// Bytes of a reply in Pilaf's microbenchmark (Mitchell et al., USENIX ATC 2013, table 1).
 constexpr double table_reply = 10;
 constexpr double by_byte(double ns_16, double ns_1024) { return (ns_1024 - ns_16) / (1024 - 16); }
 constexpr double fixed(double ns_16, double byte_ns) { return ns_16 - byte_ns * (16 + table_reply); }

@@ -36,7 +36,8 @@ struct KernelPath {
   std::uint32_t segment_bytes = 0;
   Nanos one_way_ns = 0;     // latency that occupies no core, in addition to the simulated fabric's latency
   double link_byte_ns = 0;  // ns for each byte on a separate link; 0: messages use the fabric's link
-  std::uint32_t frame_bytes = 0;  // bytes of headers around each segment on the separate link
+  // bytes of headers around each segment, on a link that is modelled separately from the fabric
+  std::uint32_t frame_bytes = 0;
 
   [[nodiscard]] std::uint32_t segments(std::uint64_t bytes) const;
   // cpu_to_receive() and cpu_to_send(): CPU time in ns for one message of `bytes` bytes. A server receives

@@ -224,7 +224,7 @@ void Courier::submit(MemcachedCall* call) {
 }
 
 // The courier thread's loop: sends all waiting GETs as one mget, then one waiting PUT, INSERT or DELETE, so
-// that neither GETs nor the others wait long.
+// that neither GETs nor other operations wait long.
 void Courier::work() {
   std::vector<MemcachedCall*> gets;
   std::unique_lock lock(mutex_);
@@ -293,7 +293,8 @@ class MemcachedClient final : public kv::Client {
     if (!shared_.connections.empty()) {
       shared_.connections[server]->execute(call_);
     } else {
-      // The wait has no deadline of its own, because libmemcached's time-outs end the courier thread's call.
+      // This wait for a courier thread has no deadline, because libmemcached's time-outs end the thread's
+      // call.
       shared_.reactor.begin(&call_);
       shared_.couriers[server]->submit(&call_);
       co_await shared_.reactor.finished(&call_);

@@ -65,9 +65,9 @@ class MemcachedConnection {
   std::vector<std::size_t> key_sizes_;
 };
 
-// The list to which the courier threads of one worker append the calls that they have executed. The worker's
-// Reactor is woken by a file descriptor, empties the list and resumes the coroutines that wait for these
-// calls.
+// The list to which the courier threads of one worker, which execute blocking calls for it, append the calls
+// that they have executed. The worker's Reactor is woken by a file descriptor, empties the list and resumes
+// the coroutines that wait for these calls.
 class CourierBoard {
  public:
   explicit CourierBoard(Reactor& reactor);

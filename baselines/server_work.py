@@ -119,8 +119,8 @@ class Server:
                 "root",
             ]
         elif kind == "redis":
-            # Debian's redis-tools has the Redis server as redis-check-rdb; the program is the server when
-            # called as redis-server.
+            # Debian's redis-tools contains the Redis server only as the program redis-check-rdb, which acts as the
+            # server when it is called as redis-server.
             link = os.path.join(folder, "redis-server")
             os.symlink(find("redis-server", "redis-check-rdb"), link)
             command = [

@@ -24,7 +24,7 @@ struct Settings {
   kv::DeployConfig config;
   System system = System::memcached;
   std::vector<Address> given;      // servers of --NAME.address; empty: Loch starts the servers
-  bool is_unix = true;             // the servers listen on Unix sockets; false: on 127.0.0.1
+  bool is_unix = true;             // true: the servers listen on Unix sockets; false: on 127.0.0.1
   std::uint32_t servers = 1;       // number of servers in the whole cluster
   std::uint32_t threads = 1;       // threads per server
   std::string binary;              // program of --NAME.binary; empty: search for it
@@ -32,10 +32,11 @@ struct Settings {
   Nanos timeout = 0;               // longest wait in ns for a connection or a reply
   Nanos start_timeout = 0;         // longest wait in ns for a server's start, and for progress of the preload
   Link link = Link::ipoib;
-  bool only_echoes = false;  // modelled servers cost no more CPU time than an echo (Pilaf 2013, table 1)
+  // true: modelled servers cost no more CPU time than an echo (Pilaf 2013, table 1)
+  bool only_echoes = false;
   // Known-bad variants of the model.
-  bool keeps_copies = false;    // clients answer GETs from their own copies
-  bool executes_twice = false;  // a repeated request is executed again
+  bool keeps_copies = false;    // true: clients answer GETs from their own copies
+  bool executes_twice = false;  // true: a repeated request is executed again
   bool writes_behind = false;   // a PUT is answered first, and stored only after the server's next request
 
   [[nodiscard]] bool is_mutant() const { return keeps_copies || executes_twice || writes_behind; }

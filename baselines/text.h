@@ -43,7 +43,7 @@ void append_reply(System system, OpKind op, kv::OpStatus status, std::string_vie
 [[nodiscard]] std::uint64_t reply_bytes(System system, OpKind op, kv::OpStatus status,
                                         std::uint32_t key_bytes, std::uint32_t value_size);
 
-// ---- Reading them, for the modelled server ------------------------------------------------------------
+// ---- Parsing a request's text, for the modelled server ------------------------------------------------
 struct ParsedRequest {
   OpKind op = OpKind::get;
   std::string_view key_text;

@@ -119,7 +119,8 @@ coro::Task<void> DrtmClient::add(DrtmClient* self, Address item, fabric::OpStats
   if (*is_done) ++self->own_.counts.atomics_done;
 }
 
-// Known-bad variant: adds by READ and WRITE, which loses additions of other clients between the two.
+// Known-bad variant: adds by READ and WRITE, which loses additions that other clients make between the READ
+// and the WRITE.
 coro::Task<bool> DrtmClient::add_by_write(Address item, fabric::OpStats* stats) {
   const fabric::RemoteRegion region = own_.items[item.node].region;
   const std::uint64_t at = item.offset + settings_.item.state_at();
@@ -166,7 +167,7 @@ coro::Task<DrtmClient::Locked> DrtmClient::lock(Address item, fabric::OpStats* s
 }
 
 // After a CAS that completed with an error, READs the state word to learn whether this client holds the lock:
-// only this client writes its lock word.
+// no other client writes this client's lock word.
 coro::Task<DrtmClient::Locked> DrtmClient::settle_lock(Address item) {
   const bool is_back = co_await reconnect(item.node);
   if (is_back) {

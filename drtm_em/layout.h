@@ -25,7 +25,7 @@ class ItemLayout {
   [[nodiscard]] std::uint32_t state_at() const { return version_at() + 8; }
   [[nodiscard]] std::uint32_t value_at() const { return state_at() + 8; }
   [[nodiscard]] std::uint32_t bytes() const { return value_at() + round8(value_size_); }
-  // What memory stores of an item of which only the first `kept` bytes of the value are stored.
+  // Says which bytes of an item a simulation stores, if it stores only the first `kept` bytes of the value.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept) const {
     const std::uint32_t head = value_at() + round8(std::min(kept, value_size_));
     if (head >= bytes()) return {};

@@ -18,7 +18,8 @@ enum class Fault : std::uint8_t { none, steals_locks, adds_by_write };
 struct Settings {
   kv::DeployConfig config;
   ItemLayout item;
-  // has one hash function: it gives the address of the item, which a real client would take from its cache
+  // a family of one hash function, which gives the address of a key's item; a real client would have the
+  // address in its cache
   cuckoo::HashFamily family;
   rpc::PostingShape posting;
   Atomics atomics = Atomics::faa;

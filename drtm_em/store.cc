@@ -85,9 +85,9 @@ bool DrtmStore::holds_every_item() const {
   return true;
 }
 
-// Number of violations when no operation is under way. With atomics=faa, the sum of all state words has to
-// equal the number of additions. With atomics=cas, no item may be locked, except by clients whose atomics
-// failed with an unknown effect.
+// Counts violations of the store's rules when no operation is under way. With atomics=faa, the sum of all
+// state words has to equal the number of additions. With atomics=cas, no item may be locked, except by
+// clients whose atomics failed with an unknown effect.
 std::uint64_t DrtmStore::violations_at_rest(const WorkerState::Counts& sum) const {
   const ItemLayout& item = settings_->item;
   std::uint64_t total = 0, held = 0;

@@ -30,7 +30,8 @@ struct WorkerState {
     std::uint64_t reconnects = 0;
     // atomics=faa: numbers of additions posted and completed, to be compared with the sum of all state words.
     std::uint64_t atomics_begun = 0, atomics_done = 0;
-    std::uint64_t locks_left = 0;  // atomics=cas: locks perhaps still held after an error
+    // atomics=cas: number of locks that clients perhaps still hold after an error
+    std::uint64_t locks_left = 0;
   } counts;
 };
 

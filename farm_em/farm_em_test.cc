@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, On,
 
 // Payload bytes of operations, if a key has S_K and a value S_V bytes. A GET READs 6 (S_K + S_V), or in
 // farm-em-var 6 (S_K + 8) of the index and S_V of the values. A published PUT has a request of S_K + S_V and
-// a reply of 1; a numbered PUT has 16 more in the request and 7 more in the reply.
+// a reply of 1; a PUT with a request number has 16 bytes more in the request and 7 more in the reply.
 TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
   const auto module = module_of(protocol());
   for (const bool is_numbered : {false, true}) {

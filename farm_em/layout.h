@@ -34,8 +34,8 @@ class Layout {
   // Bytes of the six buckets that one READ of the index fetches.
   [[nodiscard]] std::uint32_t neighbourhood_bytes() const { return neighbourhood * bucket_bytes(); }
 
-  // The bytes that a simulation stores of each bucket: all where buckets hold pointers, else the key and the
-  // first `kept` bytes of the value.
+  // Says which bytes a simulation stores of each bucket: all bytes where buckets hold pointers, else the key
+  // and the first `kept` bytes of the value.
   [[nodiscard]] fabric::Elision bucket_elision(std::uint32_t kept) const {
     if (form_ == Form::variable) return {};
     return head_of(bucket_bytes(), key_size_ + kept);
@@ -43,8 +43,8 @@ class Layout {
   [[nodiscard]] fabric::Elision value_elision(std::uint32_t kept) const { return head_of(value_size_, kept); }
 
  private:
-  // Elision that stores only the first `kept` bytes, rounded up to a multiple of 8, of each entry of `entry`
-  // bytes.
+  // Says that a simulation stores only the first `kept` bytes, rounded up to a multiple of 8, of each entry
+  // of `entry` bytes.
   [[nodiscard]] static fabric::Elision head_of(std::uint32_t entry, std::uint32_t kept) {
     const std::uint32_t head = (kept + 7) / 8 * 8;
     if (head >= entry) return {};

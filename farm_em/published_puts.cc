@@ -4,9 +4,9 @@
 //   slot    | unused | value | key |     the server polls the key's last word, here a hash, never 0
 //   reply   | 1 | 0 0 0 0 0 0 0 |        zeroed by the client before each request
 //
-// Hole F1: requests cannot be told apart. A lost request or reply is never answered (the client gives up), a
-// late reply is taken for the reply to the next request, and where bytes are not placed in order the last
-// word may announce an incomplete request.
+// Known fault F1 (docs/protocols/farm-em.md): requests cannot be told apart. A lost request or reply is never
+// answered (the client gives up), a late reply is taken for the reply to the next request, and where bytes
+// are not placed in order the last word may announce an incomplete request.
 #include <algorithm>
 
 #include "common/fabric/memory.h"

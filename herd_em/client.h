@@ -62,7 +62,7 @@ class ClientWorker : public rpc::DatagramReader {
   };
 
   // Whether requests can be written over RC to the server's node; connects anew until `deadline` if the
-  // connection broke.
+  // connection has broken.
   [[nodiscard]] coro::Task<bool> reach(std::uint32_t server, Nanos deadline);
   void post(Pending& pending, Op op, std::uint64_t from, std::uint64_t to);
   [[nodiscard]] std::uint32_t slot_of_request(std::uint32_t slot, std::uint32_t server);
@@ -76,10 +76,11 @@ class ClientWorker : public rpc::DatagramReader {
   fabric::Region& requests_;
   fabric::Fabric& fabric_;
   std::vector<rpc::Remote> slots_;       // the request slots at each serving node
-  std::uint32_t client_;                 // number of this client worker in the cluster
+  std::uint32_t client_;                 // identifies this client worker in the cluster
   std::vector<Pending> pending_;         // indexed by window slot
   std::vector<std::uint16_t> sequence_;  // last sequence number, by server and window slot
-  // Published variant: for each server worker, the number of requests sent to it, modulo the window.
+  // Published variant: for each server worker, the number of requests sent to it, modulo the number of window
+  // slots.
   std::vector<std::uint32_t> requests_seen_;
   // Published variant: for each server worker, the window slots that wait for its replies, in the order of
   // their requests.

@@ -154,7 +154,8 @@ TEST_P(Herd, EveryVariantReadsTheNewestValueOrNothing) {
   }
 }
 
-// A cut link breaks RC connections, which clients make anew; over UC nothing breaks.
+// A cut link breaks RC connections, which clients then make anew; over UC there is no connection that could
+// break.
 TEST_P(Herd, OverRcConnectionsAreMadeAnew) {
   if (!is_sim()) return;  // links are cut on sim only
   using fabric::sim::ScheduledFault;
@@ -221,7 +222,8 @@ TEST_P(Herd, CountsAreThoseDerived) {
   plan_.load.operations = 2'000;
   for (const bool is_2016 : {false, true}) {
     for (const bool is_published : {false, true}) {
-      // Published layouts are refused on shm, which promises neither whole lines nor order.
+      // Published layouts are refused on shm, which promises neither that cache lines are placed as a whole
+      // nor that bytes are placed in order.
       if (is_published && !is_sim()) continue;
       set_value(is_2016 ? 46 : 32);
       // Published replies are matched to requests by their order, which UD does not preserve.
@@ -248,8 +250,9 @@ TEST_P(Herd, CountsAreThoseDerived) {
   }
 }
 
-// Hole Q5: the published server accepts a request as soon as the flag in it has arrived. So the 2016 layout
-// needs a fabric that places whole cache lines, and the 2014 layout one that places bytes in order.
+// Known fault Q5 (docs/protocols/herd.md; incomplete requests are executed): the published server accepts a
+// request as soon as the flag in it has arrived. So the 2016 layout needs a fabric that places whole cache
+// lines, and the 2014 layout one that places bytes in order.
 TEST(HerdRequirements, PublishedLayoutsAreRefusedWhereTheirBytesMayComeInAnyOrder) {
   const std::unique_ptr<kv::Module> module = make_module();
   const auto refusal = [&](const Given& given) {

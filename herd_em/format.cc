@@ -110,8 +110,8 @@ SlotFormat::Request SlotFormat::read(const fabric::Region& region, std::uint64_t
 
 void SlotFormat::clear(fabric::Region& region, std::uint64_t slot) const {
   LOCH_CHECK(!has_trailer, "a request with a trailer stays where it is");
-  // Zeroes the word with the length LEN. Its other bytes are the value's last ones, which are no longer
-  // needed.
+  // Zeroes the word with the length LEN. The other bytes of that word belong to the end of the value, which
+  // is no longer needed.
   if (layout == Layout::y2014) fabric::store_word_release(region.at(slot + slot_bytes - 24), 0);
   fabric::store_word_release(region.at(slot + word_at()), 0);
 }

@@ -70,7 +70,7 @@ struct SlotFormat {
   // attempts.
   void set_attempt(fabric::Region& region, std::uint64_t slot, std::uint8_t attempt) const;
 
-  // Whether the polled word `word` shows that a request has arrived as a whole.
+  // Whether `word`, which polling has read from the slot, shows that a request has arrived as a whole.
   [[nodiscard]] bool is_here(const fabric::Region& region, std::uint64_t slot, std::uint64_t word) const;
   struct Request {
     Op op = Op::none;

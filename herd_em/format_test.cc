@@ -86,7 +86,8 @@ TEST_F(Format, AnotherAttemptIsNewsOfTheSameRequest) {
   EXPECT_TRUE(f.is_here(*region_, 0, word(f, 0)));
 }
 
-// Rules 1 and 6 of fabric.h: a trailer may have arrived although an earlier line of its request has not.
+// By rules 1 (torn bytes) and 6 (losses) of fabric.h, a trailer may have arrived although an earlier line of
+// its request has not.
 TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   SlotFormat f = format(Layout::y2014, true, 200);
   f.places_lines = true;
@@ -108,7 +109,8 @@ TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   EXPECT_EQ(f.arrival(Op::get), rpc::Arrival::by_check);
 }
 
-// Hole Q3: the published server takes a keyhash with a low byte of 0 for an empty slot.
+// Known fault Q3 (docs/protocols/herd.md): the published server takes a keyhash with a low byte of 0 for an
+// empty slot.
 TEST_F(Format, AZeroKeyhashIsNotSeen) {
   const SlotFormat f = format(Layout::y2014, false, 32);
   f.write(*region_, 0, Op::get, {1, 0x1200}, nullptr, 0);

@@ -40,8 +40,8 @@ class Index {
 
   void prefetch(KeyHash key) const { __builtin_prefetch(&buckets_[key.bucket(home_buckets_)]); }
 
-  // Finds a slot that has the key's tag, in the key's bucket or one chained to it, and for whose log offset
-  // `matches(offset)` is true; nullopt if there is none.
+  // Finds a slot that has the key's tag, in the key's bucket or in a bucket chained to that one, and for
+  // whose log offset `matches(offset)` is true; nullopt if there is none.
   template <typename Matches>
   [[nodiscard]] std::optional<Place> find(KeyHash key, Matches&& matches) const {
     for (std::uint64_t at = key.bucket(home_buckets_); at != nowhere; at = behind(at)) {
@@ -77,7 +77,7 @@ class Index {
 
   // The slot for a new entry of the key: the first (or with `takes_last` the last) slot of the key's bucket
   // that is free or whose log entry was overwritten. If there is none, it is the slot of a live entry, which
-  // is to be evicted (`evicts`), or in store mode a slot of a bucket that is added to the chain.
+  // the new entry evicts (`evicts`), or in store mode a slot of a bucket that is added to the chain.
   struct Room {
     Place place;
     bool evicts = false;

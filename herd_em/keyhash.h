@@ -15,7 +15,7 @@ constexpr std::uint32_t keyhash_bytes = 16;
 
 struct KeyHash {
   std::uint64_t first = 0;
-  // the last 8 bytes of a 2014 request; if their low byte is not 0, the request has arrived
+  // the last 8 bytes of a request in the layout of 2014; if their low byte is not 0, the request has arrived
   std::uint64_t second = 0;
   friend bool operator==(const KeyHash&, const KeyHash&) = default;
 
@@ -30,7 +30,8 @@ struct KeyHash {
 };
 static_assert(sizeof(KeyHash) == keyhash_bytes);
 
-// Hashes a key. `never_zero`: the second word's low byte is never 0 (fix of hole Q3).
+// Hashes a key. `never_zero`: the second word's low byte is never 0 (so that no request looks like an empty
+// slot, known fault Q3 in docs/protocols/herd.md).
 [[nodiscard]] inline KeyHash hash_of(kv::Key key, bool never_zero) {
   const XXH128_hash_t hash = XXH3_128bits(key.data, key.size);
   KeyHash out{hash.high64, hash.low64};

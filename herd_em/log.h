@@ -2,7 +2,7 @@
 //
 // Offsets are logical and only increase; the byte at offset o lies at o modulo the capacity, and an entry may
 // wrap around the end of the memory. The head is the offset of the next entry. An entry is live while the
-// head is at most one capacity beyond the entry's offset; later, at least its first byte has been
+// head is at most one capacity beyond the entry's offset; later, at least the entry's first byte has been
 // overwritten.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The module of HERD: requirements of its layouts, options, mutants and holes.
+// The module of HERD: requirements of its layouts, options, mutants and holes (known faults).
 #include "herd_em/module.h"
 
 #include <utility>
@@ -37,9 +37,10 @@ class HerdModule final : public kv::Module {
     return all;
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // The published server accepts a request as soon as the flag in it has arrived (hole Q5). In the 2016
-    // layout the flag is the opcode, which lies before the value, so the fabric has to place whole cache
-    // lines; in the 2014 layout the flag is last, so the fabric has to place bytes in order.
+    // The published server accepts a request as soon as the flag in it has arrived (known fault Q5,
+    // docs/protocols/herd.md: it may take an incomplete request). In the 2016 layout the flag is the opcode,
+    // which lies before the value, so the fabric has to place whole cache lines; in the 2014 layout the flag
+    // is last, so the fabric has to place bytes in order.
     const bool trusts_flag =
         options.choice("herd.variant") == "published" && !options.boolean("herd.mend-q5");
     const bool needs_line =
@@ -55,9 +56,9 @@ class HerdModule final : public kv::Module {
   [[nodiscard]] std::string_view departure(const kv::Options& options) const override {
     return is_over_rc(options) ? "over RC" : "";
   }
-  // When keys can be read and written again after a failure. No partition has a replica, no worker serves
-  // another's partition, and clients cannot learn that a node has restarted, because UD and UC have no
-  // connection that breaks.
+  // Says after which failures keys can be read and written again, and when. No partition has a replica, no
+  // worker serves another's partition, and clients cannot learn that a node has restarted, because UD and UC
+  // have no connection that breaks.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {
     const bool is_borne = loss == kv::Loss::client_killed || loss == kv::Loss::link_down;
     return is_borne ? kv::Promise::serves : kv::Promise::unavailable;

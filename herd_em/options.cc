@@ -1,4 +1,4 @@
-// The options of HERD, its mutants and holes, and the options that a fuzz run draws.
+// The options of HERD, its mutants and holes (known faults), and the options that a fuzz run draws.
 #include <fmt/format.h>
 
 #include <utility>
@@ -234,8 +234,9 @@ std::vector<kv::Fix> open_holes(const kv::Options& options) {
   return all;
 }
 
-// The holes that a test can find while all other holes are closed. Q3 (a keyhash that looks like an empty
-// slot, docs/protocols/herd.md) is missing: the trailer that the fixes of Q1 and Q5 add removes Q3 as well.
+// The holes (known faults) that a test can find while all other holes are closed. Q3 (a keyhash that looks
+// like an empty slot, docs/protocols/herd.md) is missing: the trailer that the fixes of Q1 (a repeated PUT is
+// executed again) and Q5 (an incomplete request is executed) add removes Q3 as well.
 std::vector<kv::Hole> single_holes() {
   const auto all_but = [](const char* open) {
     std::map<std::string, std::string> options = {{"herd.variant", "published"}};

@@ -59,7 +59,8 @@ TEST(Log, AnUnderflowingWrapLosesWhatLiesBeyondTheEnd) {
   const auto value = bytes_of(1, 40);
   std::vector<std::byte> read(40);
   log.read_value(log.append({{1, 1}, 40, 40}, value.data()), read.data(), 40);
-  log.append({{2, 2}, 40, 40}, value.data());  // offset 64: the defect affects only offsets from 104 on
+  // offset 64: the defect affects only entries at offsets from 104 on
+  log.append({{2, 2}, 40, 40}, value.data());
   // This entry, at offset 128, fits at bytes 24 to 88 of the log's memory, so that the defect does no harm.
   log.read_value(log.append({{3, 3}, 40, 40}, value.data()), read.data(), 40);
   EXPECT_EQ(read, value);
@@ -275,7 +276,7 @@ TEST(Settings, RefusesInOneLine) {
 }
 
 // HERD 2014, section 4.2: with 16 servers, 200 clients and 2 slots each, the request region has
-// "approximately 6 MB" (6.25 MiB; value V154 of `./loch calibrate`).
+// "approximately 6 MB" (6.25 MiB; `./loch calibrate` lists this published value as V154).
 TEST(Settings, TheRequestRegionOfThePaper) {
   kv::DeployConfig c = config();
   c.nodes = 201;

@@ -250,7 +250,7 @@ Server::Answer Server::execute(Request& request, std::byte* out) {
 }
 
 // Answers a duplicate request without executing it again: repeats the last reply. Only a GET is executed
-// again, which is correct because its client is still waiting.
+// again, which is correct because the client still waits for the GET's reply.
 Server::Answer Server::repeat(Request& request, std::byte* out) {
   LOCH_PROBE("herd.request-repeated");
   ++counts_.repeated;

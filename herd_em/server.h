@@ -54,7 +54,8 @@ class Server {
   [[nodiscard]] bool has_polled_request(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && is_polled(slot) && has_request(slot, word);
   }
-  // Fetches the request in the slot; false if the slot has no new request, or changed during the copy.
+  // Fetches the request in the slot; false if the slot has no new request, or changed while the request was
+  // copied.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
   void advance(std::uint32_t slot);
@@ -91,8 +92,8 @@ class Server {
   fabric::Region& replies_;
   Partition partition_;
   rpc::Duplicates duplicates_;
-  // Slot and polled word of a complete request that polling has found and that is not fetched yet; a word of
-  // 0 means that there is none.
+  // Slot and polled word of a complete request that polling has found and that is not fetched yet; if the
+  // word is 0, there is none.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
   SlotFormat::Kept kept_;                  // the copy that polling has checked, if it has made one

@@ -19,14 +19,22 @@ enum class Prefetch : std::uint8_t {
   batch,     // HERD 2016: prefetches all buckets of a batch of requests, then all of their log entries
 };
 
-// Rules that fix holes of the published protocol (docs/protocols/herd.md), and rules that known-bad variants
-// break.
+// Rules that fix holes (known faults) of the published protocol (docs/protocols/herd.md), and rules that
+// known-bad variants break.
 struct Rules {
-  bool numbers = true;     // requests have sequence numbers, and a duplicate is not executed again (hole Q1)
-  bool scans_all = true;   // the worker polls all slots of a client, not only the one due next (hole Q2)
-  bool never_zero = true;  // no keyhash looks like an empty slot (hole Q3)
-  bool checks = true;      // a request of several cache lines is accepted only if its checksum fits (hole Q5)
-  // Defects of known-bad variants, each of which sets one of them.
+  // true: fixes known fault Q1 (a repeated PUT overwrites newer data): requests are numbered, and the server
+  // does not execute a duplicate
+  bool numbers = true;
+  // true: fixes known fault Q2 (after a lost request the worker waits for ever): the worker polls all slots
+  // of a client, not only the one that it expects to be used next
+  bool scans_all = true;
+  // true: fixes known fault Q3 (a request that looks like an empty slot is ignored): no keyhash looks like an
+  // empty slot
+  bool never_zero = true;
+  // true: fixes known fault Q5 (an incomplete request is executed): a request of several cache lines needs a
+  // matching checksum
+  bool checks = true;
+  // The members from here on are defects; each known-bad variant sets one of them.
   bool executes_duplicates = false;
   bool awaits_no_reply = false;
   bool takes_any_reply = false;
@@ -51,7 +59,7 @@ struct Settings {
   fabric::Transport transport = fabric::Transport::uc;  // transport of requests; replies are UD datagrams
   Nanos retry = 0, give_up = 0;
   std::uint16_t first_number = 0;
-  bool rewrites = true;  // a client writes a request again if no reply comes within `retry`
+  bool rewrites = true;  // true: a client writes a request again if no reply comes within `retry`
 
   // Numbers of server workers and client workers in the whole cluster.
   [[nodiscard]] std::uint32_t servers() const { return config.serving_nodes() * config.server_workers; }
@@ -74,9 +82,9 @@ struct Settings {
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
-// The holes that these options leave open, each with the option that fixes it.
+// The holes (known faults) that these options leave open, each with the option that fixes it.
 [[nodiscard]] std::vector<kv::Fix> open_holes(const kv::Options& options);
-// Holes that a test can show one at a time: each with the options that fix all other holes.
+// Holes (known faults) that a test can show one at a time: each with the options that fix all other holes.
 [[nodiscard]] std::vector<kv::Hole> single_holes();
 [[nodiscard]] std::map<std::string, std::string> draw_options(Rng& rng, const kv::DeployConfig& shape);
 [[nodiscard]] Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& options,

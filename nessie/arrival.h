@@ -1,4 +1,4 @@
-// How a lane learns that a READ or CAS has completed (Nessie, 2017, 4.1.1). Either the client polls the
+// How a client learns that a READ or CAS has completed (Nessie, 2017, 4.1.1). Either the client polls the
 // watermark bit of the result's last word, and after a time-out finds out whether the request was executed;
 // or the client awaits the request's completion (common/onesided/transfer.h).
 #pragma once

@@ -1,5 +1,5 @@
 // Audits the tables at rest, when no operation is under way and every worker's background work has ended.
-// A finding is a bug, or the remains of a dead client that no scrub has repaired.
+// Whatever the audit finds is a bug, or was left behind by a dead client and not repaired yet.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -109,9 +109,10 @@ class Audit {
       return find("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
     if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
     // If entries are committed by a CAS of the index word, only the word tells whether an entry is committed.
-    // The entry's valid bit does not: the owner may have died before it set the bit, or a rollback of a dead
-    // client's PUT may have restored the word after the owner was scrubbed. The valid bit of a MIGRATE's copy
-    // is used only while a slot is reserved for the copy (look_at_tag()).
+    // The entry's valid bit does not: the worker that owns the entry may have died before it set the bit; or
+    // the rollback of a dead client's PUT may have restored the word after scrub() had already repaired the
+    // entries of their owner, who is dead too. The valid bit of a MIGRATE's copy is used only while a slot is
+    // reserved for the copy (look_at_tag()).
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
       if (!is_share_missing()) find("{}: pending for ever", where);
@@ -128,8 +129,8 @@ class Audit {
     if (!is_first) find("{}: the same key as {}", where, other->second);
   }
 
-  // Whether the entry's present use is stamped, so that the entry may be reused after the expiry period. A
-  // stamp that only suspects that the entry has left the index does not count.
+  // Whether the entry has a stamp (a mark that it has left the index, with the time from which it may be
+  // reused) for its present use. A stamp that only suspects that the entry has left the index does not count.
   [[nodiscard]] bool is_stamped(const NodeState& state, const EntryId& id) const {
     const Word word = word_of(state, id, s_.entry.stamp_at());
     if (Stamp::is_live(word)) return false;
@@ -139,16 +140,16 @@ class Audit {
     return !s_.format.has_generation() || stamp.generation == meta.generation;
   }
 
-  // Whether a share of the index lies on no node, because its node is gone and no other had room for the
-  // share. Then nobody can say which entries its words named, and an operation on one of its slots cannot
-  // end.
+  // Whether a share of the index (the part that one node holds initially) lies on no node, because the node
+  // that held the share is gone and no other node had room for it. Then nobody can say which entries the
+  // share's words named, and an operation on one of its slots cannot end.
   [[nodiscard]] bool is_share_missing() const {
     return std::ranges::any_of(
         members_, [&](const Member& share) { return share.is_void || lost_.contains(share.host); });
   }
 
   // Whether leaked entries are expected, because a client died after it had unlinked an entry and before it
-  // stamped that entry, and no leak scan was run.
+  // stamped the entry for reuse, and no leak scan was run.
   [[nodiscard]] bool may_leak() const {
     if (is_share_missing()) return true;
     if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;
@@ -160,7 +161,7 @@ class Audit {
     return false;
   }
 
-  // Checks that every entry that was ever used is linked, free or stamped.
+  // Checks that every entry that was ever used is linked in the index, free, or stamped (marked for reuse).
   void look_at_entries(fabric::NodeId node, const NodeState& state) {
     for (const auto& worker : state.workers) {
       if (worker->is_abandoned) continue;  // the owner died, so that nobody allocates these entries any more
@@ -183,8 +184,8 @@ class Audit {
       }
       if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
-      // While a share of the index lies on no node, stamps and unfinished operations that need its slots
-      // cannot be completed.
+      // While a share of the index (the part of one node) lies on no node, stamps of entries and unfinished
+      // operations that need the share's slots cannot be completed.
       if (is_share_missing()) continue;
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())
@@ -204,8 +205,8 @@ class Audit {
 }  // namespace
 
 std::vector<std::string> NessieStore::audit(const std::vector<fabric::NodeId>& lost) const {
-  // The published variants are not audited: they are known to leave entries behind (H3, H11 in
-  // docs/protocols/nessie.md).
+  // The published variants are not audited: they are known to leave entries behind (an aborted PUT leaves a
+  // pending entry, H3 and H11 in docs/protocols/nessie.md).
   if (!settings_->format.has_incarnation()) return {};
   const std::set<std::uint32_t> gone(lost.begin(), lost.end());
   return Audit(*settings_, nodes_, gone).run();

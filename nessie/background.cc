@@ -16,9 +16,9 @@ namespace {
 // check whether they have ended.
 constexpr Nanos longest_pause = 4'000'000;
 
-// Runs after the clients have ended: until all stamps are written, all unfinished operations completed, and
-// all entries examined that may have left the index without a stamp; at most for nessie.settle-timeout, in
-// case a node does not come back.
+// Runs after the clients have ended: until all stamps (marks of entries that may be reused) are written, all
+// unfinished operations completed, and all entries examined that may have left the index without a stamp; at
+// most for nessie.settle-timeout, in case a node does not come back.
 coro::Task<void> end_background(Lane* lane) {
   WorkerState& own = lane->own;
   fabric::Worker& worker = lane->worker;

@@ -44,8 +44,9 @@ coro::Task<Attempt> find_free_slot(Access access, Writing* w) {
   co_return is_any_reserved ? Attempt::conflict : Attempt::ok;
 }
 
-// The hardened choice, which closes hole H1 (docs/protocols/nessie.md): reads all candidate slots before
-// anything is changed, and takes the slot that holds the key, else the first free one.
+// The hardened variant's choice, which fixes known fault H1 (docs/protocols/nessie.md: a PUT that aborts has
+// already removed a duplicate): reads all candidate slots before anything is changed, and takes the slot that
+// holds the key, else the first free one.
 coro::Task<Attempt> choose_after_full_scan(Access access, Writing* w) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {

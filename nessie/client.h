@@ -1,4 +1,5 @@
-// NessieClient: implements kv::Client for one window slot, with a Lane of its own.
+// NessieClient: implements kv::Client for one window slot, with a Lane (buffers, connections and entries;
+// lane.h) of its own.
 #pragma once
 
 #include "nessie/migrate.h"

@@ -1,6 +1,6 @@
-// Tests that kill a client between any two of its requests and then fence and scrub it (H12 in
-// docs/protocols/nessie.md). Afterwards the key has its old or its new value, and every client can read and
-// write it.
+// Tests that kill a client between any two of its requests, and then fence the client off and repair what it
+// left half-done (the repair `scrub`, H12 in docs/protocols/nessie.md). Afterwards the key has its old or its
+// new value, and every client can read and write it.
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -28,8 +28,8 @@ class Crash : public ::testing::TestWithParam<Variant> {
                      {"nessie.leak-scan", "on"}};
     return shape;
   }
-  // Expects that no linked entry is pending, and that every entry that no index word names is free or
-  // stamped.
+  // Expects that no linked entry is pending, and that every entry that no index word names is free or stamped
+  // (marked for reuse).
   static void expect_clean(TestCluster& cluster) {
     std::set<std::pair<std::uint32_t, std::uint32_t>> named;
     for (const Word word : cluster.occupied()) {
@@ -49,7 +49,7 @@ class Crash : public ::testing::TestWithParam<Variant> {
       }
     }
   }
-  // Expects that GET, PUT, DELETE and MIGRATE of the key all work after the scrub.
+  // Expects that GET, PUT, DELETE and MIGRATE of the key all work after the dead client's repair.
   static void expect_usable(TestCluster& cluster, std::uint64_t key) {
     EXPECT_EQ(cluster.put(0, key, 90).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(1, key).value, 90u);
@@ -130,7 +130,8 @@ TEST_P(Crash, InTheMiddleOfAMigrate) {
 }
 
 // A MIGRATE reads its source slot and entry, then a DELETE of the key completes, then the MIGRATE links its
-// copy and its client dies. Scrub must not commit the copy, because that would bring a deleted value back.
+// copy and its client dies. The repair of the dead client (scrub) must not commit the copy, because that
+// would bring a deleted value back.
 TEST_P(Crash, ACopyOfADeletedValueIsDropped) {
   TestCluster cluster(shape(3));
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -147,8 +148,8 @@ TEST_P(Crash, ACopyOfADeletedValueIsDropped) {
 }
 
 // A client dies after its MIGRATE has linked the copy and tagged the source slot, and before it commits the
-// copy. Other clients must not use the tagged slot, because scrub learns from the tag that the copy may be
-// committed.
+// copy. Other clients must not use the tagged slot, because the repair of the dead client (scrub) learns from
+// the tag that the copy may be committed.
 TEST_P(Crash, ATaggedSlotIsKeptUntilScrub) {
   TestCluster cluster(shape(2));
   const std::uint64_t key = cluster.key_at({1, 3});
@@ -156,8 +157,8 @@ TEST_P(Crash, ATaggedSlotIsKeptUntilScrub) {
   ASSERT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(victim, source);
   // With Commit::flip a MIGRATE commits by a local store as soon as its second CAS has completed. So that the
-  // client dies between the two, the test executes this CAS itself and kills the client before it sees a
-  // completion.
+  // client dies between the CAS and the commit, the test executes this CAS itself and kills the client before
+  // the client sees the completion.
   cluster.step_through_cas(victim, 1);
   const fabric::WorkRequest* next = cluster.fabric().next(cluster.worker(victim));
   ASSERT_NE(next, nullptr);

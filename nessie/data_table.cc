@@ -1,5 +1,5 @@
 // The data table entries (DTEs) of one owner: the free list, the scan for expired entries, and the handling
-// of stamps that name another incarnation or are only suspicions.
+// of stamps (marks of entries that have left the index) that name another incarnation or are only suspicions.
 #include "nessie/data_table.h"
 
 #include <algorithm>
@@ -123,7 +123,9 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
       case Verdict::dropped:
         LOCH_PROBE("nessie.stamp-of-another-incarnation");
         ++counts_.stamps_dropped;
-        [[fallthrough]];  // the dropped stamp may have overwritten a valid one, so the entry is put in doubt
+        // this invalid stamp may have overwritten a valid one, so the owner checks later whether an index
+        // word names the entry
+        [[fallthrough]];
       case Verdict::doubted:
         fabric::store_word_release(word_at(index, layout_.stamp_at()), 0);
         doubts_.push_back(index);
@@ -134,9 +136,9 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
   counts_.recycled += freed;
   uncharged_ += most;
   if (since_found_ >= fresh_ && earliest_ != never && honours_expiry_) {
-    // A whole scan of all entries found none expired, so nothing expires before the earliest deadline
-    // seen. Stamps written meanwhile have later deadlines, except for clock skew, which the margin
-    // covers.
+    // A whole scan of all entries found none expired, so nothing expires before the earliest deadline seen.
+    // Stamps (marks with a deadline for reuse) written meanwhile have later deadlines, except for clock skew,
+    // which the margin covers.
     next_scan_ = earliest_ - margin_;
     since_found_ = 0;
     earliest_ = never;

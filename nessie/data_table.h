@@ -1,8 +1,8 @@
 // The data table entries (DTEs) of a node that one worker owns: allocation, and reuse after expiry (Nessie,
 // 2017, 4.2.5 and 4.3.1). Each entry of a node has one worker as its owner, so that no lock is needed: only
-// the owner allocates an entry and decides that it may be reused, while any client may stamp it. A stamp
-// names the incarnation of the entry that left the index; a stamp that arrives late or twice is dropped (A2
-// in docs/protocols/nessie.md).
+// the owner allocates an entry and decides that it may be reused, while any client may stamp it, that is,
+// mark that it has left the index. A stamp names the incarnation of the entry that left the index; a stamp
+// that arrives late or twice is dropped (case A2 in docs/protocols/nessie.md).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@ namespace loch::nessie {
 class DataTable {
  public:
   struct Share {
-    std::uint32_t first = 0;  // this owner has the entries first, first + step, … below `entries`
+    // this owner has the entries first, first + step, first + 2 step, … of the node, up to `entries`
+    std::uint32_t first = 0;
     std::uint32_t step = 1;
     std::uint32_t entries = 0;    // number of entries of the whole node
     std::uint32_t preloaded = 0;  // entries 0 to preloaded - 1 of the node are in use from the start
@@ -46,8 +47,9 @@ class DataTable {
   // lies strictly before node_now - margin. Returns the number freed.
   std::uint32_t scan(Nanos node_now, std::uint32_t most);
 
-  // Removes and returns an entry in doubt: one that has left the index without a stamp, or may have. The
-  // owner finds out whether an index word names the entry (doubts.cc). Returns none if no entry is in doubt.
+  // Removes and returns an entry in doubt: one that has left the index without a stamp (the mark that it
+  // left), or may have. The owner finds out whether an index word names the entry (doubts.cc). Returns none
+  // if no entry is in doubt.
   [[nodiscard]] std::optional<EntryId> take_doubt();
   void doubt(std::uint32_t index) { doubts_.push_back(index); }
   // Sets the incarnation of the node's memory after the node was declared lost and lost all its entries.
@@ -65,7 +67,8 @@ class DataTable {
     return index < share_.entries && index % share_.step == share_.first % share_.step;
   }
 
-  // Number of entries scanned since the last call, for which CPU time is to be charged.
+  // Returns the number of entries scanned since the last call of this function; the caller charges CPU time
+  // for them.
   [[nodiscard]] std::uint64_t take_scanned();
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] std::uint32_t owned() const { return owned_; }
@@ -85,8 +88,9 @@ class DataTable {
   }
   [[nodiscard]] EntryId take(std::uint32_t index);
   void put_back(std::uint32_t index);
-  // What a scan does with an entry that has a stamp: frees it, waits for its expiry, drops the stamp, or puts
-  // the entry in doubt.
+  // What a scan does with an entry whose stamp says that it has left the index: frees it, waits for its
+  // expiry, drops the stamp, or puts the entry in doubt, so that its owner examines whether an index word
+  // names it.
   enum class Verdict : std::uint8_t { free_now, wait, dropped, doubted };
   [[nodiscard]] Verdict judge(std::uint32_t index, const Stamp& stamp, Nanos node_now) const;
 

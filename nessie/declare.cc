@@ -15,7 +15,8 @@
 namespace loch::nessie {
 namespace {
 
-// Fills one area of a node with EMPTY words. Returns false if the node cannot be reached.
+// Fills an area of a node (room for one share of the index) with EMPTY words. Returns false if the node
+// cannot be reached.
 coro::Task<bool> fill_area(Lane* lane, Member place) {
   const fabric::LocalSlice source{lane->node.words, lane->word_at(lane_scan)};
   const auto host = static_cast<fabric::NodeId>(place.host);
@@ -91,15 +92,16 @@ coro::Task<bool> bury_all(Access access, std::map<std::string, std::uint64_t>* c
     }
   }
   (*counts)["words_emptied"] += access.own().counters.lost_words_buried - before;
-  // Entries that were named only by words of the lost shares are reported to their owners, who check and free
-  // them.
+  // Entries that were named only by words of the lost nodes' shares of the index are reported to their
+  // owners, who check and free them.
   const LeakScan leaks = co_await stamp_leaks(access);
   (*counts)["leaks_suspected"] += leaks.found;
   co_return is_whole&& leaks.is_whole;
 }
 
 // Whether a node that is not in `lost` is unreachable. That node alone may have the newest member table; with
-// an older one, the declaration would fill with EMPTY words a share that is in use again and holds values.
+// an older member table, the declaration would fill with EMPTY words a share of the index that is in use
+// again and holds values.
 bool is_anyone_missing(const Lane& lane, const std::vector<fabric::NodeId>& lost, const Survey& survey) {
   if (lane.has(Flaw::declares_by_some)) return false;
   for (std::uint32_t node = 0; node < lane.settings.config.nodes; ++node) {
@@ -136,7 +138,8 @@ std::vector<fabric::NodeId> begin_declaring(Lane& lane, const std::vector<fabric
   return losing;
 }
 
-// Marks the shares that the lost nodes hosted as void (they lie on no node) and returns all void shares.
+// Marks the shares of the index that the lost nodes held as void (they lie on no node) and returns all void
+// shares.
 std::vector<std::uint32_t> take_shares(const std::vector<fabric::NodeId>& losing, MemberTable* members) {
   std::vector<std::uint32_t> shares;
   for (std::uint32_t share = 0; share < members->of.size(); ++share) {

@@ -4,7 +4,8 @@
 // Until the declaration, access to what a lost node held is an error and never a miss. The fabric has
 // fenced the node: its memory is unreachable and its workers execute nothing. Then one surviving node
 //   1. tells every member the new incarnation of the lost nodes, and that the shares of the index that they
-//      hosted are void: from then on words that name the old incarnation count as EMPTY (read_index()), and
+//      hosted are void (lie on no node): from then on words that name the old incarnation count as EMPTY
+//      (read_index()), and
 //      no operation uses an old place of a share;
 //   2. initialises those shares with EMPTY words: on the node itself if it is back, else in an area that a
 //      surviving node reserves for lost shares (nessie.spare-shares);
@@ -22,10 +23,10 @@
 
 namespace loch::nessie {
 
-// Declares the nodes `lost` lost; needs a lane of its own and may run alongside clients. The result counts
-// what was found and done. The result is incomplete if a node could not be reached, and the call has to be
-// repeated; for the published variant it is always incomplete, because its index words do not tell which
-// memory is lost.
+// Declares the nodes `lost` lost; needs a Lane (lane.h) that no client uses, and may run alongside clients.
+// The result counts what was found and done. The result is incomplete if a node could not be reached, and the
+// call has to be repeated; for the published variant it is always incomplete, because its index words do not
+// tell which memory is lost.
 [[nodiscard]] coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost);
 
 }  // namespace loch::nessie

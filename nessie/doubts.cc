@@ -1,4 +1,5 @@
-// Examines entries in doubt by reading the candidate slots of each entry's key.
+// Examines entries in doubt, that is, entries of which it is unknown whether an index word names them, by
+// reading the candidate slots of each entry's key.
 #include "nessie/doubts.h"
 
 #include <algorithm>
@@ -64,7 +65,8 @@ coro::Task<Linked> find_links(Access access, EntryId id) {
 
 coro::Task<void> settle_doubts(Lane* lane) {
   WorkerState& own = lane->own;
-  constexpr std::uint32_t most = 16;  // most entries in doubt that one call examines
+  // largest number of entries in doubt (unknown whether an index word names them) that one call examines
+  constexpr std::uint32_t most = 16;
   std::vector<std::uint32_t> again;
   for (std::uint32_t i = 0; i < most; ++i) {
     const std::optional<EntryId> id = own.table.take_doubt();
@@ -80,7 +82,7 @@ coro::Task<void> settle_doubts(Lane* lane) {
     }
     const EntryId entry = *id;
     const Linked linked = co_await find_links(access, entry);
-    // The entry may have been stamped or reused during the READs.
+    // The entry may have been reused, or stamped as having left the index, while the index was read.
     const EntryId now = own.table.current(entry.index);
     if (now != entry) continue;
     if (linked == Linked::unknown || is_in_hand(own, entry)) {

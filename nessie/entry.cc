@@ -22,9 +22,9 @@ bool is_of(const WordFormat& format, const EntryMeta& meta, Word stored, const E
   return is_same_incarnation && (!format.has_generation() || meta.generation == id.generation);
 }
 
-// Handles an entry that is not the one that the index word named. If the operation is older than the expiry
-// period, the entry may have been reused, and the attempt expires. A younger operation has read memory that
-// was lost, which is an error and not a miss (A4 in docs/protocols/nessie.md).
+// Handles a fetched entry that is not the one that the index word named. If the operation is older than the
+// expiry period, the entry may have been reused, and the attempt expires. An operation younger than that has
+// read memory that was lost, which is an error and not a miss (case A4 in docs/protocols/nessie.md).
 void refuse_foreign(Access access, Word stored, Fetched* found) {
   found->ok = false;
   if (WordFormat::is_stored(stored)) {
@@ -165,7 +165,8 @@ void set_meta(Lane& lane, const EntryId& id, const EntryMeta& meta) {
   stored.incarnation = static_cast<std::uint8_t>(id.incarnation);
   const std::uint64_t at = lane.own.table.offset(id.index) + lane.settings.entry.meta_at();
   fabric::store_word_release(lane.node.data->at(at), stored.pack());
-  // The commit must be visible to all clients before the operation returns (H20 in docs/protocols/nessie.md).
+  // The commit must be visible to all clients before the operation returns (stores before CASes, H20 in
+  // docs/protocols/nessie.md).
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

@@ -1,5 +1,5 @@
 // Data table entries (Nessie, 2017, 4.1.1): fetches an entry from this node's data table or by a READ into
-// the lane's landing buffer, and writes entries of this node.
+// the client's landing buffer, and writes entries of this node.
 #pragma once
 
 #include <optional>
@@ -13,15 +13,16 @@ namespace loch::nessie {
 // always available as a whole.
 enum class Extent : std::uint8_t { header, full };
 
-// The result of fetching a DTE, which lies in local memory or in the lane's landing buffer.
+// The result of fetching a data table entry (DTE), which lies in local memory or in the client's landing
+// buffer.
 struct Fetched {
   // False if the entry's node cannot be reached, its memory was lost, or the entry is no longer the one
   // that the word named.
   bool ok = false;
-  Attempt why = Attempt::link_error;  // how the attempt ends if not ok: expired or link_error
+  Attempt why = Attempt::link_error;  // how the attempt ends if `ok` is false: expired or link_error
   bool is_gone = false;               // the entry's node was declared lost
-  bool is_replaced = false;           // the entry was reused since the index word was written
-  bool is_key = false;                // the entry has the wanted key (set by fetch_for only)
+  bool is_replaced = false;           // true: the entry was reused since the index word was written
+  bool is_key = false;                // true: the entry has the wanted key (set by fetch_for only)
   bool is_local = false;
   bool is_unsettled = false;  // the READ failed, and settle_entry() has to follow (set by EntryRequest only)
   onesided::Ended ended;      // how the READ failed, if it is unsettled
@@ -33,8 +34,8 @@ struct Fetched {
 };
 
 // Fetches the entry that the word names, whatever its key. A failed READ is repeated once over a new
-// connection. An entry that was reused, or whose memory is lost, is an error and not a miss (A4 in
-// docs/protocols/nessie.md).
+// connection. An entry that was reused, or whose memory is lost, is an error and not a miss (lost nodes, case
+// A4 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<Fetched> fetch(Access access, Word word, Extent extent);
 // Fetches the entry as fetch() does, and compares its key with `key`.
 [[nodiscard]] coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key key);
@@ -79,13 +80,15 @@ void compare_key(Access access, kv::Key key, Fetched* found);
 }
 
 // Writes an entry of this node that no slot names yet: first key, previous version and value, the meta word
-// last. A CAS that is posted later then finds all of it in memory (H20 in docs/protocols/nessie.md).
+// last. A CAS that is posted later then finds the whole entry in memory (known fault H20 in
+// docs/protocols/nessie.md is a CAS that overtakes these stores).
 void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value);
 // Replaces the meta word of an entry of this node; the store is visible to all clients before the call
-// returns (H20 in docs/protocols/nessie.md).
+// returns (stores before CASes, H20 in docs/protocols/nessie.md).
 void set_meta(Lane& lane, const EntryId& id, const EntryMeta& meta);
 
-// Charges CPU time for the entries that the worker's data table has scanned since the last call.
+// Charges CPU time for the entries that the worker's data table has scanned since the last call of this
+// function.
 [[nodiscard]] coro::Task<void> charge_scan(Lane* lane);
 
 }  // namespace loch::nessie

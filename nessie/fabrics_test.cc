@@ -95,8 +95,8 @@ coro::Task<void> work(TestRun* run, std::size_t w, std::uint32_t operations, Tal
   }
 }
 
-// Expects each key at most once, and each linked entry to be committed, unstamped and in a candidate slot
-// of its key.
+// Expects each key at most once, and each linked entry to be committed, in a candidate slot of its key, and
+// not marked as having left the index.
 void expect_sound(TestRun& run) {
   const Settings& s = run.store().settings();
   std::map<std::string, int> entries;
@@ -240,8 +240,8 @@ coro::Task<void> scrub_later(TestRun* run, Nanos at, std::map<std::string, std::
   *counts = found.counts;
 }
 
-// A client is killed in the middle of its work, at many different instants, while others continue; after
-// the scrub every key must be readable and writable.
+// A client is killed in the middle of its work, at many different instants, while others continue; after the
+// repair of what it left half-done (scrub) every key must be readable and writable.
 TEST(OnSim, AKilledClientIsScrubbed) {
   std::uint64_t repaired = 0;
   for (Nanos at = 101'000; at < 141'000; at += 1'000) {

@@ -1,5 +1,5 @@
-// Tests connection errors, ambiguous CASes (H17 in docs/protocols/nessie.md), expiry under clock skew,
-// back-pressure, and bad options.
+// Tests connection errors, CASes that failed and may have been executed (H17 in docs/protocols/nessie.md),
+// expiry under clock skew, back-pressure, and bad options.
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -134,7 +134,8 @@ Dawdle dawdle(const std::string& mutant) {
   constexpr Nanos ahead = 90'000;  // clock skew within the allowed margin of 100 us
   cluster.fabric().skew(1, ahead);
   const std::uint64_t key = cluster.key_at({2, 3});
-  EXPECT_EQ(cluster.put(1, key, 1).result.status, OpStatus::ok);  // places the DTE on node 1
+  // this PUT allocates its entry (DTE) on node 1
+  EXPECT_EQ(cluster.put(1, key, 1).result.status, OpStatus::ok);
   const EntryId first = cluster.settings().format.entry(cluster.word(cluster.candidate(key, 0)));
   cluster.begin_get(0, key);
   const Nanos began = cluster.fabric().now();
@@ -286,14 +287,16 @@ TEST(Options, FixesAreOfThePublishedVariantAndAllOfThemAreTheHardenedIndex) {
   const auto settings = decide({.keys = 100, .max_keys = 100}, all, "");
   ASSERT_TRUE(settings.has_value());
   Rules expected = hardened();
-  expected.migrate_tags = false;  // migrate_tags closes no hole of the published design; scrub needs it
-  // has_incarnation closes no hole of the published design; it serves to declare nodes lost.
+  // migrate_tags closes no known fault of the published design; it serves the repair of dead clients
+  expected.migrate_tags = false;
+  // has_incarnation closes no known fault of the published design; it serves to declare nodes lost.
   expected.has_incarnation = false;
   EXPECT_EQ((*settings)->rules, expected);
 }
 
 // A CAS that is executed late fails, because the generation in the index word has changed, unless generation
-// numbers have wrapped around meanwhile (H16 in docs/protocols/nessie.md).
+// numbers have wrapped around meanwhile (known fault H16 of docs/protocols/nessie.md: a late CAS succeeds on
+// another entry).
 TEST(Options, ARequestThatMayBeExecutedTooLateIsRefused) {
   const auto module = make_module();
   kv::Options options(module->options());

@@ -11,8 +11,8 @@
 namespace loch::nessie {
 namespace {
 
-// Describes an operation that the background work is to roll back. `staged`: entries whose owners the
-// operation would have told, at its end, that they may be reused.
+// Describes an operation that the background work is to roll back. The entries `staged` would have left the
+// index when the operation ended; their owners are told only later that these entries may be reused.
 Unfinished leave_staged(Lane& lane, const Writing& w, const cuckoo::Place& place) {
   Unfinished left = leave(lane, Unfinished::Step::take_back, place, w.own, w.replaced, lane.in_hand.linked);
   left.staged = w.staged;
@@ -41,8 +41,8 @@ coro::Task<Attempt> commit(Access access, Writing* w) {
   co_return Attempt::ok;
 }
 
-// Ends a DELETE by taking its tombstone out of the index, after it was verified that no other operation works
-// on the key.
+// Ends a DELETE by taking its tombstone out of the index. To be called after the DELETE has verified that no
+// other operation works on the key.
 coro::Task<Attempt> end_tombstone(Access access, Writing* w) {
   const Settings& settings = access.settings();
   const cuckoo::Place place = w->hash.candidate(w->rank);
@@ -109,13 +109,13 @@ coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why) {
     co_await bury_restored(access, place, to);
     co_await recycle(access, linked);  // readers may still hold the word of the rolled-back entry
     if (restores && replaced_entry && !access.lane.has(Flaw::rollback_stamps_restored)) {
-      // The slot names the replaced entry again, so the entry must not be stamped.
+      // The slot names the replaced entry again, so this entry must not be stamped (marked for reuse).
       w->unstage(settings.format.entry(w->replaced));
     }
   }
   // Without removes_duplicates no operation touches another operation's entries. If this operation's word is
   // gone from the slot then, a repair has rolled this operation back: the replaced entry is linked again and
-  // must not be stamped.
+  // must not be stamped (marked for reuse).
   if (swap.done() || settings.rules.removes_duplicates) co_await recycle_staged(access, w);
   co_return why;
 }

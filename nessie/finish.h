@@ -6,9 +6,9 @@
 
 namespace loch::nessie {
 
-// Published variants only (holes H1, H4 and H5 of docs/protocols/nessie.md): replaces every entry of the key
-// in later candidate slots, committed or pending, by EMPTY with a CAS, and stages these entries to be
-// stamped.
+// Published variants only; this is the cause of the known faults H1, H4 and H5 of docs/protocols/nessie.md,
+// by which values are lost: replaces every entry of the key in later candidate slots, committed or pending,
+// by EMPTY with a CAS, and notes these entries, so that they are marked for reuse when the operation ends.
 [[nodiscard]] coro::Task<Attempt> remove_duplicates(Access access, Writing* w);
 
 // Ends a verified operation: a PUT's entry becomes valid, a DELETE's tombstone leaves the index. conflict:
@@ -16,12 +16,14 @@ namespace loch::nessie {
 // the background finds out its outcome (unfinished.h).
 [[nodiscard]] coro::Task<Attempt> end(Access access, Writing* w);
 
-// Rolls back (H3 in docs/protocols/nessie.md): restores the exact word that the slot held; the replaced entry
-// has not been stamped yet. Duplicates that were removed stay removed and are stamped. The result is `why`,
-// or link_error or ambiguous if the slot's node cannot be reached.
+// Rolls the operation back (known fault H3 of docs/protocols/nessie.md is that the paper does not say how):
+// restores the exact word that the slot held; the replaced entry has not been stamped (marked for reuse) yet.
+// Duplicates that were removed stay removed and are stamped. The result is `why`, or link_error or ambiguous
+// if the slot's node cannot be reached.
 [[nodiscard]] coro::Task<Attempt> roll_back(Access access, Writing* w, Attempt why);
 
-// Stamps the staged entries, which this operation removed from the index, for reuse.
+// Stamps (marks for reuse after the expiry period) the entries that this operation has removed from the
+// index.
 [[nodiscard]] coro::Task<void> recycle_staged(Access access, Writing* w);
 
 }  // namespace loch::nessie

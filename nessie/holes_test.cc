@@ -1,5 +1,5 @@
-// Scripted schedules for holes of the published protocol: under each schedule an operation goes wrong by the
-// rules of 2017 and not by the hardened ones. (`./loch explore` tries all schedules.)
+// Scripted schedules for holes (known faults) of the published protocol: under each schedule an operation
+// goes wrong by the rules of 2017 and not by the hardened ones. (`./loch explore` tries all schedules.)
 #include <gtest/gtest.h>
 
 #include "nessie/test_cluster.h"
@@ -17,9 +17,10 @@ TestCluster::Shape shape(const char* variant, std::uint32_t functions, std::stri
   return shape;
 }
 
-// Hole H1 of docs/protocols/nessie.md: key K, with value 1, is in its last slot, key X is in K's middle slot,
-// and K's first slot is free again. A PUT of K takes the free slot and, by the 2017 text, removes the
-// committed entry of K at once. A PUT of X then makes the PUT of K abort, and no entry of K is left.
+// Known fault H1 of docs/protocols/nessie.md: key K, with value 1, is in its last slot, key X is in K's
+// middle slot, and K's first slot is free again. A PUT of K takes the free slot and, by the 2017 text,
+// removes the committed entry of K at once. A PUT of X then makes the PUT of K abort, and no entry of K is
+// left.
 OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -34,8 +35,8 @@ OpStatus get_after_aborted_put(const char* variant, std::string mutant = {}) {
   EXPECT_FALSE(cluster.settings().format.is_empty(cluster.word(places[2])));
 
   cluster.begin_put(2, k, 11);
-  // Run the PUT until its CASes are done: the first takes a slot, and by the rules of 2017 a second removes
-  // the duplicate.
+  // Runs the PUT until all its CASes are done: the first takes a slot, and by the rules of 2017 a second one
+  // removes the duplicate.
   const bool removes = cluster.settings().rules.removes_duplicates;
   cluster.step_through_cas(2, removes ? 2 : 1);
   EXPECT_EQ(cluster.put(4, x, 22).result.status, OpStatus::ok);
@@ -54,9 +55,9 @@ TEST(Holes, H1PutDestroysBeforeItCommits) {
   EXPECT_EQ(get_after_aborted_put("hardened", "destructive-put"), OpStatus::not_found);
 }
 
-// Hole H2 of docs/protocols/nessie.md: K is in its second slot and is never absent. While a GET reads the
-// slots, K moves to the first slot and back; by the 2017 text the first slot then holds the same EMPTY word
-// as before.
+// Known fault H2 of docs/protocols/nessie.md: K is in its second slot and is never absent. While a GET reads
+// the slots, K moves to the first slot and back; by the 2017 text the first slot then holds the same EMPTY
+// word as before.
 OpStatus get_while_key_moves_twice(const char* variant, std::string mutant = {}) {
   TestCluster cluster(shape(variant, 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -81,8 +82,8 @@ TEST(Holes, H2EmptyWordsComeBack) {
   EXPECT_EQ(get_while_key_moves_twice("hardened", "empty-not-unique"), OpStatus::not_found);
 }
 
-// Hole H3 of docs/protocols/nessie.md: a PUT that has replaced the value 1 of key K must give up; the word
-// that its rollback restores decides what a later GET of K returns.
+// Known fault H3 of docs/protocols/nessie.md: a PUT that has replaced the value 1 of key K must give up; what
+// a later GET of K returns depends on the word that the PUT's rollback writes.
 OpStatus get_after_rolled_back_update(std::string mutant) {
   TestCluster cluster(shape("hardened", 3, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -104,8 +105,9 @@ TEST(Holes, H3RollbackMustRestore) {
   EXPECT_EQ(get_after_rolled_back_update("rollback-to-empty"), OpStatus::not_found);
 }
 
-// Hole H6 of docs/protocols/nessie.md: a MIGRATE reads its source, a DELETE of the key completes, and the
-// MIGRATE links its copy. A GET that followed the copy's previous version would return the deleted value.
+// Known fault H6 of docs/protocols/nessie.md: a MIGRATE reads its source, a DELETE of the key completes, and
+// then the MIGRATE links its copy. A GET that followed the copy's previous version would return the deleted
+// value.
 OpStatus get_after_delete_under_migrate(std::string mutant) {
   TestCluster cluster(shape("hardened", 2, std::move(mutant)));
   const std::uint64_t k = cluster.key_at({1, 3});
@@ -113,7 +115,7 @@ OpStatus get_after_delete_under_migrate(std::string mutant) {
   cluster.begin_migrate(2, cluster.candidate(k, 0));
   EXPECT_TRUE(cluster.step(2, 3));  // the MIGRATE reads the source word, the source entry and the target word
   EXPECT_EQ(cluster.remove(4, k).result.status, OpStatus::ok);
-  cluster.step_through_cas(2, 1);  // the copy is now in the target slot
+  cluster.step_through_cas(2, 1);  // the MIGRATE's copy is now in its target slot
   cluster.begin_get(0, k);
   for (int i = 0; i < 20 && cluster.step(0); ++i) {
   }
@@ -140,8 +142,8 @@ TEST(Holes, RemoveBeforeCommitLosesTheKeyForAWhile) {
   }
 }
 
-// Hole H20 of docs/protocols/nessie.md: the CAS that links an entry must not overtake the stores to the
-// entry.
+// Known fault H20 of docs/protocols/nessie.md: the CAS that links an entry must not overtake the stores to
+// the entry.
 TEST(Holes, LinkBeforeWriteShowsAnEmptyEntry) {
   for (const bool is_mutant : {false, true}) {
     TestCluster cluster(shape("hardened", 3, is_mutant ? "link-before-write" : ""));
@@ -157,8 +159,8 @@ TEST(Holes, LinkBeforeWriteShowsAnEmptyEntry) {
   }
 }
 
-// Holes H7, H13 of docs/protocols/nessie.md: two PUTs insert the same absent key into different slots; at
-// most one may commit.
+// Known faults H7 (two entries of one key) and H13 (writers that abort each other) of
+// docs/protocols/nessie.md: two PUTs insert the same absent key into different slots; at most one may commit.
 TEST(Holes, TwoInsertersOfOneKey) {
   for (std::uint32_t lead = 0; lead < 12; ++lead) {
     TestCluster cluster(shape("hardened", 3));

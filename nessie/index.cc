@@ -23,17 +23,17 @@ coro::Task<WordRead> bury(Access access, cuckoo::Place place, Word word) {
     ++access.own().counters.lost_words_buried;
     co_return WordRead{.ok = true, .word = emptied};
   }
-  // Another operation changed the slot first, or the CAS ended in an error and the slot was read: its word is
-  // `swap.seen`. If that word names lost memory too (a rollback may have restored such a word), a later
-  // attempt empties the slot.
+  // Another operation changed the slot first, or the CAS ended in an error and the slot was read: `swap.seen`
+  // is the slot's word. If that word names lost memory too (a rollback may have restored such a word), a
+  // later attempt empties the slot.
   const bool is_known = swap.outcome == Swap::Outcome::lost || swap.seen == emptied;
   co_return WordRead{.ok = is_known && !names_lost_memory(access.lane, swap.seen), .word = swap.seen};
 }
 
-// Hole H17 of docs/protocols/nessie.md: learns the outcome of a CAS that ended in an error by reading the
-// slot over a new connection, where the old request can no longer take effect. If the slot holds `expected`,
-// the CAS did not take place; what any other word proves depends on who can write it (A1 in
-// docs/protocols/nessie.md).
+// A CAS that ended in an error may have been executed (H17 of docs/protocols/nessie.md): learns its outcome
+// by reading the slot over a new connection, where the old request can no longer take effect. If the slot
+// holds `expected`, the CAS did not take place; what any other word proves depends on who can write that word
+// (case A1 in docs/protocols/nessie.md).
 coro::Task<Swap> settle_swap(Access access, cuckoo::Place place, Word expected, Word desired, Proof proof) {
   ++access.own().counters.ambiguous_swaps;
   const bool is_back = co_await reconnect(&access.lane, access.own().shares[place.node].index.node);
@@ -158,9 +158,10 @@ coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, W
   for (int attempt = 0; attempt < most_tries; ++attempt) {
     const IndexShare& share = access.own().shares[place.node];
     if (share.is_void) [[unlikely]] {
-      // As far as this worker knows, the slot's share of the index lies on no node, so the CAS counts as
-      // lost. But the share may have been initialised again at its old place, and this operation may have
-      // linked its own word there since: if `expected` is its own word, the outcome is unknown.
+      // As far as this worker knows, the slot's share of the index (the part of one node) lies on no node, so
+      // the CAS is reported as lost. But the share may have been initialised again at its old place, and this
+      // operation may have linked its own word there since: if `expected` is the operation's own word, the
+      // outcome is unknown.
       co_return Swap{proof == Proof::expected_ours ? Swap::Outcome::unknown : Swap::Outcome::lost, 0};
     }
     const fabric::NodeId peer = share.index.node;

@@ -13,9 +13,9 @@ namespace loch::nessie {
 using onesided::WordRead;
 
 // READs the word of a slot; a failed READ is repeated once over a new connection. Not ok if the node cannot
-// be reached, the share of the index lies on no node, or its memory was never initialised. A word that names
-// lost memory is never returned: the slot is emptied first, so that all operations agree on when the key
-// became absent (A4 in docs/protocols/nessie.md).
+// be reached, the slot's share of the index lies on no node, or the node's memory was never initialised. A
+// word that names lost memory is never returned: the slot is emptied first, so that all operations agree on
+// when the key became absent (lost nodes, case A4 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<WordRead> read_index(Access access, cuckoo::Place place);
 
 // A READ of a slot's word, as onesided::try_again() repeats it.
@@ -59,22 +59,22 @@ struct Swap {
 };
 
 // What a READ of the slot proves about a CAS that ended in an error, if the slot no longer holds `expected`
-// (H17, A1 in docs/protocols/nessie.md).
+// (docs/protocols/nessie.md: H17 is such a CAS, A1 a wrong conclusion).
 enum class Proof : std::uint8_t {
   none,  // the slot's word proves nothing, because other operations may write `desired` too
-  // only this operation writes `desired` and no other changes it: the CAS took place if and only if the
-  // slot holds it
+  // only this operation writes `desired`, and no other operation replaces it: the CAS took place if and only
+  // if the slot holds `desired`
   desired_stays,
-  // only this operation writes `desired`, but others may have replaced it: if the slot holds it, the CAS
-  // took place
+  // only this operation writes `desired`, but other operations may have replaced it: if the slot holds
+  // `desired`, the CAS took place
   desired_unique,
-  // `expected` is this operation's own word, which no other changes: its absence proves that the CAS took
-  // place
+  // `expected` is this operation's own word, which no other operation changes: if the slot no longer holds
+  // it, the CAS took place
   expected_ours,
 };
 
-// CAS of the slot from `expected` to `desired`. After an error the slot is read; `proof` says what its word
-// proves. A CAS that was not executed is posted again. The result is `unknown` if the outcome cannot be
+// CAS of the slot from `expected` to `desired`. After an error the slot is read; `proof` says what the slot's
+// word proves. A CAS that was not executed is posted again. The result is `unknown` if the outcome cannot be
 // learned.
 [[nodiscard]] coro::Task<Swap> swap_index(Access access, cuckoo::Place place, Word expected, Word desired,
                                           Proof proof);

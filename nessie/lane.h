@@ -36,30 +36,31 @@ enum class Attempt : std::uint8_t {
 // Largest number of keys that one PUT may move (16, the upper limit of nessie.migrate-depth), plus one.
 constexpr std::uint32_t most_moves = 17;
 
-// Entries that the current operation of a lane uses. The search for lost entries (doubts.h) leaves them
-// alone, because only the operation knows whether an index word names them.
+// Entries that the current operation of a lane (window slot) uses. The search for lost entries (doubts.h)
+// leaves them alone, because only the operation knows whether an index word names them.
 struct InHand {
-  bool is_writing = false;       // a PUT or DELETE is under way, so that `fresh` and `linked` are valid
-  std::optional<EntryId> fresh;  // an allocated entry that is in no slot
-  EntryId linked;                // an entry whose word is, or may be, in a slot
+  bool is_writing = false;  // whether a PUT or DELETE is under way, so that `fresh` and `linked` are valid
+  std::optional<EntryId> fresh;              // an allocated entry that is in no slot
+  EntryId linked;                            // an entry whose word is, or may be, in a slot
   std::array<EntryId, most_moves> copies{};  // entries into which MIGRATEs under way copy
   std::uint32_t moves = 0;                   // number of `copies` in use
   [[nodiscard]] bool has(const EntryId& id) const;
 };
 
 struct Lane {
-  // Makes the lane with this number, which is below Settings::lanes, on the worker's node. `store` and
-  // `worker` must outlive the lane.
+  // Makes the lane (resources of one window slot) with this number, which is below Settings::lanes, on the
+  // worker's node. `store` and `worker` must outlive the lane.
   Lane(NessieStore& store, fabric::Worker& worker, std::uint32_t number);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Byte offset of the lane's 8-byte word number `word` in NodeState::words.
+  // Byte offset in NodeState::words of this lane's own 8-byte word number `word` (each window slot has a
+  // lane).
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
-  // Prefetches into the CPU cache the entry of `own.shares` that tells where the slot lies, because the next
-  // request probably goes to this slot.
+  // Prefetches into the CPU cache the element of `own.shares` that tells on which node the slot lies, because
+  // the next request probably goes to this slot.
   void expect(const cuckoo::Place& place) const { __builtin_prefetch(&own.shares[place.node]); }
 
   NessieStore& store;
@@ -82,7 +83,8 @@ struct Access {
   Lane& lane;
   fabric::OpStats* stats = nullptr;  // statistics in which requests are counted; null: none
   Nanos started = 0;                 // now() when the attempt began
-  bool marks_at_once = false;        // for repairs: stamps are written at once, whatever nessie.stamping says
+  // true for repairs: marks that entries left the index are written at once, whatever nessie.stamping says
+  bool marks_at_once = false;
 
   [[nodiscard]] const Settings& settings() const { return lane.settings; }
   [[nodiscard]] NodeState& node() const { return lane.node; }

@@ -18,7 +18,8 @@
 //
 // K and V are the key and value sizes rounded up to 8 bytes. The stride is a multiple of 64, so that no two
 // entries share a cache line. A READ of the header ends in the header's watermark, a READ of the full entry
-// in the tail's (H19 in docs/protocols/nessie.md). Landing buffers have the same layout.
+// in the tail's watermark (polling it relies on the NIC's order, H19 in docs/protocols/nessie.md). Landing
+// buffers have the same layout.
 #pragma once
 
 #include <cstddef>
@@ -60,16 +61,17 @@ static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_b
 static_assert(EntryMeta{true, EntryKind::copy, 2, 1, 15}.pack() == (watermark_bit | 0x1'FB01));
 
 // The stamp of an entry that left the index. It names the incarnation of the entry, so that a stamp that
-// arrives late, or twice, does not mark a later incarnation (A2 in docs/protocols/nessie.md).
+// arrives late, or twice, does not mark a later incarnation (case A2 in docs/protocols/nessie.md).
 //
 //     0                    45          46            60            64
 //     | deadline           | suspected | generation  | incarnation |
 //
-// The deadline is in units of 1,024 ns of the unlinking node's clock, rounded up, modulo 2^45 (417 days).
+// The deadline is in units of 1,024 ns of the clock of the node that took the entry out of the index, rounded
+// up, modulo 2^45 (417 days).
 struct Stamp {
   Nanos deadline = 0;
   // True if the writer does not know whether the entry left the index, so that the entry's owner has to find
-  // out; false if the entry left it.
+  // out; false if the entry left the index.
   bool is_suspicion = false;
   std::uint32_t generation = 0;
   std::uint32_t incarnation = 0;
@@ -81,8 +83,8 @@ struct Stamp {
                       (Word{generation} & 0x3FFF) << 46 | Word{incarnation & 15} << 60;
     return word == 0 ? 1 : word;
   }
-  // Unpacks a stamp. The word has the deadline modulo 2^45 only: the full deadline is the one nearest to
-  // `node_now`.
+  // Unpacks a stamp (the mark that an entry left the index). The word has the deadline modulo 2^45 only: the
+  // full deadline is the one nearest to `node_now`.
   [[nodiscard]] static constexpr Stamp unpack(Word word, Nanos node_now) {
     const Nanos now_units = node_now >> unit_bits;
     const Word apart = ((word - static_cast<Word>(now_units)) & deadline_mask) << (64 - deadline_bits);

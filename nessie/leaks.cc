@@ -20,11 +20,12 @@ using Where = std::pair<std::uint32_t, std::uint32_t>;  // an entry's node and i
 using Orphans = std::map<Where, EntryId>;
 
 struct Named {
-  // whether the whole index could be read; if not, an entry that is not in `entries` may be linked, too
+  // whether the whole index could be read; if not, an entry that is not in `entries` may be named by an index
+  // word, too
   bool is_known = true;
   bool is_whole = true;  // whether every entry could be read
   std::set<Where> entries;
-  std::set<std::uint32_t> silent;  // nodes that did not answer; no more of their entries are read
+  std::set<std::uint32_t> silent;  // nodes that did not answer; no further entry of such a node is read
 };
 
 // Records the entry that a word names and, if that entry is pending, its previous version.
@@ -53,8 +54,9 @@ coro::Task<Named> find_named(Access access) {
     for (const Finding& each : found) {
       if (access.settings().format.is_empty(each.word)) continue;
       if (names_lost_memory(access.lane, each.word)) {
-        // The word names memory that was declared lost: a rollback by scrub has written it again.
-        // read_index() empties such a slot, so that the lost node need not be asked for the entry.
+        // The word names memory that was declared lost: a rollback during the repair of a dead client has
+        // written the word again. read_index() empties such a slot, so that the lost node need not be asked
+        // for the entry.
         const WordRead read = co_await read_index(access, each.place);
         named.is_whole = named.is_whole && read.ok;
         continue;

@@ -1,7 +1,7 @@
-// The leak scan (H15 in docs/protocols/nessie.md). A data table entry that no index word and no pending entry
-// names, and that is neither free nor stamped for reuse, may have leaked: its client may have died between
-// unlinking and stamping it. A slow client may also still use the entry, so the scan does not free it but
-// asks its owner to examine it (doubts.h).
+// The leak scan, which finds entries that a dead client did not mark (H15 in docs/protocols/nessie.md). A
+// data table entry that no index word and no pending entry names, and that is neither free nor stamped for
+// reuse, may have leaked: its client may have died between unlinking and stamping it. A slow client may also
+// still use the entry, so the scan does not free it but asks its owner to examine it (doubts.h).
 #pragma once
 
 #include "nessie/lane.h"

@@ -15,7 +15,7 @@ namespace loch::nessie {
 // `own`, `replaced`, `seen` and `staged` of the Writing are set. conflict: another operation changed the slot
 // first, and the entry remains allocated for the next attempt. link_error: the outcome of the CAS is unknown,
 // and the worker's background work will roll it back (unfinished.h). ambiguous: the outcome will never be
-// known (H17 in docs/protocols/nessie.md).
+// known (a failed CAS, H17 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<Attempt> link(Access access, Writing* w);
 
 }  // namespace loch::nessie

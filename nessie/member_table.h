@@ -1,5 +1,5 @@
-// The member table (members.h) as a repair reads it from all nodes and writes it to all (A4 in
-// docs/protocols/nessie.md).
+// The member table (members.h: incarnation of each node, and where its share of the index lies) as a repair
+// reads it from all nodes and writes it to all nodes (lost nodes, case A4 in docs/protocols/nessie.md).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@ struct MemberTable {
 }
 
 struct Survey {
-  // The newest member table on any node; an interrupted declaration may have reached only some nodes.
+  // The newest member table that any node has; an interrupted declaration of loss may have reached only some
+  // nodes.
   MemberTable members;
   std::vector<bool> is_up;   // indexed by node: whether the node answers
   std::vector<bool> is_new;  // indexed by node: whether its member table has version 0, as in fresh memory

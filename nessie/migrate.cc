@@ -56,7 +56,7 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   const kv::ValueView value{kept == 0 ? nullptr : found.region->at(found.offset + entry.value_at()),
                             entry.value_size(), kept};
   // The copy has no previous version, because a GET that followed it could return a value that a DELETE has
-  // removed (hole H6 of docs/protocols/nessie.md).
+  // removed (known fault H6 of docs/protocols/nessie.md).
   const Word prev = settings.rules.migrate_keeps_previous ? move->source_word : 0;
   write_entry(lane, *copy,
               {.is_valid = false, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)},
@@ -65,8 +65,8 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
 }
 
 // Finds the target slot: the first other candidate slot of the moved key that is not on the path of nested
-// MIGRATEs (H14 in docs/protocols/nessie.md). If that slot is full, first moves the key in it to another
-// slot.
+// MIGRATEs (a chain of MIGRATEs must not come back to its beginning, H14 in docs/protocols/nessie.md). If
+// that slot is full, first moves the key in it to another slot.
 coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint32_t depth) {
   const WordFormat& format = access.settings().format;
   for (std::uint32_t i = 0; i < access.settings().functions(); ++i) {
@@ -94,7 +94,7 @@ coro::Task<Attempt> find_target(Access access, Path* path, Move* move, std::uint
   co_return Attempt::table_full;
 }
 
-// Links the copy in the target slot, then empties the source slot.
+// Links the MIGRATE's copy of the entry in the target slot, then empties the source slot.
 coro::Task<Attempt> swing(Access access, Move* move) {
   const Settings& settings = access.settings();
   const WordFormat& format = settings.format;
@@ -113,10 +113,10 @@ coro::Task<Attempt> swing(Access access, Move* move) {
     leave_move(lane, *move, Unfinished::Step::take_back);
     co_return Attempt::link_error;
   }
-  // The tag in the source slot names the copy; by it scrub distinguishes this MIGRATE from a DELETE (H12 in
-  // docs/protocols/nessie.md). The tag stays until the copy is committed: if the CAS ends in an error,
-  // finding the tag in the slot proves that the CAS took place (A1 in docs/protocols/nessie.md). Without
-  // tags, MIGRATE writes the same word as a DELETE would.
+  // The tag in the source slot names the copy; by the tag, the repair of a dead client (scrub) distinguishes
+  // this MIGRATE from a DELETE. The tag stays until the copy is committed: if the CAS ends in an error,
+  // finding the tag in the slot proves that the CAS took place (unlike an EMPTY word, case A1 in
+  // docs/protocols/nessie.md). Without tags, MIGRATE writes the same word as a DELETE would.
   const bool is_tagging = settings.rules.migrate_tags;
   move->left = is_tagging ? format.tagged(move->copy_word) : format.emptied(move->source_word);
   const Swap emptied = co_await take_back(access, move->source, move->source_word, move->left,

@@ -9,17 +9,18 @@ namespace loch::nessie {
 
 struct Migrated {
   Attempt ended = Attempt::conflict;
-  Word left = 0;  // if ok: the word that the source slot holds now
+  Word left = 0;  // if the MIGRATE ended in ok: the word that the source slot holds now
 };
 
-// Moves a key to another slot; its entry is named by `word`, read from slot `source`. If all other candidates
-// of the key are full, the key in the first of them is moved first, recursively to a depth of
+// Moves a key to another slot. `word`, read from slot `source`, names the key's entry. If all other
+// candidates of the key are full, the key in the first of them is moved first, recursively to a depth of
 // nessie.migrate-depth. Returns ok; table_full, no_entry, conflict or expired, without any change; or
 // link_error, with the remaining work left to the background (unfinished.h).
 [[nodiscard]] coro::Task<Migrated> migrate(Access access, cuckoo::Place source, Word word);
 
-// Both execute a MIGRATE that is not part of a PUT, for tests and measurements. migrate_from() moves the key
-// in slot `source`. migrate_key() moves `key` from whichever slot it is in; not_found if the key is absent.
+// migrate_from() and migrate_key() execute a MIGRATE that is not part of a PUT, for tests and measurements.
+// migrate_from() moves the key in slot `source`. migrate_key() moves `key` from whichever slot it is in;
+// not_found if the key is absent.
 [[nodiscard]] coro::Task<Attempt> migrate_from(Access access, cuckoo::Place source);
 [[nodiscard]] coro::Task<Attempt> migrate_key(Access access, kv::Key key);
 

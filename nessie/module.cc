@@ -1,4 +1,5 @@
-// Registers nessie: requirements, availability promises, fixes, holes and fuzzed options of its variants.
+// Registers nessie: requirements, availability promises, fixes, holes (known faults) and fuzzed options of
+// its variants.
 #include "nessie/module.h"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ class NessieModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is checked for linearizability too, although its holes violate it: the checker is
-    // expected to find them.
+    // The published variant is checked for linearizability too, although its holes (known faults) violate it:
+    // the checker is expected to find them.
     return kv::Consistency::linearizable;
   }
   // Only the hardened variant has INSERT. The published PUT writes to the first slot that is EMPTY or holds
@@ -45,9 +46,9 @@ class NessieModule final : public kv::Module {
     // In-order placement of bytes is not required: without it, entries are awaited by completion.
     fabric::Requirements needs{
         .rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
-    // The expiry period alone cannot fence a CAS that is executed late (H16 in docs/protocols/nessie.md). The
-    // word's generation number can, until it wraps around: that takes at least 2^bits - 2 reuses of the DTE,
-    // each an expiry period after the one before.
+    // The expiry period alone does not make a CAS fail that is executed late (known fault H16 in
+    // docs/protocols/nessie.md). The index word's generation number can, until it wraps around: that takes at
+    // least 2^bits - 2 reuses of the DTE, each of which comes an expiry period after the previous one.
     if (options.choice("nessie.variant") == "hardened") {
       const std::int64_t filter_bits = options.integer("nessie.filter-bits");
       const std::int64_t bits = std::min<std::int64_t>(14, 21 - filter_bits);
@@ -100,7 +101,7 @@ class NessieModule final : public kv::Module {
     std::vector<kv::Hole> out;
     for (const kv::Fix& open : all) {
       const auto seed = hole_seeds().find(open.hole);
-      // no seed of the fuzzer finds this hole; `loch explore` or a mutant shows it
+      // no seed of the fuzzer finds this known fault; `loch explore` or a known-bad variant shows the fault
       if (seed == hole_seeds().end()) continue;
       kv::Hole hole{open.hole, open.what, {{"nessie.variant", "published"}}, seed->second};
       for (const kv::Fix& other : all) {

@@ -1,5 +1,6 @@
 // Nessie: a key-value store that only its clients drive, by one-sided RDMA READ and CAS (Cassell, Szepesi,
-// Wong, Brecht, Ma, Liu, IEEE TPDS 2017). docs/protocols/nessie.md describes data, operations and holes.
+// Wong, Brecht, Ma, Liu, IEEE TPDS 2017). docs/protocols/nessie.md describes data, operations and holes
+// (known faults).
 #pragma once
 
 #include <memory>

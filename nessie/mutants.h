@@ -10,8 +10,8 @@
 namespace loch::nessie {
 
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants();
-// The published holes that fuzzing finds when every other hole is fixed, each with the first seed that
-// finds it.
+// The holes (known faults) of the published protocol that fuzzing finds when every other hole is fixed, each
+// with the first seed that finds it.
 [[nodiscard]] const std::map<std::string, std::uint64_t>& hole_seeds();
 
 }  // namespace loch::nessie

@@ -53,12 +53,13 @@ kv::OpResult result_of(Attempt attempt, std::uint32_t retries) {
 }
 
 // Backs off for a random time (full jitter), because two writers that back off equally would conflict again
-// (H13 in docs/protocols/nessie.md).
+// (known fault H13 in docs/protocols/nessie.md).
 coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
   return kv::back_off(&lane->worker, lane->settings.backoff_start, lane->settings.backoff_cap, attempt);
 }
 
-// Begins an attempt of an operation: notes the time, and takes over this node's member table if it changed.
+// Begins an attempt of an operation: notes the time, and reads this node's copy of the member table again if
+// it changed.
 Access begin_attempt(Lane& lane, fabric::OpStats* stats) {
   const Access access{.lane = lane, .stats = stats, .started = lane.worker.now()};
   look_at_members(lane);

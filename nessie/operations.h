@@ -7,7 +7,8 @@
 
 namespace loch::nessie {
 
-// Executes a GET. Its value lies in the lane's memory until the lane's next operation.
+// Executes a GET. Its value lies in the memory of the lane (the resources of one outstanding operation) until
+// the lane's next operation.
 [[nodiscard]] coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats);
 [[nodiscard]] coro::Task<kv::OpResult> put(Lane* lane, kv::Key key, kv::ValueView value,
                                            fabric::OpStats* stats);

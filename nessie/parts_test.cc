@@ -215,7 +215,7 @@ TEST_F(DataTableTest, ReusesStrictlyAfterDeadlineAndMargin) {
 
 // An entry that was released without ever being linked keeps its generation. Otherwise each failed MIGRATE in
 // a full table would use up a generation without waiting for the expiry period, and the 14 bits would soon
-// wrap around (H16 in docs/protocols/nessie.md).
+// wrap around, so that old words would match again (known fault H16, docs/protocols/nessie.md).
 TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   DataTable mine = table(0, 1, 0);
   const auto first = mine.allocate(0);
@@ -232,8 +232,8 @@ TEST_F(DataTableTest, AReleasedEntryComesBackAtOnceAndUsesUpNoGeneration) {
   EXPECT_EQ(next->generation, first->generation + 1);
 }
 
-// Case A2 of docs/protocols/nessie.md: a stamp that is repeated after an error, or that arrives after the
-// entry was reused, must free nothing.
+// Case A2 of docs/protocols/nessie.md: a stamp (the mark that an entry has left the index) that is repeated
+// after an error, or that arrives after the entry was reused, must free nothing.
 TEST_F(DataTableTest, AStampOfAnotherIncarnationMarksNothing) {
   DataTable mine = table(0, 1, 0);
   std::vector<EntryId> ids;
@@ -249,7 +249,8 @@ TEST_F(DataTableTest, AStampOfAnotherIncarnationMarksNothing) {
   stamp(ids[4], 1'000);  // the stamp is written a second time
   EXPECT_FALSE(mine.allocate(2'000'000).has_value());
   EXPECT_EQ(mine.counts().stamps_dropped, 1u);
-  // The late stamp may have overwritten a correct one, so the owner must check the entry.
+  // The late stamp (mark that the entry left the index) may have overwritten a correct one, so the owner must
+  // check the entry.
   EXPECT_EQ(mine.take_doubt(), again);
   EXPECT_FALSE(mine.take_doubt().has_value());
   EntryId of_another_incarnation = *again;

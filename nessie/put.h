@@ -18,19 +18,20 @@ struct Writing {
   kv::Key key;
   kv::ValueView value;
   EntryKind kind = EntryKind::put;
-  bool only_if_absent = false;  // INSERT: write nothing if the key has a committed entry
+  bool only_if_absent = false;  // true: an INSERT, which writes nothing if the key has a committed entry
   cuckoo::KeyHash hash;
-  bool is_written = false;  // the entry in Lane::in_hand contains key and value already
+  bool is_written = false;  // whether the entry in Lane::in_hand contains key and value already
   // The members from here on belong to the current attempt. `seen` has the word last read from each of the
   // key's candidate slots.
   SeenWords seen{};
-  std::uint32_t rank = no_rank;    // rank of the chosen slot among the key's candidates
-  bool is_update = false;          // the chosen slot holds the key already
-  bool all_were_read = false;      // a MIGRATE freed the chosen slot after all slots were read
+  std::uint32_t rank = no_rank;  // rank of the chosen slot among the key's candidates
+  bool is_update = false;        // whether the chosen slot holds the key already
+  // whether a MIGRATE freed the chosen slot after this attempt had read all candidate slots
+  bool all_were_read = false;
   Word own = 0;                    // index word of the entry that this operation linked
   Word replaced = 0;               // word of the slot before the operation's CAS
-  bool removed_any = false;        // a committed entry of the key was replaced or removed
-  bool removed_duplicate = false;  // a duplicate of the key was removed, which no rollback restores
+  bool removed_any = false;        // whether a committed entry of the key was replaced or removed
+  bool removed_duplicate = false;  // whether a duplicate of the key was removed, which no rollback restores
   // entries that the operation has replaced or removed; it stamps them for reuse when it ends
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;

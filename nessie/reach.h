@@ -1,25 +1,25 @@
-// How a lane reaches the tables of other nodes: by connections, by the keys of their regions, and by this
-// node's copy of the member table (members.h), which tells where the shares of the index lie and which memory
-// was lost (A4 in docs/protocols/nessie.md).
+// How a client reaches the tables of other nodes: by connections, by the keys of their regions, and by this
+// node's copy of the member table (members.h), which tells where the shares of the index lie and which nodes'
+// memory was lost (case A4 in docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/lane.h"
 
 namespace loch::nessie {
 
-// Connects to the peer again if necessary, looks up its regions if the connection is new, and takes over
-// this node's copy of the member table. Returns false if the peer did not answer within
+// Connects to the peer again if necessary, looks up its regions if the connection is new, and reads this
+// node's copy of the member table again if it changed. Returns false if the peer did not answer within
 // nessie.reconnect-timeout.
 [[nodiscard]] coro::Task<bool> reconnect(Lane* lane, fabric::NodeId peer);
 
-// Takes over this node's copy of the member table if it has changed since this worker last read it.
+// Reads this node's copy of the member table again if it has changed since this worker last read it.
 void look_at_members(Lane& lane);
 
-// Whether the memory of the entry was declared lost, so that the entry no longer exists.
+// Whether the memory that held the entry was declared lost, so that the entry no longer exists.
 [[nodiscard]] inline bool is_lost(const Lane& lane, const EntryId& id) {
   return is_older(id.incarnation, lane.own.peers[id.node].incarnation);
 }
-// Whether the memory of the entry that the word (occupied or tagged) names was declared lost.
+// Whether the word (occupied or tagged) names an entry whose memory was declared lost.
 [[nodiscard]] bool names_lost_memory(const Lane& lane, Word word);
 
 }  // namespace loch::nessie

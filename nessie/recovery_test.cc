@@ -1,5 +1,6 @@
 // Tests Nessie when requests fail, links are down for long, or nodes lose their memory. Most tests repeat an
-// interleaving that once led to a wrong result (A1 to A4 and A6 in docs/protocols/nessie.md).
+// interleaving that once led to a wrong result; docs/protocols/nessie.md lists these cases as A1 to A4 and
+// A6.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -49,8 +50,9 @@ TEST(FailingRequests, OneValueIsRemovedOnce) {
   EXPECT_TRUE(two_deletes_of_one_value_are_ok("desired-word-proves"));
 }
 
-// A DELETE's CAS ends in an error, and its client does not learn whether the CAS removed the entry, so that
-// it does not stamp the entry. The entry's owner has to find out that the entry may be reused.
+// A DELETE's CAS ends in an error, and its client does not learn whether the CAS removed the entry. So the
+// client does not stamp the entry (mark it as having left the index). The entry's owner has to find out that
+// the entry may be reused.
 TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   for (const bool takes_effect : {true, false}) {
     TestCluster cluster(shape_with({{"nessie.single-cas-delete", "on"}, {"nessie.stamping", "eager"}}));
@@ -77,8 +79,9 @@ TEST(FailingRequests, AnEntryWhoseRemoverIsUnknownIsUsedAgain) {
   }
 }
 
-// Case A2 of docs/protocols/nessie.md: the stamp of a replaced entry is executed, but its acknowledgement is
-// lost. The owner reuses the entry at once for another key; then the stamp is repeated with the old deadline.
+// Case A2 of docs/protocols/nessie.md: the WRITE of a replaced entry's stamp (the mark that it has left the
+// index) is executed, but its acknowledgement is lost. The owner reuses the entry at once for another key;
+// then the stamp is written again with the old deadline.
 bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.min-spare", "2"},
                                   {"nessie.overflow", "1"},
@@ -92,14 +95,16 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
   EXPECT_EQ(cluster.put(1, k, 1).result.status, OpStatus::ok);
   const EntryId old = cluster.settings().format.entry(cluster.word(cluster.candidate(k, 0)));
   EXPECT_EQ(old.node, 1u);
-  // this PUT replaces the entry `old`, whose stamp then waits in node 0's queue
+  // this PUT replaces the entry `old`; the stamp of `old` (mark that it left the index) then waits in node
+  // 0's queue
   EXPECT_EQ(cluster.put(0, k, 2).result.status, OpStatus::ok);
   cluster.fabric().advance(30'000'000);
   cluster.begin_flush(0);
   EXPECT_NE(cluster.fabric().next(cluster.worker(0)), nullptr);
-  // The next request of worker 0, the stamp's WRITE, is executed, but completes with an error.
+  // The next request of worker 0, the WRITE that marks the entry as having left the index, is executed, but
+  // completes with an error.
   cluster.fabric().fail_next(cluster.worker(0), true);
-  // The owner allocates entries until it reuses the stamped one.
+  // The owner allocates entries until it reuses the entry that was marked as having left the index.
   std::uint64_t last = 0;
   for (std::uint64_t i = 0; i < 200 && cluster.meta(old).generation == old.generation; ++i) {
     last = 9'000 + i;
@@ -107,7 +112,7 @@ bool a_repeated_stamp_loses_a_value(const std::string& mutant) {
     if (put.result.status != OpStatus::ok) break;
   }
   EXPECT_NE(cluster.meta(old).generation, old.generation);
-  cluster.finish(0);  // node 0 writes the stamp a second time
+  cluster.finish(0);  // node 0 writes a second time the mark that the entry has left the index
   for (std::uint64_t i = 0; i < 40; ++i) static_cast<void>(cluster.put(1, 9'500 + i % 2, i));
   const bool is_lost = cluster.get(0, last).result.status != OpStatus::ok;
   return is_lost;
@@ -208,8 +213,8 @@ TEST(LostMemory, IsAnErrorUntilItIsDeclared) {
     ASSERT_EQ(cluster.put(2, key, 1).result.status, OpStatus::ok);  // places the entry on node 2
     lose_memory(cluster, 2);
     cluster.begin_get(0, key);
-    // The key's slot is on node 1, so that only its entry is lost: if the slot were on node 2, reading the
-    // slot would be an error already.
+    // The key's slot is on node 1, so that only the key's entry is lost: if the slot were on node 2, reading
+    // the slot would already give an error.
     const Outcome got = cluster.finish(0);
     if (*mutant == 0)
       EXPECT_EQ(got.result.status, OpStatus::error);
@@ -280,8 +285,8 @@ TEST(LostMemory, TheShareOfANodeThatStaysAwayIsAdopted) {
   const Outcome declared = cluster.declare_lost(1, {2});
   EXPECT_TRUE(declared.is_complete);
   EXPECT_EQ(declared.scrubbed.at("shares_laid_out"), 1u);
-  // Worker 1, which declared the loss, and worker 3, which learned of it from its node's member table, must
-  // agree on every key.
+  // Worker 1, which declared the loss of node 2's memory, and worker 3, which learned of the loss from its
+  // node's member table, must agree on every key.
   for (const std::uint64_t key : keys) {
     const Outcome by_one = cluster.get(1, key);
     const Outcome by_other = cluster.get(3, key);
@@ -318,8 +323,8 @@ TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
   EXPECT_TRUE(found.empty()) << found.front();
 }
 
-// Scrub rolls a dead client's PUT back: it restores the word that the PUT had replaced, but the memory of the
-// entry that this word names was declared lost meanwhile (seed 20027850).
+// The repair of a dead client (scrub) rolls the client's PUT back: it restores the word that the PUT had
+// replaced, but the memory of the entry that this word names was declared lost meanwhile (seed 20027850).
 TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 0}, {});
@@ -346,7 +351,8 @@ bool is_slot_of_lost_copy_freed(const std::string& mutant) {
   while (cluster.candidate(key, 1).node != 2) key = cluster.key_at({1, 0});
   EXPECT_EQ(cluster.put(0, key, 1).result.status, OpStatus::ok);
   cluster.begin_migrate(3, {1, 0});
-  cluster.step_through_cas(3, 2);  // the copy is in its target slot, the source slot is reserved
+  // the MIGRATE's copy is now in its target slot, and its source slot is reserved
+  cluster.step_through_cas(3, 2);
   cluster.kill(3);
   cluster.kill(2);
   cluster.fabric().cut_off(2, true);
@@ -386,14 +392,14 @@ TEST(LostMemory, WithoutSpareRoomItSaysWhatIsMissing) {
   expect_service(cluster, {7, 8, 9, 10}, {0, 1, 3});
 }
 
-// A declaration that could not reach every node is repeated. The second declaration must not remove values
-// that were stored on the returned node after the first.
+// A declaration of loss that could not reach every node is repeated. The second declaration must not remove
+// values that were stored on the returned node after the first declaration.
 TEST(LostMemory, ADeclarationThatGoesOnTakesNothingTwice) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
   lose_memory(cluster, 2);
   // All nodes have the final member table and node 2's share of the index is initialised; then node 3 is cut
-  // off, so that the declaration cannot read its share.
+  // off, so that the declaration cannot read node 3's share.
   cluster.begin_declare(1, {2});
   while (cluster.store().counters().at("members_told") < 8) ASSERT_TRUE(cluster.step(1));
   cluster.fabric().cut_off(3, true);
@@ -417,9 +423,9 @@ std::uint32_t incarnation_told(TestCluster& cluster, fabric::NodeId to, std::uin
       .incarnation;
 }
 
-// A declaration is interrupted when only some nodes have the new member table. The returned node already
-// knows its new incarnation and may have stored values under it, so that repeating the declaration must not
-// change the incarnation.
+// A declaration of a node's loss is interrupted when only some nodes have the new member table. The returned
+// node already knows its new incarnation and may have stored values under it, so repeating the declaration
+// must not change the incarnation.
 TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
   cluster.kill(2);
@@ -435,8 +441,8 @@ TEST(LostMemory, ADeclarationThatGoesOnGivesNoSecondIncarnation) {
   for (const fabric::NodeId node : {0, 1, 2, 3}) EXPECT_EQ(incarnation_told(cluster, node, 2), 1u);
 }
 
-// A lost node that returns while a declaration writes the new member table to the nodes gets it too. If the
-// declaration cannot write the final table, with the places of the index's shares, to that node, the
+// A lost node that returns while a declaration writes the new member table to the nodes gets the table too.
+// If the declaration cannot write the final table, with the places of the index's shares, to that node, the
 // declaration is incomplete.
 TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}));
@@ -462,8 +468,8 @@ TEST(LostMemory, ANodeThatIsToldOfItsLossIsToldTheEnd) {
 }
 
 // A declaration of node 2's loss stops halfway, and a PUT stores a value. The declaration is repeated while
-// only node 2 answers, whose member table is empty: it must not take this table for the newest one and begin
-// anew. Returns whether the value is still there.
+// only node 2 answers, whose member table is empty: the repeated declaration must not take this table for the
+// newest one and begin anew. Returns whether the value is still there.
 bool is_kept_by_a_blind_repair(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.completion", "cqe"}}, 4, mutant));
   cluster.kill(2);
@@ -512,7 +518,7 @@ TEST(LostMemory, ANewConnectionKeepsTheIncarnation) {
   EXPECT_EQ(peer.incarnation, 1u);
 }
 
-// ---- doubts while an operation is under way
+// ---- table entries that may have leaked (doubts.h) are examined while an operation is under way
 
 coro::Task<void> migrate_alongside_background(TestCluster* cluster, NessieClient* client,
                                               cuckoo::Place source, Attempt* moved) {
@@ -542,7 +548,7 @@ std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t on
 
 // A worker's MIGRATE has written a copy that no index word names yet, and the worker is to examine two
 // entries (doubts.h): the copy, which must wait until the MIGRATE has ended, and an entry that a dead client
-// removed but did not stamp, which is found to be free.
+// removed but did not mark as having left the index, which is found to be free.
 TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
   const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);
@@ -569,7 +575,8 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   ASSERT_EQ(fabric.posted(worker), 1u) << "the READ of a target";
   DataTable& table = cluster.store().local(2).workers[0]->table;
   table.doubt(leaked.index);
-  table.doubt(*copy());  // examined first: the owner examines the entry that was put in doubt last
+  // The MIGRATE's copy is examined first, because the entry that was put in doubt last is examined first.
+  table.doubt(*copy());
   for (int i = 0; i < 100 && cluster.counter("leaks_found") == 0; ++i) {
     if (fabric.posted(worker) < 2) {
       fabric.ring(worker, StepFabric::Alarms::timers);
@@ -590,7 +597,7 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   EXPECT_TRUE(cluster.store().audit({}).empty()) << cluster.store().audit({}).front();
 }
 
-// ---- A6: an online scrub alongside the worker's own background; one of two workers of a node is dead
+// ---- A6: repairs of dead clients (scrub) while clients continue; one of two workers of a node is dead
 
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   TestCluster cluster(shape_with({}));
@@ -606,13 +613,14 @@ TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   EXPECT_EQ(*lanes.rbegin() + 1, settings.lanes());
 }
 
-// A scrub waits only a few times for a node that stops answering, not once for each entry.
+// A scrub (repair after clients' deaths) waits only a few times for a node that stops answering, not once for
+// each entry.
 TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   for (std::uint64_t i = 0; i < 40; ++i) ASSERT_EQ(cluster.put(2, 700 + i, i).result.status, OpStatus::ok);
   cluster.kill(2);
   cluster.begin_scrub(0, {{2, 0}});
-  // Step until the index has been read and the next READ is of an entry.
+  // Steps the worker until it has read the index, so that its next READ is of an entry (on node 3).
   while (cluster.fabric().next(cluster.worker(0))->remote.node != 3) ASSERT_TRUE(cluster.step(0));
   while (cluster.fabric().next(cluster.worker(0))->remote.node == 3) ASSERT_TRUE(cluster.step(0));
   cluster.fabric().cut_off(2, true);
@@ -621,8 +629,8 @@ TEST(OnlineScrub, WaitsForASilentNodeAFewTimes) {
   EXPECT_LE(cluster.counter("reconnects") - before, 4);
 }
 
-// Every READ fails although every reconnection succeeds: the scrub makes two attempts per share and
-// reports that it is incomplete.
+// Every READ fails although every reconnection succeeds: the scrub (repair after clients' deaths) makes two
+// attempts for each node's share of the index and reports that it is incomplete.
 TEST(OnlineScrub, GivesUpWhereEveryReadFails) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "off"}}));
   cluster.begin_scrub(1, {{3, 0}});
@@ -667,8 +675,8 @@ TEST(OnlineScrub, LeavesTheLivingNeighbourAlone) {
     EXPECT_EQ(cluster.finish(5).result.status, OpStatus::ok);
     EXPECT_EQ(cluster.get(1, of_dead).value, 1u);
     if (*mutant != 0) {
-      // This known-bad variant's scrub also rolls back the PUT of the living worker on the dead worker's
-      // node, although that PUT returned ok.
+      // In this known-bad variant, the repair of the dead worker also rolls back the PUT of the living worker
+      // on the dead worker's node, although that PUT returned ok.
       EXPECT_EQ(scrub.scrubbed.at("puts_taken_back"), 2u);
       EXPECT_EQ(cluster.get(1, of_living).value, 1u);
       continue;

@@ -22,7 +22,7 @@ coro::Task<Attempt> remove_by_single_cas(Access access, kv::Key key, cuckoo::Key
     if (slot.holder == Holder::pending) co_return Attempt::conflict;
     if (access.is_over_age()) co_return Attempt::expired;
     // Every DELETE that removes this word writes the same EMPTY word, so that finding it in the slot does not
-    // prove whose CAS wrote it (A1 in docs/protocols/nessie.md).
+    // prove whose CAS wrote it (case A1 in docs/protocols/nessie.md).
     const Swap swap = co_await take_back(access, place, slot.word, format.emptied(slot.word), Proof::none);
     const EntryId removed = format.entry(slot.word);
     if (swap.outcome == Swap::Outcome::unknown) {

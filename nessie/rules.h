@@ -1,8 +1,8 @@
 // The rules that distinguish the variants of Nessie's index protocol: one field for each decision that the
 // published texts leave open or get wrong. The operations read these fields; `./loch explore` runs a few
 // operations with given rules through every interleaving. This file includes nothing but the standard
-// library. H1 … H17 are the holes listed in docs/protocols/nessie.md; "2017" is Cassell et al., IEEE TPDS
-// 2017, "2015" is technical report CS-2015-09.
+// library. H1 … H17 are the holes (known faults) listed in docs/protocols/nessie.md; "2017" is Cassell et
+// al., IEEE TPDS 2017, "2015" is technical report CS-2015-09.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace loch::nessie {
 
-// How a PUT that gives up after its own CAS rolls the CAS back (H3 in docs/protocols/nessie.md).
+// How a PUT that gives up after its own CAS rolls the CAS back (known fault H3 of docs/protocols/nessie.md:
+// the paper does not say how).
 enum class Rollback : std::uint8_t {
   none,      // no rollback: a pending entry stays in the index for ever (2015 report)
   restore,   // changes the slot by CAS back to the exact word that the PUT had replaced
@@ -40,9 +41,10 @@ enum class Deletion : std::uint8_t {
   clear_all,
 };
 
-// The content of EMPTY words (H2 in docs/protocols/nessie.md).
+// What an EMPTY word contains. If all EMPTY words are alike, readers miss that a slot was filled and emptied
+// (known fault H2 of docs/protocols/nessie.md).
 enum class EmptyWord : std::uint8_t {
-  plain,   // one constant, so that an ABA change of an EMPTY slot is undetected
+  plain,   // one constant, so that readers miss that an EMPTY slot was filled and emptied again
   unique,  // each names the entry that its slot held last
 };
 
@@ -52,8 +54,8 @@ enum class Flaw : std::uint8_t {
   none,
   reserved_slot_is_free,     // flaw: a PUT takes a slot that is reserved for an unfinished MIGRATE
   margin_ignored,            // flaw: entries are reused without allowing for skew between the nodes' clocks
-  stamps_before_commit,      // flaw: a PUT stamps the replaced entry for reuse before the PUT is verified
-  rollback_stamps_restored,  // flaw: a rollback stamps the entry that it has put back
+  stamps_before_commit,      // flaw: a PUT marks the replaced entry for reuse before the PUT is verified
+  rollback_stamps_restored,  // flaw: a rollback puts an entry back and nevertheless marks it for reuse
   tombstone_unverified,      // flaw: a DELETE does not read the other slots after its CAS
   link_unknown_is_free,  // flaw: an entry is reused at once if the CAS that should link it ended in an error
   commit_unknown_is_conflict,  // flaw: a commit's CAS that ended in an error counts as not executed
@@ -63,7 +65,6 @@ enum class Flaw : std::uint8_t {
   move_settles_back,     // flaw: an unfinished MIGRATE is rolled back whatever its source slot holds
   keys_not_renewed,      // flaw: a restarted node is addressed with its old region keys
   suspicion_frees,       // flaw: an entry that may still be in the index is reused unchecked after the expiry
-                         // period
   // flaw: an entry counts as in no slot although a pending entry names it as previous version, so that a
   // rollback would link it again
   doubt_ignores_previous,
@@ -77,71 +78,78 @@ enum class Flaw : std::uint8_t {
   scrub_by_change,    // flaw: a dead client's MIGRATE is completed if its source slot has changed in any way
   scrub_takes_nodes,  // flaw: scrub also repairs entries of living workers on the dead client's node
   insert_in_two_steps,  // flaw: an INSERT is made of a GET and then, if that finds nothing, a PUT
-  leak_scan_stamps,     // flaw: the leak scan stamps entries itself instead of asking their owner
+  leak_scan_stamps,     // flaw: the leak scan marks entries for reuse itself instead of asking their owner
 };
 
 struct Rules {
-  // ---- the index word
+  // ---- what the index word contains
   EmptyWord empty = EmptyWord::unique;
   bool has_generation = true;   // the index word contains the DTE's reuse count
   bool has_incarnation = true;  // the index word contains the incarnation of the DTE's memory
-  // 2015 report: the index word contains a version, incremented with every update of the ITE
+  // 2015 report: whether the index word contains a version, incremented with every update of the ITE
   bool has_version = false;
 
   // ---- GET
-  bool get_verifies = true;   // a GET reads its candidate slots again before it returns NOT_FOUND
-  bool get_continues = true;  // a GET continues its scan after a pending entry without a previous version
-  bool use_previous = true;   // a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
+  bool get_verifies = true;  // true: a GET reads its candidate slots again before it returns NOT_FOUND
+  // true: a GET continues its scan after a pending entry without a previous version
+  bool get_continues = true;
+  // true: a GET follows a pending entry to its previous version (Nessie, 2017, 4.3.2)
+  bool use_previous = true;
 
   // ---- PUT
-  bool full_scan = true;            // a PUT first reads all candidate slots, and takes one that holds the key
-  bool removes_duplicates = false;  // a PUT empties the slots of other entries of its key by CAS
+  bool full_scan = true;  // true: a PUT first reads all candidate slots, and takes one that holds the key
+  bool removes_duplicates = false;  // true: a PUT empties the slots of other entries of its key by CAS
   // mutant: a PUT empties the old entry's slot before it links the new entry
   bool removes_before_commit = false;
   bool aborts_on_pending = true;  // a PUT's attempt ends at a pending entry of its key (Nessie, 2017, 4.3.2)
   Verify verify = Verify::every_other;
   Rollback rollback = Rollback::restore;
   Commit commit = Commit::flip;
-  bool fast_update = false;  // a PUT updates a key by one CAS, to the word of an entry that is valid already
+  // true: a PUT updates a key by one CAS, to the word of an entry that is valid already
+  bool fast_update = false;
   bool links_before_write = false;  // mutant: the CAS that links a DTE overtakes the CPU's stores to it
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;
-  bool delete_must_win = true;  // a DELETE whose last CAS fails ends in a conflict
-  // a DELETE of an absent key returns a verified NOT_FOUND and writes no tombstone
+  bool delete_must_win = true;  // whether a DELETE whose last CAS fails ends in a conflict
+  // whether a DELETE of an absent key returns a verified NOT_FOUND and writes no tombstone
   bool delete_checks_first = true;
 
   // ---- MIGRATE
-  bool migrate_tags = true;  // MIGRATE leaves an EMPTY word that names its copy in the source slot, for scrub
-  bool migrate_rescans = true;          // the PUT reads all slots again after its MIGRATE
-  bool migrate_keeps_previous = false;  // mutant: the copy names its source as previous version
+  // whether a MIGRATE leaves in its source slot an EMPTY word that names its copy; the repair of a dead
+  // client (scrub) needs that word
+  bool migrate_tags = true;
+  bool migrate_rescans = true;  // whether a PUT reads all candidate slots again after its MIGRATE
+  // mutant: the copy that a MIGRATE makes names the source entry as its previous version
+  bool migrate_keeps_previous = false;
 
   // ---- reuse of DTEs
-  bool honours_expiry = true;           // a DTE is reused strictly after its deadline and the clock margin
-  bool stamps_name_incarnation = true;  // a stamp that names another incarnation of the DTE is dropped
+  bool honours_expiry = true;  // true: a DTE is reused strictly after its deadline and the clock margin
+  // whether the mark that frees an entry is ignored if it names an earlier use of the entry
+  bool stamps_name_incarnation = true;
 
   // ---- failing requests
 
   // mutant: after a CAS that ended in an error, finding the word that it wanted to write in the slot counts
   // as proof that the CAS took place, even if others may write that word
   bool desired_proves = false;
-  bool settles_later = true;  // a CAS of unknown outcome is resolved later, when its node is back
+  bool settles_later = true;  // whether a CAS of unknown outcome is resolved later, when its node is back
   // mutant: an entry whose memory was lost is treated as an entry of another key
   bool misses_lost_memory = false;
-  bool checks_time = true;  // an operation older than the expiry period gives up
+  bool checks_time = true;  // whether an operation older than the expiry period gives up
 
   Flaw flaw = Flaw::none;
 
-  // ---- memory-system mutants
-  bool cpu_on_index = false;      // a worker swaps index words of its own node by the CPU, not by the NIC
-  bool unlocks_by_write = false;  // a slot is emptied or restored by WRITE instead of CAS
-  // a READ counts as complete when its last byte has arrived, even if earlier bytes have not
+  // ---- mutants of how memory is accessed
+  bool cpu_on_index = false;  // true: a worker swaps index words of its own node by the CPU, not by the NIC
+  bool unlocks_by_write = false;  // true: a slot is emptied or restored by WRITE instead of CAS
+  // true: a READ counts as complete when its last byte has arrived, even if earlier bytes have not
   bool polls_tail_unordered = false;
 
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 
-// The rules of the 2017 paper, reconstructed from its text, with its holes.
+// The rules of the 2017 paper, reconstructed from its text, with its holes (known faults).
 [[nodiscard]] constexpr Rules published_2017() {
   Rules rules;
   rules.empty = EmptyWord::plain;
@@ -170,17 +178,23 @@ struct Rules {
   return rules;
 }
 
-// The fixes of the 2017 text that can be switched on separately, to measure what each hole alone costs
-// and to attribute a finding to a hole.
+// Fixes of the faults in the 2017 paper's text; each can be switched on separately, to measure what each hole
+// (known fault) alone costs and to attribute a finding to a hole.
 struct Fixes {
-  // fixes holes H1, H4, H5 and part of H7: makes a PUT read all slots first, change no entry of other
-  // operations, and read all other slots again after its CAS
+  // true: fixes the known faults H1, H4 and H5 (a PUT that aborts has removed another entry) and part of H7:
+  // makes a PUT read all slots first, change no entry of other operations, and read all other slots again
+  // after its CAS
   bool h1 = false;
-  bool h2 = false;   // fixes hole H2: makes EMPTY words unique
-  bool h7 = false;   // fixes hole H7: makes a PUT start over after its MIGRATE
-  bool h10 = false;  // fixes hole H10: makes a DELETE whose last CAS fails end in a conflict
-  bool h16 = false;  // fixes hole H16: adds a generation to the index word
-  // fixes part of hole H12: makes a GET continue after a pending entry without a previous version
+  bool h2 = false;  // fixes known fault H2 (a reused EMPTY word hides a change): makes EMPTY words unique
+  // fixes known fault H7 (two entries of one key after a MIGRATE): makes a PUT start over after its MIGRATE
+  bool h7 = false;
+  // fixes known fault H10 (an aborted DELETE takes effect): makes a DELETE whose last CAS fails end in a
+  // conflict
+  bool h10 = false;
+  // fixes known fault H16 (a late CAS succeeds on a reused entry): adds a generation to the index word
+  bool h16 = false;
+  // true: fixes part of known fault H12 (a dead client's pending entry blocks the key): makes a GET continue
+  // after a pending entry that has no previous version
   bool pending = false;
   [[nodiscard]] constexpr bool any() const { return h1 || h2 || h7 || h10 || h16 || pending; }
 };

@@ -59,7 +59,7 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
     committed.is_valid = true;
     const bool is_written = co_await write_remote_word(access, id, entry.meta_at(), committed.pack());
     if (!is_written) co_return "unreachable";
-    // the entry that was copied is unlinked now but not stamped; the leak scan finds it
+    // the entry that was copied has left the index but is not marked for reuse; the leak scan finds it
     co_return "copies_committed";
   }
   const Swap swap = co_await swap_index(access, finding.place, finding.word,
@@ -115,7 +115,7 @@ coro::Task<std::string> free_reserved(Access access, Finding tag) {
 struct Held {
   std::vector<Finding> words;  // occupied words that name entries of dead clients
   std::vector<Finding> tags;   // EMPTY words that reserve slots for copies of dead clients' MIGRATEs
-  bool is_whole = true;        // false: a share of the index could not be read
+  bool is_whole = true;        // false: a share (one node's part) of the index could not be read
 };
 
 // Whether the entry belongs to a dead worker. The workers of a node own its entries round robin, and other
@@ -171,7 +171,7 @@ coro::Task<void> free_tags(Lane* lane, const Held* held, kv::Repair* repaired) {
   for (const Finding& each : held->tags) {
     const EntryId copy = format.entry(each.word);
     const auto names_it = [&](const Finding& other) { return format.names(other.word, copy); };
-    // the copy is linked: repair_entries() has dealt with it
+    // repair_entries() has already repaired a copy that an occupied word names
     if (std::ranges::any_of(held->words, names_it)) continue;
     const std::string kind = co_await free_reserved(begin_repair(*lane), each);
     if (kind == "unreachable") repaired->is_complete = false;

@@ -1,7 +1,8 @@
-// Fence, then scrub (H12 in docs/protocols/nessie.md): repairs what dead clients left in the index. It may
-// run only after the dead clients' queue pairs are destroyed and their processes are known to be gone,
-// because a client that still runs could commit an entry by a local store after scrub has rolled it back. A
-// DTE's node and index identify its client, since clients allocate on their own node.
+// Scrub, the repair after clients were fenced off (H12 in docs/protocols/nessie.md): repairs what dead
+// clients left in the index. It may run only after the dead clients' queue pairs are destroyed and their
+// processes are known to be gone, because a client that still runs could commit an entry by a local store
+// after scrub has rolled it back. A DTE's node and index identify its client, since clients allocate on their
+// own node.
 //
 //   PUT, tombstone   rolled back: CAS to the word that it replaced, or to EMPTY
 //   MIGRATE's copy   committed if its source slot holds EMPTY|id of this copy, else dropped. (To commit

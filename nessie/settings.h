@@ -38,7 +38,9 @@ struct Settings {
   std::uint64_t cache_entries = 0;     // cached entries per node; 0: no cache
   bool reads_header_first = false;     // whether a header is read before its value (Nessie, 2017, 4.3.2)
   CompletionBy completion = CompletionBy::watermark;
-  bool stamps_lazily = true;  // true: stamps are written in the background; false: within the operation
+  // whether the stamps (marks that entries left the index) are written in the background (true) or within the
+  // operation (false)
+  bool stamps_lazily = true;
 
   Nanos expiry = 0;        // ns for which an entry that left the index is not reused (Nessie, 2017, 4.3.1)
   Nanos clock_margin = 0;  // largest allowed skew between the clocks of two nodes
@@ -49,12 +51,14 @@ struct Settings {
   Nanos reconnect_timeout = 0;
   Nanos settle_timeout = 0;        // how long an ending worker continues to complete its unfinished work
   std::uint32_t spare_shares = 0;  // areas on each node that can host index shares of lost nodes
-  bool scrub_repairs = true;       // if false, scrub only counts what dead clients left unfinished
+  // true: the repair after clients' deaths (scrub) repairs what they left unfinished; false: it only counts
+  // that
+  bool scrub_repairs = true;
   bool scrub_finds_leaks = false;
 
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
-  // Number of lanes of a node: each client worker has one for each of its window slots, one for its
-  // background work and one for repairs. All of them may be in use at once.
+  // Number of lanes (places for one outstanding operation) of a node: each client worker has one for each of
+  // its window slots, one for its background work and one for repairs. All of them may be in use at once.
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
   [[nodiscard]] std::uint32_t background_lane(std::uint32_t worker) const {
     return config.client_workers * config.window + worker;

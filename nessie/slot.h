@@ -7,8 +7,8 @@
 
 namespace loch::nessie {
 
-// Whose entry the slot names. `expired` and `failed` mean that this could not be learned and the attempt
-// ends.
+// Whose entry the slot names. `expired` and `failed` mean that the holder could not be learned and the
+// attempt ends.
 enum class Holder : std::uint8_t { other_key, committed, pending, expired, failed };
 
 // Finds out whether the word names the key's entry, from the cache or by a READ of the entry's header.
@@ -26,13 +26,14 @@ struct SlotSeen {
 [[nodiscard]] coro::Task<SlotSeen> look_at_slot(Access access, cuckoo::Place place, kv::Key key,
                                                 cuckoo::KeyHash* hash);
 
-// Whether an EMPTY slot is reserved (H12 in docs/protocols/nessie.md): a slot that a MIGRATE emptied stays
-// reserved until its copy is committed, because scrub decides by the slot's tag whether a dead client's copy
-// is to be committed. `expired` and `failed` mean that this could not be learned and the attempt ends.
+// Whether an EMPTY slot is reserved (repair of dead clients, H12 in docs/protocols/nessie.md): a slot that a
+// MIGRATE emptied stays reserved until its copy is committed, because the repair of a dead client (scrub)
+// decides by the slot's tag whether the client's copy is to be committed. `expired` and `failed` mean that
+// this could not be found out and the attempt ends.
 enum class Reserve : std::uint8_t { free, reserved, expired, failed };
 [[nodiscard]] coro::Task<Reserve> is_reserved(Access access, Word word);
 
-// The result with which the attempt ends if the argument is `expired` or `failed`; none for any other value.
+// The result with which the attempt ends if `holder` is `expired` or `failed`; none for any other value.
 [[nodiscard]] constexpr std::optional<Attempt> ended_by(Holder holder) {
   if (holder == Holder::expired) return Attempt::expired;
   return holder == Holder::failed ? std::optional(Attempt::link_error) : std::nullopt;

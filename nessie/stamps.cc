@@ -1,5 +1,5 @@
-// Stamps entries that have left the index, so that they may be reused later: by this node's CPU, or by a
-// WRITE to the entry's node.
+// Stamps entries that have left the index (marks them, so that they may be reused later): by this node's CPU,
+// or by a WRITE to the entry's node.
 #include "nessie/stamps.h"
 
 #include <algorithm>
@@ -45,8 +45,9 @@ coro::Task<bool> stamp(Access access, Unlinked unlinked) {
 }
 
 coro::Task<void> mark(Access access, Unlinked unlinked) {
-  // Number of queued stamps from which on the background work is considered too slow: operations then write
-  // their stamps themselves, except to nodes that are out of reach.
+  // Number of queued stamps (marks that entries left the index) from which on the background work is
+  // considered too slow: operations then write their stamps themselves, except to nodes that are out of
+  // reach.
   constexpr std::size_t most_waiting = 256;
   WorkerState& own = access.own();
   const bool is_here = unlinked.id.node == access.node().node;

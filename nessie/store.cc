@@ -19,8 +19,8 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const fabric::Elision elision = s.entry.elision(s.config.kept_value_bytes);
   NodeState state;
   state.node = node;
-  // Remote WRITE to the index is permitted for initialising the share of a lost node (declare.cc). The
-  // mutant unlock-by-write misuses it for words in use.
+  // Remote WRITE to the index is permitted, because a lost node's share of the index is initialised by WRITEs
+  // (declare.cc). The mutant unlock-by-write also WRITEs words in use.
   LOCH_ASSIGN(state.index, fabric.register_region(node, {.name = std::string(index_region),
                                                          .bytes = s.share_bytes() * (1 + s.spare_shares),
                                                          .remote_read = true,

@@ -27,8 +27,8 @@ constexpr std::string_view data_region = "nessie.data";        // data table ent
 constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: one DTE per lane
 constexpr std::string_view words_region = "nessie.words";      // landing buffers: lane_words words per lane
 
-// Number of 8-byte words of each lane: landing buffers for single words, and one of scan_words for READs that
-// scan the index.
+// Number of 8-byte words of each lane (window slot, background work or repair of a worker): landing buffers
+// for single words, and one of scan_words for READs that scan the index.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,
@@ -43,30 +43,32 @@ constexpr std::uint32_t scan_words = 64;
 // A node as its peers reach it: its data region, and the incarnation of its memory.
 struct Peer {
   fabric::RemoteRegion data;
-  std::uint32_t epoch = 0;  // number of the connection over which the region was looked up
+  std::uint32_t epoch = 0;  // identifies the connection over which the region was looked up
   std::uint32_t incarnation = 0;
   Nanos not_before = 0;  // background work does not try to reach the node before this time
-  bool is_gone = false;  // the node was declared lost and is not known to be back
+  bool is_gone = false;  // true: the node was declared lost and is not known to be back
 };
 
 // Where the share of the index that one node contributes lies now: on that node or, if its memory was lost,
 // on the node that has taken the share over.
 struct IndexShare {
-  fabric::RemoteRegion index;  // index region of the node that hosts the share
+  fabric::RemoteRegion index;  // index region of the node that hosts the share of the index
   std::uint64_t base = 0;      // byte offset of the share's first slot in that region
-  bool is_void = false;        // the share lies on no node for now
+  bool is_void = false;        // true: the share of the index lies on no node for now
 };
 
-// A DTE that left the index, or may have left it, and whose stamp is not written yet.
+// A data table entry (DTE) that left the index, or may have left it, and whose stamp (the mark that tells the
+// entry's owner that it left) is not written yet.
 struct Unlinked {
   EntryId id;
-  Nanos deadline = 0;  // deadline of the stamp, by the clock of the unlinking node
+  // time from which the entry may be reused, by the clock of the node that unlinked the entry
+  Nanos deadline = 0;
   bool is_suspicion = false;
 };
 
 // Unfinished work of an operation whose CAS ended in an error and whose node could not be asked for the
-// outcome: the operation's own word is, or may be, in the index (A3 in docs/protocols/nessie.md). The
-// worker's background tries to complete or undo it until the node is back.
+// outcome: the operation's own word is, or may be, in the index (outage of a node, A3 in
+// docs/protocols/nessie.md). The worker's background tries to complete or undo it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
     take_back,    // roll back: CAS from `own` to `back`, unless the slot no longer holds `own`
@@ -77,7 +79,7 @@ struct Unfinished {
   cuckoo::Place place;
   Word own = 0, back = 0;
   EntryId entry;           // the entry that the word `own` names
-  bool is_commit = false;  // for take_back: the CAS of unknown outcome was to commit `entry`
+  bool is_commit = false;  // true: for take_back: the CAS of unknown outcome was to commit `entry`
   // Entries that have left the index if the CAS of unknown outcome took place.
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;
@@ -105,14 +107,16 @@ struct WorkerState {
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
   DataTable table;
-  std::vector<Peer> peers;             // indexed by node; looked up again after each reconnection
-  std::vector<IndexShare> shares;      // indexed by the node that contributes the share of the index
-  Word members_seen = 0;               // version of the member table from which peers and shares were filled
-  bool has_losses = false;             // whether any node was ever declared lost
-  std::deque<Unlinked> unlinked;       // entries to be stamped in the background
-  std::deque<Unfinished> unfinished;   // unfinished work, to be completed or undone in the background
-  std::vector<const InHand*> in_hand;  // entries in use by each live lane of the worker (lane.h)
-  bool is_abandoned = false;  // the worker died: nothing uses this state, and its DTEs stay as they are
+  std::vector<Peer> peers;         // indexed by node; looked up again after each reconnection
+  std::vector<IndexShare> shares;  // indexed by the node that contributes the share of the index
+  // version of the member table (nodes' incarnations) that peers and shares come from
+  Word members_seen = 0;
+  bool has_losses = false;            // whether any node was ever declared lost
+  std::deque<Unlinked> unlinked;      // entries to be marked in the background as having left the index
+  std::deque<Unfinished> unfinished;  // unfinished work, to be completed or undone in the background
+  // entries in use by each of the worker's operations under way (lane.h)
+  std::vector<const InHand*> in_hand;
+  bool is_abandoned = false;  // true: the worker died: nothing uses this state, and its DTEs stay as they are
   Counters counters;
 };
 

@@ -53,7 +53,7 @@ class NumberedData final : public kv::Dataset {
 struct Outcome {
   kv::OpResult result;
   Attempt moved = Attempt::ok;         // result of a MIGRATE
-  std::optional<std::uint64_t> value;  // number of the value that a GET found
+  std::optional<std::uint64_t> value;  // identifies the value that a GET found
   bool is_whole = false;               // whether each byte of the GET's value is the expected one
   fabric::OpStats stats;
   std::map<std::string, std::uint64_t> scrubbed;
@@ -113,7 +113,7 @@ class TestCluster {
   [[nodiscard]] const Settings& settings() const { return store_->settings(); }
   [[nodiscard]] double counter(const std::string& name) const { return store_->counters().at(name); }
 
-  // ---- begin an operation on worker w; then step it, or finish it
+  // ---- functions that begin an operation on worker w, which the test then steps or finishes
   void begin_get(std::uint32_t w, std::uint64_t key) { begin(w, key, run_get(this, w)); }
   void begin_put(std::uint32_t w, std::uint64_t key, std::uint64_t value) {
     NumberedData::fill(value, values_[w].data(), shape_.value_size);
@@ -148,7 +148,7 @@ class TestCluster {
   }
   void kill(std::uint32_t w) { fabric_.kill(*workers_[w]); }
 
-  // ---- whole operations
+  // ---- functions that execute a whole operation on worker w
   Outcome get(std::uint32_t w, std::uint64_t key) {
     begin_get(w, key);
     return finish(w);
@@ -165,7 +165,7 @@ class TestCluster {
     begin_migrate(w, source);
     return finish(w);
   }
-  // Scrubs after the death of all client workers of the nodes `dead`.
+  // Repairs (scrubs) after the death of all client workers of the nodes `dead`.
   Outcome scrub(std::uint32_t w, const std::vector<fabric::NodeId>& dead) {
     std::vector<kv::ClientId> clients;
     for (const fabric::NodeId node : dead) {
@@ -195,14 +195,15 @@ class TestCluster {
     done_ = true;
     fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));
   }
-  // Executes all background work that a worker does at the end of its run, such as writing queued stamps.
+  // Executes all background work that a worker does at the end of its run, such as marking entries as having
+  // left the index.
   void flush(std::uint32_t w) {
     done_ = true;
     fabric_.start(*workers_[w], store_->background(*workers_[w], &done_));
     fabric_.finish(*workers_[w]);
   }
 
-  // ---- where things lie
+  // ---- where index slots and entries lie
   [[nodiscard]] cuckoo::Place candidate(std::uint64_t key, std::uint32_t rank) const {
     const KeyBytes bytes = key_bytes(key);
     cuckoo::KeyHash hash = settings().family.hash(bytes);

@@ -28,9 +28,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_return true;
   }
   // The slot no longer holds the operation's own word. Either the operation's last CAS took place, and the
-  // entries that it replaced have left the index; or an earlier try rolled the operation back, and another
-  // operation has changed the slot since. The owners of the replaced entries are asked to find out whether
-  // any word names them.
+  // entries that it replaced have left the index; or an earlier try rolled the operation back, after which
+  // another operation changed the slot. The owners of the replaced entries are asked to find out whether any
+  // word names them.
   for (std::uint32_t i = 0; i < left.staged_count; ++i) {
     const EntryId staged = left.staged[i];
     co_await suspect(access, staged);
@@ -40,9 +40,9 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     co_await recycle(access, left.entry);
     co_return true;
   }
-  // The slot of an entry that was to be committed holds another word: either the entry was committed, or an
-  // earlier try rolled it back and no word names it. This worker, the entry's owner, examines it later
-  // (doubts.h).
+  // The slot in which an entry was to be committed holds another word: either the entry was committed, or an
+  // earlier try rolled the operation back and no word names the entry. This worker, the entry's owner,
+  // examines the entry later (doubts.h).
   LOCH_PROBE("nessie.settled-had-committed");
   const EntryId now = access.own().table.current(left.entry.index);
   if (now == left.entry) {
@@ -62,7 +62,8 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   if (now == left.entry) {
     set_meta(access.lane, left.entry,
              {.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank});
-    // The copy is examined later, because no word names it if the share with its target slot was lost.
+    // The MIGRATE's copy is examined later, because no word names it if the share of the index with its
+    // target slot was lost.
     access.own().table.doubt(left.entry.index);
   }
   ++access.own().counters.migrations;
@@ -113,8 +114,8 @@ Unfinished leave(Lane& lane, Unfinished::Step step, const cuckoo::Place& place, 
 }
 
 void leave_move(Lane& lane, const Move& move, Unfinished::Step step) {
-  // Without tags nobody can tell which operation emptied a MIGRATE's source slot, so the MIGRATE's copy is
-  // left as it is.
+  // If MIGRATEs leave no tags in the slots that they empty, nobody can tell which operation emptied a
+  // MIGRATE's source slot, so the MIGRATE's copy is left as it is.
   const bool is_decidable = lane.settings.rules.migrate_tags || step != Unfinished::Step::decide_move;
   if (!lane.settings.rules.settles_later || !is_decidable) return;
   Unfinished left = leave(lane, step, move.target, move.copy_word, move.target_word, move.copy);

@@ -1,8 +1,9 @@
 // Unfinished work: a CAS of an operation ended in an error and its node could not be asked for the outcome
-// (A3 in docs/protocols/nessie.md), so that a pending word of the operation may be in the index and would
-// keep its key locked for ever. The operation's worker tries to complete or undo it in the background until
-// the node is back and the slot's word tells the outcome. No other client changes such a word while its owner
-// lives; scrub repairs what dead clients left (H12 in docs/protocols/nessie.md).
+// (the node was out of reach, A3 in docs/protocols/nessie.md), so that a pending word of the operation may be
+// in the index and would keep its key locked for ever. The operation's worker tries to complete or undo it in
+// the background until the node is back and the slot's word tells the outcome. No other client changes such a
+// word while its owner lives; a separate repair, scrub, treats what dead clients left (H12 in
+// docs/protocols/nessie.md).
 #pragma once
 
 #include "nessie/lane.h"

@@ -1,5 +1,6 @@
-// READs slots again to detect concurrent changes: after a PUT's or DELETE's own CAS (Nessie, 2017,
-// 4.2.2), and before a key is reported absent (Nessie, 2017, 4.2.1; H10 in docs/protocols/nessie.md).
+// READs slots again to detect concurrent changes: after a PUT's or DELETE's own CAS (Nessie, 2017, 4.2.2),
+// and before a GET or DELETE reports a key absent (Nessie, 2017, 4.2.1; known fault H10 in
+// docs/protocols/nessie.md).
 #pragma once
 
 #include "common/onesided/get.h"
@@ -12,7 +13,8 @@ using onesided::SeenWords;
 
 // READs the slots of ranks from - 1 down to 0 again, except rank `except`; each must still hold its word in
 // `seen`. Every changed word is a conflict: while MIGRATEs run, it is not safe to ignore changes that seem to
-// concern other keys only (H13 in docs/protocols/nessie.md). Ends in ok, conflict, expired or link_error.
+// concern other keys only (conflicting writers, H13 in docs/protocols/nessie.md). Ends in ok, conflict,
+// expired or link_error.
 [[nodiscard]] coro::Task<Attempt> verify_slots(Access access, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except);
 

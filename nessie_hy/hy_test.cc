@@ -175,7 +175,8 @@ TEST_P(OnFabric, OneNodeMayServeAll) { support::expect_one_node_to_serve(protoco
 INSTANTIATE_TEST_SUITE_P(Fabrics, OnFabric, testing::ValuesIn(support::fabrics()),
                          [](const auto& info) { return info.param; });
 
-// Replaced entries may be reused only after the expiry period. PUTs that find no free entry wait for it.
+// Replaced entries may be reused only after the expiry period. A PUT that finds no free entry waits
+// until one is free.
 coro::Task<void> replace_often(Lane* lane, std::uint64_t* waited) {
   for (std::uint64_t i = 0; i < 60; ++i) {
     const Lane::Outcome put = co_await lane->put(0, i);
@@ -222,9 +223,10 @@ TEST(Entries, OfALoadLieBehindTheOthersAndApart) {
   }
 }
 
-// Counts index words that a slot holds a second time, after other words. None may: a client that READs the
-// same word twice concludes that the slot did not change in between. With the mutant word-not-unique, whose
-// index words lack the number of the store, a key that is moved away and back has its old word again.
+// Counts index words that a slot holds a second time, after other words. No word may return: a client that
+// READs the same word twice concludes that the slot did not change in between. With the mutant
+// word-not-unique, whose index words do not contain the number of the store, a key that is moved away and
+// back has its old word again.
 struct SeenWords {
   std::map<std::pair<const coupled::Row*, std::uint64_t>, std::vector<std::uint64_t>> history;
   std::uint64_t returned = 0;

@@ -21,8 +21,8 @@ class HyModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is checked for linearizability too, although its holes violate it: the checker is
-    // expected to find them.
+    // The published variant is checked for linearizability too, although its holes (known faults) violate it:
+    // the checker is expected to find them.
     return kv::Consistency::linearizable;
   }
   [[nodiscard]] kv::DataSupport data(const kv::Options& /*options*/) const override {

@@ -84,8 +84,9 @@ struct Reader::Tables {
                                            kv::Key key) const {
     return reader.look_up(reader.where(place), {word, read_at}, key);
   }
-  // The answer does not matter, because a GET never finds a pending entry: only one server worker writes to
-  // an index row (its table), and it links complete entries. No index word returns to a slot.
+  // Whether a GET continues after a pending entry does not matter here, because a GET never finds a pending
+  // entry: only one server worker writes to an index row (its table), and it links complete entries. No index
+  // word returns to a slot.
   [[nodiscard]] static bool goes_on_past_pending() { return true; }
   [[nodiscard]] bool confirms_misses() const { return reader.settings_.verifies_misses; }
   [[nodiscard]] static bool is_over_age() { return false; }
@@ -250,8 +251,8 @@ coro::Task<onesided::Looked> Reader::look_here(Where where, Found found, kv::Key
 
 coro::Task<bool> Reader::read_entry(Where where, std::uint32_t entry, std::uint32_t bytes) {
   if (entry >= table_.entries_per_row) co_return false;
-  // An entry may span several cache lines; polling its last byte is correct only if bytes arrive in order
-  // (H19 in docs/protocols/nessie.md).
+  // An entry may span several cache lines; polling its last byte is correct only if bytes arrive in order (an
+  // assumption about the NIC, H19 in docs/protocols/nessie.md).
   const bool by_watermark =
       settings_.polls_watermarks && (worker_.capabilities().in_order_reads || settings_.polls_tail_unordered);
   const Reading reading{
@@ -293,8 +294,8 @@ std::optional<onesided::Looked> Reader::look_in_cache(Where where, Found found, 
   return looked;
 }
 
-// Reconnects to a node. Returns false if the node cannot be reached, or came back with empty memory, so
-// that what this GET has read from it is void.
+// Reconnects to a node. Returns false if the node cannot be reached, or came back with empty memory, so that
+// what this GET has read from the node is no longer valid.
 coro::Task<bool> Reader::reconnect(fabric::NodeId node) {
   if (!worker_.connected(node)) {
     LOCH_PROBE("nessie-hy.reconnect");

@@ -1,4 +1,5 @@
-// Derives NessieHY's settings from its options, and lists its known-bad variants and the holes that it fixes.
+// Derives NessieHY's settings from its options, and lists its known-bad variants and the holes (known faults
+// of the published design) that it fixes.
 #include "nessie_hy/settings.h"
 
 #include <fmt/format.h>
@@ -223,7 +224,7 @@ Result<Settings> decide(const kv::DeployConfig& config, const kv::Options& optio
   reading.table.polls_nic_words = reading.polls_watermarks;
   if (options.choice("nessie-hy.index-access") == "nic") reading.table.index_by = coupled::IndexBy::nic;
   if (options.boolean("nessie-hy.cache")) {
-    // the cache's name of an entry has 12 bits for the number of the entry's server worker
+    // the word under which the cache stores an entry has 12 bits for the number of the entry's server worker
     constexpr std::uint32_t most_rows = 4095;
     if (reading.table.family.shape().nodes > most_rows) {
       return refuse(fmt::format("nessie-hy.cache: {} server workers; expected at most {} with a cache",

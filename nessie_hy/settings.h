@@ -19,7 +19,7 @@ struct Settings {
   // how a GET notices that its READs have landed: by watermarks in the landing buffer (true), or by
   // completion queue entries (false)
   bool polls_watermarks = true;
-  Nanos expiry = 0;  // an index word that was read longer ago than this, in ns, is not used
+  Nanos expiry = 0;  // expiry period in ns: an index word that was read longer ago is not used
   // whether a GET that found nothing READs its candidates again in reverse order (false: mutant)
   bool verifies_misses = true;
   bool honours_expiry = true;  // whether GETs give up when what they read is too old (false: mutant)

@@ -13,12 +13,13 @@
 
 namespace loch::nessie_hy {
 
-// landing buffers of READs: one data table entry per lane
+// landing buffers of READs: one data table entry for each lane (window slot)
 constexpr std::string_view landing_region = "nessie-hy.landing";
-// 8-byte landing words of READs: lane_words per lane
+// 8-byte landing words of READs: lane_words for each lane (window slot)
 constexpr std::string_view words_region = "nessie-hy.words";
 
-// Number of 8-byte landing words per lane: a whole cache line, so that no two lanes share one.
+// Number of 8-byte landing words for each lane (window slot): a whole cache line, so that no two lanes share
+// one.
 constexpr std::uint32_t lane_words = 8;
 enum LaneWord : std::uint32_t { lane_index = 0, lane_flush = 1 };
 
@@ -34,13 +35,13 @@ struct NodeReading {
   std::unique_ptr<kv::WordCache> cache;  // cache of entries by index word; null: no cache
   // Caches of the node's former incarnations: operations of clients that died may still point into them.
   std::vector<std::unique_ptr<kv::WordCache>> old_caches;
-  std::vector<std::unique_ptr<GetCounts>> counts;  // GET counters, indexed by lane
+  std::vector<std::unique_ptr<GetCounts>> counts;  // counters of GETs, indexed by window slot (lane)
 };
 
-// The regions of another node's tables, as a worker reaches them.
+// How a worker reaches the regions of another node's tables.
 struct Peer {
   fabric::RemoteRegion index, data;
-  std::uint32_t epoch = 0;  // number of the connection over which the regions were looked up
+  std::uint32_t epoch = 0;  // identifies the connection over which the regions were looked up
 };
 
 class HyStore final : public kv::Store {

@@ -1,6 +1,6 @@
 // The buddy allocator of the extents (the paper ports SQLite's mem5): blocks of powers of two, each aligned
-// to its size; a freed block merges with its buddy if that is free. It returns offsets and touches no memory
-// except its own bitmaps. Not thread-safe.
+// to its size; a freed block merges with its buddy if that is free. The allocator returns offsets and touches
+// no memory except its own bitmaps. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class NumberSet {
 
  private:
   std::uint64_t size_;
-  // Level 0 has one bit for each number; level i + 1 has one bit for each word of level i.
+  // Level 0 has one bit for each number of the set; level i + 1 has one bit for each word of level i.
   std::vector<std::vector<std::uint64_t>> levels_;
 };
 

@@ -58,7 +58,8 @@ class PilafClient final : public kv::Client {
   // READs the shard's root. Returns false if the shard's node cannot be reached or its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
-  // Whether a search that found nothing proves that the key is absent (hole P1 in docs/protocols/pilaf.md).
+  // Whether a search that found nothing proves that the key is absent; it does not if the key was moved
+  // meanwhile (known fault P1 in docs/protocols/pilaf.md).
   enum class Miss : std::uint8_t { sure, unsure, failed };
   [[nodiscard]] coro::Task<Miss> confirm_miss();
   [[nodiscard]] kv::OpResult found(std::uint32_t retries) const;
@@ -73,7 +74,7 @@ class PilafClient final : public kv::Client {
   void write_key(std::byte* out, kv::Key key) const;
   [[nodiscard]] kv::OpResult unanswered(const rpc::Reply& reply) const;
 
-  // ---- emulation.cc
+  // ---- operations of the emulation em-opt (emulation.cc)
   [[nodiscard]] coro::Task<kv::OpResult> emulated_get(kv::Key key, fabric::OpStats* stats);
   [[nodiscard]] coro::Task<kv::OpResult> emulated_put(kv::Key key, kv::ValueView value,
                                                       fabric::OpStats* stats);

@@ -1,7 +1,7 @@
-// Pilaf-em-OPT, HERD's emulation of Pilaf (HERD 5.1). A GET is on average 1.6 READs of 32-byte buckets and
-// then one READ of a value, one after the other. A PUT is a message with key and value and a short reply,
-// both inlined and unsignaled on an unreliable transport. The messages have real sizes, but no table is
-// behind them and values are meaningless.
+// Pilaf-em-OPT, HERD's emulation of Pilaf (HERD 2014, section 5.1). A GET is on average 1.6 READs of 32-byte
+// buckets and then one READ of a value, one after the other. A PUT is a message with key and value and a
+// short reply, both inlined and unsignaled on an unreliable transport. The messages have real sizes, but no
+// table is behind them and values are meaningless.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -19,7 +19,7 @@ struct Tally {
   std::atomic<std::uint64_t> ok{0}, not_found{0}, full{0}, conflict{0}, other{0}, torn{0}, foreign{0};
 };
 
-// A value's number is its key's number plus a multiple of `stride`, which shows whether a GET returned
+// A value is identified by its key's number plus a multiple of `stride`, which shows whether a GET returned
 // another key's value, or mixed two values.
 constexpr std::uint64_t stride = 1'000'000;
 
@@ -261,7 +261,7 @@ coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
     if (is_there || !confirms) {
       expect_cost(hand.stats, {.read = all + used, .payload = look});
       EXPECT_EQ(hand.stats.index_read, all);
-    } else {  // a confirmed miss: READs the root (48 bytes), the buckets and extents again, and the root
+    } else {  // a confirmed miss: the GET READs root (48 bytes), buckets, extents and root a second time
       expect_cost(hand.stats, {.read = 2 * (all + used) + 2, .payload = 2 * look + 2 * 48});
     }
     if (is_there) sum += all;
@@ -275,8 +275,8 @@ TEST(Costs, AGetIsTwoReadsForEachBucketInUse) {
     double probes = 0;
     run.start(0, [&] { return count_reads(&run, std::string_view(variant) == "mended", &probes); });
     ASSERT_EQ(run.run(), fabric::RunEnd::finished);
-    // The table is half full, because it is made for 1.5 times the stored keys at a load of 75 %. A GET of a
-    // stored key then READs 1.25 buckets on average.
+    // The table is half full, because it is made so that 1.5 times the stored keys would fill 75 % of it. A
+    // GET of a stored key then READs 1.25 buckets on average.
     EXPECT_NEAR(probes, 1.25, 0.1);
   }
 }

@@ -1,5 +1,5 @@
-// Tests lost messages, broken connections, dead servers, and three holes of the published protocol (P1 to P3
-// in docs/protocols/pilaf.md).
+// Tests lost messages, broken connections, dead servers, and three known faults of the published protocol (P1
+// to P3 in docs/protocols/pilaf.md).
 #include <gtest/gtest.h>
 
 #include "common/fabric/memory.h"
@@ -123,8 +123,8 @@ TEST(Losses, MemoryThatWasLostIsNoMiss) {
   EXPECT_NE(results[1].status, OpStatus::not_found);
 }
 
-// Hole P3 (docs/protocols/pilaf.md): the reply to a PUT that made the table grow is lost, and its client
-// sends the PUT again after another client's newer PUT. The published server executes it again, which
+// Known fault P3 (docs/protocols/pilaf.md): the reply to a PUT that made the table grow is lost, and its
+// client sends the PUT again after another client's newer PUT. The published server executes it again, which
 // overwrites the newer value.
 coro::Task<void> grow_it(TestRun* run, std::size_t w, std::uint64_t keys, std::uint64_t* repeated) {
   Hand hand = run->hand(w);

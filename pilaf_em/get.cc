@@ -39,9 +39,9 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
     if (seen == Scan::moved || seen == Scan::failed) {
       const bool is_known = co_await read_root(stats);
       if (!is_known) co_return failed;
-      // The table or the extents have grown, or the connection broke: the GET begins again with the
-      // key's first candidate bucket. Without this fix the published client continues in the new table at the
-      // candidate at which it left the old one (hole P2, docs/protocols/pilaf.md).
+      // The table or the extents have grown, or the connection broke: the GET begins again with the key's
+      // first candidate bucket. Without this fix the published client continues in the new table at the
+      // candidate at which it left the old one (known fault P2, docs/protocols/pilaf.md).
       if (settings_.rules.resets_rank) search_.rank = 0;
     } else {
       search_.rank = 0;
@@ -165,9 +165,9 @@ coro::Task<bool> PilafClient::read_root(fabric::OpStats* stats) {
 }
 
 // READs of three buckets do not happen at one instant: a key that moves from a bucket not yet READ to one
-// already READ is missed, although it was never absent (hole P1). After a miss the client therefore READs the
-// version, all buckets again, and the version once more; an equal, even version proves that no key moved in
-// between.
+// already READ is missed, although it was never absent (known fault P1, docs/protocols/pilaf.md). After a
+// miss the client therefore READs the version, all buckets again, and the version once more; an equal, even
+// version proves that no key moved in between.
 coro::Task<PilafClient::Miss> PilafClient::confirm_miss() {
   const std::uint32_t looked_in = search_.view.root.epoch;
   const bool is_known = co_await read_root(search_.stats);
@@ -206,8 +206,8 @@ coro::Task<bool> PilafClient::reconnect() {
     if (!table.has_value() || !extents.has_value()) co_return false;
     if (link.table.rkey != table->rkey) {
       LOCH_PROBE("pilaf.read.server-reborn");
-      // The position of the table that this client knows is void: the restarted node may never have a table
-      // there.
+      // The position of the table that this client knows is no longer valid: the restarted node may never
+      // have a table there.
       link.view.family.reset();
       search_.view.family.reset();
       search_.is_bracketed = false;

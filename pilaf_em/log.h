@@ -37,7 +37,7 @@ class Log {
   struct Options {
     LogSync sync = LogSync::async;
     bool repairs = false;  // true: recovery cuts off all from a damaged record on, even if intact ones follow
-    bool has_thread = true;  // in mode async, a thread writes the records; false (tests): flush() does
+    bool has_thread = true;  // true: in mode async, a thread writes the records; false (tests): flush() does
   };
 
   // Opens or creates the file and recovers its records, after which it is ready for appends. Errors name the
@@ -79,7 +79,7 @@ class Log {
   // Number of records that the kernel has (modes async and write) or the disk has (mode fsync). Any thread
   // may call this.
   [[nodiscard]] std::uint64_t acknowledged() const { return written_records_.load(); }
-  // Messages for the user, one line each: what recovery dropped, and why the log was closed.
+  // Messages for the user, one line each: what the recovery of the log cut off, and why the log was closed.
   [[nodiscard]] std::vector<std::string> notes() const;
 
  private:
@@ -104,8 +104,9 @@ class Log {
 
   mutable std::mutex mutex_;  // guards the members below
   std::string failure_;       // why the log is closed
-  // For mode async: `work_` tells the writer thread of new records, `drained_` that all are written; then the
-  // records that wait, and their offset in the file.
+  // For mode async: `work_` wakes the writer thread when there are new records, `drained_` wakes append() and
+  // flush() when records have been written; waiting_ has the bytes of the records that are not written yet,
+  // waiting_at_ their offset in the file.
   std::condition_variable work_, drained_;
   std::vector<std::byte> waiting_;
   std::uint64_t waiting_records_ = 0, waiting_at_ = 0;

@@ -68,7 +68,8 @@ enum class Variant : std::uint8_t {
   always_repairs,  // known-bad: cuts a damaged middle although not told to
 };
 
-// A machine with a disk and a log over several incarnations of its process. `findings` lists broken promises.
+// A machine with a disk and a log over several incarnations of its process. `findings` lists what a recovery
+// did not return although the log had promised it.
 class Machine {
  public:
   Machine(std::uint64_t seed, Mode mode, Variant variant = Variant::as_built)
@@ -175,7 +176,7 @@ class Machine {
     has_failed_ = has_failed_ && sync != LogSync::fsync;
     outlives_kill_ = std::min(outlives_kill_, replayed_);
     promise_after_kill(replayed_);
-    // Recovered records are served to clients, so from now on they must not vanish.
+    // Recovered records are served to clients, so once recovered they must not vanish.
     outlives_power_ = sync == LogSync::fsync ? replayed_ : std::min(outlives_power_, replayed_);
     return std::move(*log);
   }
@@ -237,9 +238,10 @@ class Machine {
   Variant variant_;
   std::vector<Given> given_;
   std::uint64_t values_ = 0, replayed_ = 0, refusals_ = 0;
-  // Numbers of records of given_ that are promised to survive: a kill of the process, and a power failure.
+  // Number of records of given_ that are promised to survive a kill of the process, and number of those that
+  // are promised to survive a power failure.
   std::uint64_t outlives_kill_ = 0, outlives_power_ = 0;
-  bool has_failed_ = false;  // a sync failed, so its data may be in the page cache only
+  bool has_failed_ = false;  // true: a sync failed, so its data may be in the page cache only
   std::vector<std::string> findings_;
 };
 
@@ -324,7 +326,7 @@ TEST(LyingDisk, PowerFailsAtEveryCallAndNothingPromisedIsLost) {
     const Tally tally = fail_power_everywhere(mode, 200, Variant::as_built);
     EXPECT_EQ(tally.with_findings, 0u) << "mode " << static_cast<int>(mode) << ", " << tally.first;
     EXPECT_GT(tally.machines, 1'000u);
-    // In modes other than fsync a power failure may leave a log with holes, which a recovery refuses.
+    // In modes other than fsync a power failure may leave a log with missing parts, which a recovery refuses.
     EXPECT_EQ(tally.refusals > 0, mode != Mode::fsync) << "mode " << static_cast<int>(mode);
   }
 }

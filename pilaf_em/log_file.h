@@ -1,5 +1,5 @@
-// The file of a log and the disk on which it lies, as interfaces: real ones, and for tests a simulated disk
-// that tears, loses and refuses writes.
+// The file of a log and the disk on which it lies, as interfaces: the real file and disk, and for tests a
+// simulated disk that tears, loses and refuses writes.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class LogDisk {
   [[nodiscard]] virtual Result<> sync_name(const std::string& path) = 0;
 };
 
-// This machine's file systems.
+// A LogDisk on the file systems of this machine.
 class PosixDisk final : public LogDisk {
  public:
   [[nodiscard]] Result<std::unique_ptr<LogFile>> open(const std::string& path) override;

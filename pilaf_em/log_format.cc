@@ -29,7 +29,7 @@ bool is_synced(std::uint32_t mark) {
   return mark == (RecordHead::put_mark ^ RecordHead::synced_bits) ||
          mark == (RecordHead::remove_mark ^ RecordHead::synced_bits);
 }
-// The mark without its synced bits, if that is the mark of a PUT or DELETE; otherwise 0.
+// The record's mark without the bits that say that everything before the record was synced.
 std::uint32_t kind_of(const RecordHead& head) {
   return is_synced(head.mark) ? head.mark ^ RecordHead::synced_bits : head.mark;
 }

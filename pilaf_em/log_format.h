@@ -58,7 +58,7 @@ inline std::uint64_t RecordHead::whole_bytes() const {
 
 struct Record {
   bool is_put = false;
-  bool follows_synced = false;  // everything before this record was on disk when it was written
+  bool follows_synced = false;  // true: everything before this record was on disk when it was written
   std::uint64_t number = 0;
   LogBytes key, value;  // views into the bytes from which the record was parsed
   std::uint64_t bytes = 0;

@@ -203,7 +203,8 @@ Result<Recovered> recover(LogFile& file, const LogOwner& owner, const RecoveryRu
   }
   // If an fdatasync failed in the previous process, its data may be in the page cache only, marked as clean.
   // Writing that data again makes it dirty, so that the next sync writes it: the header, which every mode
-  // syncs before the first append, and in mode fsync everything from the last synced mark on.
+  // syncs before the first append, and in mode fsync everything from the last record on that says that all
+  // before it is synced.
   const bool writes_header = out.records == 0 || out.has_new_header;
   if (writes_header) LOCH_TRY(write_all(file, 0, log_header(owner)));
   if (rules.syncs) LOCH_TRY(write_again(file, reader, unsure_at, out.end));

@@ -23,7 +23,8 @@ struct LogVisitor {
 };
 
 struct RecoveryRules {
-  bool cuts_damage = false;  // cut the log at damage although intact records follow it (pilaf.log-repair)
+  // true: cut the log at damage although intact records follow it (pilaf.log-repair)
+  bool cuts_damage = false;
   // Whether recovery syncs the data before it is served (mode fsync), because it may be in the page cache
   // only.
   bool syncs = false;
@@ -37,7 +38,7 @@ struct Recovered {
   std::uint64_t records_dropped = 0;  // number of valid record heads in the dropped bytes
   // Number of intact records in the dropped bytes, cut because of damage before them (cuts_damage).
   std::uint64_t intact_dropped = 0;
-  bool has_new_header = false;  // a damaged header was rewritten (only with RecoveryRules::cuts_damage)
+  bool has_new_header = false;  // true: a damaged header was rewritten (only with RecoveryRules::cuts_damage)
 };
 
 // Recovers the log: passes its records to the visitor, cuts the file if allowed, and leaves it ready for

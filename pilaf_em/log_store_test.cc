@@ -40,7 +40,7 @@ struct Note {
   // value: the number of a PUT's value, or `absent` for a DELETE
   std::uint64_t client = 0, key = 0, value = 0;
   bool is_done = false, has_changed = false;
-  std::uint64_t logged = 0;  // number of records that are certainly logged by now
+  std::uint64_t logged = 0;  // number of records that were certainly logged when this note was sent
 };
 
 void tell(int pipe, const Note& note) {
@@ -122,7 +122,8 @@ Killed run_and_kill(const TestRun::Shape& shape, std::uint64_t operations, std::
   return killed;
 }
 
-using Contents = std::map<std::uint64_t, std::uint64_t>;  // key -> number of its value, or absent
+// The value of each key, by the value's number; absent keys have no element.
+using Contents = std::map<std::uint64_t, std::uint64_t>;
 
 coro::Task<void> read_all(TestRun* run, Contents* out) {
   Hand hand = run->hand(0);

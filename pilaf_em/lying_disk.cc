@@ -69,7 +69,7 @@ class LyingDisk::Handle final : public LogFile {
     if (disk_.plan.ignores_sync) return {};
     if (disk_.plan.sync_fails_at != 0 && disk_.calls_ >= disk_.plan.sync_fails_at) {
       disk_.plan.sync_fails_at = 0;
-      disk_.settle(file_);  // after a failed sync, data off the platter counts as synced, as on Linux
+      disk_.settle(file_);  // as on Linux, data that a failed sync did not write counts as synced
       if (disk_.plan.hides_failures) return {};
       return failed("cannot be brought to the disk: Input/output error");
     }

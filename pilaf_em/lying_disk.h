@@ -22,12 +22,12 @@ class LyingDisk final : public LogDisk {
   // calls.
   struct Plan {
     std::uint64_t power_fails_at = 0;  // power fails during this call; calls after it fail until restart()
-    std::uint64_t sync_fails_at = 0;   // the first sync at this call or a later one fails
+    std::uint64_t sync_fails_at = 0;   // the first sync among the calls from this one on fails
     std::uint64_t full_at = 0;      // from this call on, each write takes a random part of its bytes or fails
-    bool writes_are_short = false;  // a write may take fewer bytes than requested, but at least one
+    bool writes_are_short = false;  // true: a write may take fewer bytes than requested, but at least one
     bool reads_fail = false;
-    bool ignores_sync = false;    // a sync does nothing, as if the log never called it
-    bool hides_failures = false;  // failures are reported as success, as if the log ignored them
+    bool ignores_sync = false;    // true: a sync does nothing, as if the log never called it
+    bool hides_failures = false;  // true: failures are reported as success, as if the log ignored them
   };
 
   explicit LyingDisk(std::uint64_t seed) : rng_(seed) {}

@@ -1,4 +1,4 @@
-// Registers pilaf and pilaf-vo: requirements, availability promises, holes and fuzzed options.
+// Registers pilaf and pilaf-vo: requirements, availability promises, holes (known faults) and fuzzed options.
 #include "pilaf_em/module.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class PilafModule final : public kv::Module {
   }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& options) const override {
     // The published variant is checked for linearizability, too, which the paper claims (Pilaf, section 3.3),
-    // so that its holes appear as findings.
+    // so that its holes (known faults) appear as findings.
     return system_of(name_, options) == System::em_opt ? kv::Consistency::none
                                                        : kv::Consistency::linearizable;
   }
@@ -58,7 +58,7 @@ class PilafModule final : public kv::Module {
   }
   [[nodiscard]] std::uint32_t default_servers() const override { return 1; }
   // What is served after a loss. A shard has no replica, and no server serves another server's shard. A
-  // restarted node is not taken back if its servers have logs, if messages use UC, or in the emulation.
+  // restarted node is not taken back if its servers have logs, if messages use UC, or in the variant em-opt.
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     switch (loss) {
       case kv::Loss::client_killed:
@@ -103,9 +103,10 @@ class PilafModule final : public kv::Module {
       for (const kv::Fix& other : all) {
         if (other.hole != open.hole) hole.options[other.option] = "true";
       }
-      // Hole P2 (docs/protocols/pilaf.md) shows only if a GET that finds nothing does not READ all buckets
-      // again. With the fix of hole P1 it would, so the fix of P1 is off here; and no entries are moved, so
-      // that P1 cannot occur.
+      // Known fault P2 (docs/protocols/pilaf.md): after growth a GET skips the first candidates in the new
+      // table. It shows only if a GET that finds nothing does not READ all buckets again, which is the fix of
+      // P1 (a GET misses a key that is being moved). So the fix of P1 is off here; and no entries are moved,
+      // so that P1 cannot occur.
       if (open.hole == "P2") {
         hole.options.erase("pilaf.mend-p1");
         hole.options["pilaf.hops"] = "0";

@@ -16,7 +16,7 @@ namespace loch::pilaf {
 // Makes the module that is named "pilaf" or "pilaf-vo".
 [[nodiscard]] std::unique_ptr<kv::Module> make_module(std::string_view name);
 [[nodiscard]] std::map<std::string, kv::Mutant> mutants(std::string_view protocol);
-// The first fuzzer seed that finds this hole when all other holes are fixed.
+// The first fuzzer seed that finds this hole (known fault) when all other holes are fixed.
 [[nodiscard]] std::uint64_t hole_seed(std::string_view protocol, std::string_view hole);
 // Adds pilaf and pilaf-vo to the registry's modules.
 void add_modules(std::vector<std::unique_ptr<kv::Module>>& modules);

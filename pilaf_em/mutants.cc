@@ -1,4 +1,4 @@
-// The known-bad variants of Pilaf, and the fuzzer's seeds that find its holes.
+// The known-bad variants of Pilaf, and the fuzzer's seeds that find its holes (known faults).
 #include <map>
 
 #include "pilaf_em/module.h"
@@ -35,13 +35,14 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
   const auto found = switches.find(name);
   if (found == switches.end()) return false;
   *found->second.which = found->second.to;
-  // This variant also leaves the root's version even during moves: an odd version would make a GET look again
-  // for a key that is in no bucket for a while, and so hide the fault.
+  // This variant also keeps the root's version an even number during moves: an odd version would make a GET
+  // look again for a key that is in no bucket for a while, and so hide the variant's fault.
   if (name == "moves-first-to-last") rules.brackets_moves = false;
   return true;
 }
 
-// The fuzzer seed that finds the hole (printed by `loch fuzz --holes`, run by app/fuzz/mutants_test.cc).
+// The fuzzer seed that finds the hole, a known fault (printed by `loch fuzz --holes`, run by
+// app/fuzz/mutants_test.cc).
 std::uint64_t hole_seed(std::string_view protocol, std::string_view hole) {
   if (protocol == "pilaf-vo") return hole == "P3" ? 2 : 0;
   return hole == "P1" ? 30 : hole == "P2" ? 21 : hole == "P3" ? 1 : 0;

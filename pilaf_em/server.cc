@@ -64,8 +64,8 @@ class Server {
  private:
   using Bytes = std::span<const std::byte>;
 
-  // On a restarted node, waits until the node is declared lost and then lays out an empty shard, until the
-  // run ends: a declaration may be repeated.
+  // Runs on a restarted node until the run ends. Waits until the node is declared lost, then lays out an
+  // empty shard, and waits again, because a node may be declared lost more than once.
   [[nodiscard]] static coro::Task<void> await_declaration(Server* self) {
     const fabric::WatchWord word{.region = self->membership_,
                                  .offset = std::uint64_t{self->index_} * 8,
@@ -171,7 +171,7 @@ class Server {
     bool was_reset = false;
     const ReplyStatus status = co_await change(item, &was_reset);
     // The published server resets its connections when its table grows, and so loses the reply to this
-    // request (hole P3, docs/protocols/pilaf.md).
+    // request (known fault P3, docs/protocols/pilaf.md).
     if (was_reset && !settings_.rules.drops_duplicates) co_return channel_.drop(request);
     co_await answer(request, status);
   }

@@ -116,7 +116,8 @@ rpc::MessageShape message_shape(const kv::Options& options, const Settings& s) {
 
 void emulate(Settings& s, const kv::Options& options) {
   s.emulated_reads = options.real("pilaf.emulated-reads");
-  // HERD's optimistic emulation of Pilaf assumes "an unreliable transport, inlining and selective signaling".
+  // HERD's optimistic emulation of Pilaf (HERD 2014, section 5.1) assumes "an unreliable transport, inlining
+  // and selective signaling".
   if (s.messages.transport == fabric::Transport::rc) s.messages.transport = fabric::Transport::uc;
   s.messages.is_inline = true;
   s.messages.signals_every = false;

@@ -25,29 +25,33 @@ enum class System : std::uint8_t {
   em_opt,    // HERD's optimistic emulation of Pilaf: the READs and messages, without a store
 };
 
-// Rules that fix the holes P1 to P3 of the published protocol (docs/protocols/pilaf.md), and rules that
-// known-bad variants break; each can be switched off (mutants.cc).
+// Rules that fix the known faults of the published protocol (P1 to P3 in docs/protocols/pilaf.md), and rules
+// that known-bad variants break; each can be switched off (mutants.cc).
 struct Rules {
-  // fixes hole P1: makes a GET that finds no key READ the version and all buckets again
+  // true: fixes known fault P1 (a key that is being moved is missed): a GET that does not find its key READs
+  // the version and all buckets again
   bool confirms_misses = true;
-  bool resets_rank = true;       // fixes hole P2: makes a GET start at its first bucket again after growth
-  bool drops_duplicates = true;  // fixes hole P3: makes servers execute a repeated PUT or DELETE only once
-  // Rules that only known-bad variants break.
+  // true: fixes known fault P2 (candidates are skipped): after growth a GET starts at its key's first bucket
+  // again
+  bool resets_rank = true;
+  // true: fixes known fault P3 (a PUT overwrites a newer one): a repeated PUT or DELETE is executed only once
+  bool drops_duplicates = true;
+  // The rules from here on are broken by known-bad variants only.
   bool checks_extent = true;
   bool compares_keys = true;
   bool moves_backwards = true;
-  bool brackets_moves = true;  // the version word is odd while entries are moved
-  // after growth the old table's buckets are marked closed, so that clients READ the root again
+  bool brackets_moves = true;  // true: the version word is odd while entries are moved
+  // true: after growth the old table's buckets are marked closed, so that clients READ the root again
   bool closes_tables = true;
-  bool replies_late = true;  // the server replies to a PUT after applying it
+  bool replies_late = true;  // true: the server replies to a PUT after applying it
   bool checks_guard = true;
-  bool poisons = true;        // the first byte of a freed extent is changed, so that its checksum fails
-  bool awaits_even = true;    // a miss counts as confirmed only if the version was even
-  bool follows_epoch = true;  // a reply with a new epoch makes the next GET READ the root
-  bool renews_keys = true;    // clients look up the regions (and rkeys) of a restarted node again
+  bool poisons = true;        // true: the first byte of a freed extent is changed, so that its checksum fails
+  bool awaits_even = true;    // true: a miss counts as confirmed only if the version was even
+  bool follows_epoch = true;  // true: a reply with a new epoch makes the next GET READ the root
+  bool renews_keys = true;    // true: clients look up the regions (and rkeys) of a restarted node again
   bool inserts_in_two_steps = false;  // known-bad: an INSERT is a GET and, if that finds nothing, a PUT
   bool serves_lost = false;           // known-bad: a restarted node serves before it was declared lost
-  bool timeouts_are_none = false;     // known-bad: an operation without a reply claims no effect
+  bool timeouts_are_none = false;  // known-bad: an operation that got no reply reports that it had no effect
 };
 // Changes the rules or flaws to those of the mutant; false if there is no such mutant.
 [[nodiscard]] bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws);
@@ -85,7 +89,7 @@ struct Settings {
   bool repairs_log = false;
   double log_disk = 0;  // rate of a modelled disk in bytes per second; 0: no disk is modelled
 
-  // Bytes of a value that memory keeps; fewer than its size if elided.
+  // Bytes of a value that are kept in memory: fewer than the value has if the simulation elides values.
   [[nodiscard]] std::uint32_t kept() const {
     return config.kept_value_bytes < config.value_size ? config.kept_value_bytes : config.value_size;
   }

@@ -279,7 +279,7 @@ void Shard::apply(const Step& step) {
       break;
   }
   // Makes each step visible before the next step, and all steps before the reply. The published code has this
-  // fence in only one of three places (hole P6, docs/protocols/pilaf.md).
+  // fence in only one of three places (known fault P6, docs/protocols/pilaf.md).
   std::atomic_thread_fence(std::memory_order_release);
 }
 

@@ -25,7 +25,7 @@ struct Step {
     // Writes a bucket's fields without its guard, which stays wrong until the write_bucket that follows.
     write_fields,
     write_bucket,
-    close_buckets,  // overwrites the buckets [begin, end) of the old table by closed ones
+    close_buckets,  // overwrites the buckets [begin, end) of the old table by buckets that are marked closed
     write_root,
     think,  // no visible change: CPU time for building a larger table
   };
@@ -70,8 +70,8 @@ class Shard {
   // Applies all steps at once, for preload, replay and tests.
   void apply_all();
   [[nodiscard]] Nanos cost(const Step& step, const fabric::CpuCosts& costs) const;
-  // Number of keys that planning has hashed and compared since the last call; the caller charges CPU time for
-  // them.
+  // Number of keys that planning has hashed and compared since the last call of take_work(); the caller
+  // charges CPU time for them.
   struct Work {
     std::uint32_t hashes = 0, compares = 0;
   };

@@ -72,7 +72,7 @@ class Bench {
   static std::span<const std::byte> span(const std::string& text) {
     return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
   }
-  // An item that points to the given strings, which have to outlive its steps.
+  // An item that points to the given strings, which have to outlive the steps that are planned from the item.
   [[nodiscard]] Item item(const std::string& key, const std::string& value) const {
     const auto size = static_cast<std::uint32_t>(value.size());
     const kv::ValueView view{span(value).data(), size, std::min(size, settings_->kept())};
@@ -83,8 +83,8 @@ class Bench {
     return shard_->put_now(item(name, value));
   }
 
-  // Plans a PUT, and grows the table or the extents first as often as it needs; the caller applies the PUT's
-  // steps.
+  // Plans a PUT, and grows the table or the extents first as often as the PUT needs; the caller applies the
+  // PUT's steps.
   void plan(const Item& item) {
     for (;;) {
       const Planned planned = shard_->plan_put(item);
@@ -166,7 +166,7 @@ TEST(Shard, PutsAndRemoves) {
   EXPECT_EQ(bench.shard().counters().keys, 199u);
 }
 
-// At a load of 75 % a GET probes 1.6 buckets on average (Pilaf 3.4).
+// When 75 % of the slots are in use, a GET probes 1.6 buckets on average (Pilaf 3.4).
 TEST(Shard, ProbesAsThePaperSays) {
   Bench bench({.keys = 20'000, .value_size = 16, .kept = 16});
   for (std::uint64_t i = 0; i < 20'000; ++i) ASSERT_TRUE(bench.put(i, value_of(i, 16)));
@@ -398,8 +398,8 @@ TEST(Shard, ExtentsDoubleUpToAGibibyteAndThenGrowByAQuarter) {
   EXPECT_FALSE(bench.shard().plan_growth(Planned::extents_full)) << "no room is left";
 }
 
-// While a table is closed bucket by bucket, a client that starts in the old table finds each key or is sent
-// to the root.
+// While a table is closed bucket by bucket, a client that starts in the old table finds each key or is told
+// to READ the root.
 TEST(Shard, WhileATableIsClosedKeysAreFoundOrTheReaderIsSentOn) {
   Bench bench({.keys = 60,
                .value_size = 20,

@@ -12,7 +12,7 @@ std::string extents_region(std::uint32_t server) { return fmt::format("pilaf.ext
 
 namespace {
 
-// Elision for extents: keeps each extent's key and the beginning of its value.
+// Says what a simulation that elides values keeps of each extent: the key and the beginning of the value.
 fabric::Elision extent_elision(const Settings& s, std::uint64_t entry_bytes, std::uint32_t tail) {
   if (!s.is_elided()) return {};
   return {

@@ -25,7 +25,7 @@ constexpr std::string_view membership_region = "pilaf.membership";
 
 // The state of a server in its membership word.
 enum class Member : std::uint64_t {
-  none = 0,      // zeroed memory: the node restarted
+  none = 0,      // no state was stored: the node restarted with zeroed memory
   declared = 1,  // the node was declared lost: the server lays out an empty shard
   serves = 2,
 };
@@ -41,7 +41,7 @@ struct Link {
   fabric::NodeId node = 0;
   std::uint16_t server = 0;
   fabric::RemoteRegion table, extents;
-  std::uint32_t epoch = 0;  // number of the connection over which the regions were looked up
+  std::uint32_t epoch = 0;  // identifies the connection over which the regions were looked up
   View view;
 };
 
@@ -59,7 +59,7 @@ struct WorkerState {
 
 // One server of this process.
 struct ServerState {
-  std::uint32_t number = 0;  // number of the server's shard
+  std::uint32_t number = 0;  // identifies the server's shard
   fabric::Region* table = nullptr;
   fabric::Region* extents = nullptr;
   // Null for the emulation, and on a restarted node that was not declared lost yet.

@@ -1,4 +1,4 @@
-// A temporary folder for a test, removed at its end.
+// A temporary folder for a test, removed at the end of the test.
 #pragma once
 
 #include <stdlib.h>

@@ -114,7 +114,7 @@ def looks(series: list[Series]) -> dict[str, Look]:
     out: dict[str, Look] = {}
     used: dict[bool, set[str]] = {True: set(), False: set()}
     own = {LOOKS[each.protocol].color for each in series if each.is_drawn and each.protocol in LOOKS}
-    # the entries of SPARE whose colour no design of this figure has come first
+    # entries of SPARE come first if no design of this figure has their colour
     spare = iter((sorted(SPARE, key=lambda look: look.color in own)) * 4)
     for system in sorted(series, key=lambda each: not each.is_drawn):
         if system.hardened_of:

@@ -64,7 +64,7 @@ TEST(Bench, SpecRefusesMoreRequestsThanItsReceiveQueueHolds) {
 }
 
 // Every fetch-and-add needs the counter's cache line, which moves between the cores; claiming numbers for a
-// batch needs it less often.
+// whole batch needs the cache line less often.
 TEST(Bench, CoresWaitForTheSharedCounter) {
   const auto with = [](const char* servers, const char* batch) {
     const auto point = run(on_connect_ib("seq-rpc", {"--window", "16", "--servers", servers,

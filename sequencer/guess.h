@@ -3,8 +3,9 @@
 // A client sends with each request its guess of the number's high bits. If the guess is right, the reply has
 // only the low bits; otherwise it has the whole number, which corrects the guess. A reply does not say which
 // request it answers. While requests with the guesses h and h+1 are both unanswered, low bits may therefore
-// belong to either (hole R1: numbers h:FE, h:FF, (h+1):00; the third reply overtakes the second; its number
-// corrects the guess; h:FF is then read as (h+1):FF, which will be given out again later).
+// belong to either. This is the known fault R1 (docs/protocols/seq-spec.md): of the replies with the numbers
+// h:FE, h:FF and (h+1):00 (high bits, colon, low bits), the third reply overtakes the second and corrects the
+// guess; h:FF is then read as (h+1):FF, which will be given out again later.
 //
 // The fix: as long as a request with guess h may be unanswered, low bits in the upper half belong to h, those
 // in the lower half to h+1. This is wrong only if a reply is overtaken by half of all low numbers, 2^31.
@@ -19,8 +20,8 @@ namespace loch::sequencer {
 class Guess {
  public:
   // `bits`: number of low bits in a short reply. `lifetime`: longest time in ns until a request is answered
-  // or lost. `is_fixed`: whether the fix of hole R1 is on; if not, low bits are always combined with the
-  // newest guess, as published.
+  // or lost. `is_fixed`: whether the fix of the known fault R1 (at the head of this file) is on; if not, low
+  // bits are always combined with the newest guess, as published.
   Guess(std::uint32_t bits, Nanos lifetime, bool is_fixed)
       : bits_(bits), lifetime_(lifetime), is_fixed_(is_fixed) {}
 

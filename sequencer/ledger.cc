@@ -1,4 +1,4 @@
-// Marks the numbers that were given out in a bitmap, and counts those given twice or out of order.
+// Marks in a bitmap the numbers that were given out, and counts those given twice or out of order.
 #include "sequencer/ledger.h"
 
 namespace loch::sequencer {
@@ -21,7 +21,7 @@ Ledger::Word* Ledger::chunk(std::uint64_t index) {
   auto made = std::make_unique<Word[]>(chunk_bits / 64);
   Word* none = nullptr;
   if (place.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) return made.release();
-  return none;  // another thread has installed this block first
+  return none;  // another thread has installed this block of the bitmap first
 }
 
 void Ledger::give(std::uint64_t number, std::uint64_t asked_at, std::uint64_t claimed) {

@@ -23,7 +23,7 @@ class Ledger {
   // One more than the largest number given so far; to be read when a request begins.
   [[nodiscard]] std::uint64_t beyond() const { return beyond_.load(std::memory_order_acquire); }
   // Records a number for a request that began when beyond() was `asked_at`. `claimed`: one more than the
-  // largest number that the sequencer has given out by now; `unknown` if it is in another process.
+  // largest number that the sequencer has given out by now; `unknown` if the sequencer is in another process.
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
   void give(std::uint64_t number, std::uint64_t asked_at, std::uint64_t claimed = unknown);
 

@@ -1,4 +1,5 @@
-// Tests that the ledger detects numbers that were given twice, too early, or never.
+// Tests that the ledger detects numbers that were given out twice, numbers out of order, and numbers that the
+// sequencer never gave out.
 #include "sequencer/ledger.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The sequencer over HERD's RPCs (guidelines of 2016, section 4.2). A request is a UC WRITE of one word into
+// The sequencer over HERD's RPCs (Kalia et al. 2016, section 4.2). A request is a UC WRITE of one word into
 // a slot that a server worker polls; the worker claims numbers for a batch of requests by one fetch-and-add,
 // and answers each request by a UD SEND of 8 bytes.
 //
@@ -9,7 +9,7 @@
 //
 // A repeated request gets a new number; the number in the lost reply is a gap. The published code has no
 // sequence: any word other than 0 is a request, the worker zeroes the word, and any reply is taken for the
-// answer to the present request (hole S1).
+// answer to the present request (known fault S1, docs/protocols/seq-rpc.md).
 #include "common/fabric/memory.h"
 #include "common/rpc/remote.h"
 #include "sequencer/served.h"

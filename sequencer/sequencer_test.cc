@@ -131,7 +131,8 @@ TEST(SeqRpc, RequestsAndBytesAreTheDerivedOnes) {
   }
 }
 
-// Drawing a number is two SENDs without payload; if the guess is wrong, the reply has 8 bytes.
+// Drawing a number is two SENDs without payload; if the client's guess of the number's high bits is wrong,
+// the reply has 8 bytes.
 TEST(SeqSpec, RequestsAndBytesAreTheDerivedOnes) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");
@@ -207,8 +208,8 @@ TEST(SeqSpec, LostRequestsAreForgottenInTime) {
   EXPECT_EQ(guess.short_reply(0xC0, 2'000), 0x1C0u);
 }
 
-// Hole R1 (docs/protocols/seq-spec.md): replies overtake each other while the guess of the high bits changes.
-// With the fix no number is given twice; as published, some are.
+// Known fault R1 (docs/protocols/seq-spec.md): replies overtake each other while the client's guess of a
+// number's high bits changes. With the fix no number is given twice; as published, some are.
 TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-spec");
@@ -229,8 +230,8 @@ TEST(SeqSpec, LateRepliesAreJoinedToTheirOwnGuess) {
   }
 }
 
-// Hole S1 (docs/protocols/seq-rpc.md): replies do not name their request, so that a late reply gives the next
-// request a number from before it began.
+// Known fault S1 (docs/protocols/seq-rpc.md): replies do not name their request, so that a late reply gives
+// the next request a number from before it began.
 TEST(SeqRpc, AReplyIsForTheRequestThatItNames) {
   const kv::Registry registry = sequencers();
   const kv::Module& module = *registry.at("seq-rpc");

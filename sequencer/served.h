@@ -31,7 +31,7 @@ struct ServedSettings {
   }
   [[nodiscard]] rpc::ReplyDesk::Shape desk() const {
     return {.payload_bytes = number_bytes,
-            .buffers = 2 * config.window + 16,  // receive buffers beyond the window, for late replies
+            .buffers = 2 * config.window + 16,  // more than one a window slot, for late replies
             .waiters = config.window,
             .slice = std::max<Nanos>(retry_after / 4, 1'000)};
   }
@@ -102,7 +102,7 @@ class ServedClient final : public NumberClient {
 
 // The counter to which all server workers of the process add. Adding requires exclusive ownership of its
 // cache line, so a worker waits for those before it, and for the line's transfer from the core that had it
-// last ("contention for the shared counter", guidelines of 2016, section 4.2). wait() models this on sim and
+// last ("contention for the shared counter", Kalia et al. 2016, section 4.2). wait() models this on sim and
 // returns 0 on real cores.
 class SharedCounter {
  public:

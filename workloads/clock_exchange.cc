@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t slot_bytes = 64, question_at = 56, number_bits = 16;
 constexpr std::uint64_t number_mask = (std::uint64_t{1} << number_bits) - 1;
-// Questions that are no numbers: the peer is aligned, or all its clients have ended.
+// Words that a peer sends in place of a question's number: its first comparison of clocks is done, or all its
+// clients have ended.
 constexpr std::uint64_t aligned_mark = number_mask + 1, ended_mark = number_mask + 2;
 
 constexpr int full_rounds = 500, short_rounds = 150, last_tries = 3;
@@ -100,7 +101,7 @@ void ClockExchange::answer(fabric::Worker& worker, std::uint32_t node) {
              static_cast<std::uint64_t>(now) << number_bits | word);
 }
 
-// Answers questions until none has come for a while, or the deadline passes.
+// Answers other nodes' questions for the clock until none has come for a while, or the deadline passes.
 coro::Task<void> ClockExchange::answer_until_idle(fabric::Worker* worker, Nanos deadline) {
   const fabric::WatchSet questions{.region = region_,
                                    .offset = question_at,
@@ -111,8 +112,9 @@ coro::Task<void> ClockExchange::answer_until_idle(fabric::Worker* worker, Nanos 
                                    .known = seen_.data()};
   std::uint32_t start = 0;
   while (!worker->stopping() && worker->now() < deadline) {
-    // A worker with a coroutine that is ready polls its device and does not give up its core, as one that
-    // only watches may.
+    // A worker that has a ready coroutine keeps polling its device. A worker whose coroutines all wait for a
+    // change of memory may give up its core, and would answer late. So this coroutine stays ready for a
+    // while.
     const Nanos spun = worker->now() + spinning;
     while (!is_asked() && worker->now() < spun) co_await worker->run_queue().yield();
     const Nanos until = worker->now() + attention;
@@ -129,7 +131,8 @@ bool ClockExchange::are_all(const fabric::Worker& worker, Done done) const {
       peers_, [&](const Peer& peer) { return done(peer) || peer.has_ended || !worker.connected(peer.node); });
 }
 
-// Answers until every process has aligned its clock, and gives all of them the sign to start.
+// Answers the other processes' questions for the clock until each of them has compared its clock, and then
+// tells all of them to start the load.
 coro::Task<void> ClockExchange::lead_first(fabric::Worker* worker) {
   const Nanos deadline = worker->now() + first_patience;
   const auto is_aligned = [](const Peer& peer) { return peer.is_aligned; };
@@ -142,11 +145,12 @@ coro::Task<void> ClockExchange::lead_first(fabric::Worker* worker) {
   }
 }
 
-// Answers questions during the load, and until all other processes' clients have ended.
+// Answers the other processes' questions for the clock during the load, and until their clients have ended.
 coro::Task<void> ClockExchange::lead_on(fabric::Worker* worker) {
   Nanos alone = 0;  // since when this process's own clients have ended
   const auto has_ended = [&](const Peer& peer) {
-    return worker->now() - std::max(alone, peer.heard) > patience;  // a process that asks no more is lost
+    // a process that has stopped asking for the clock counts as lost
+    return worker->now() - std::max(alone, peer.heard) > patience;
   };
   while (!worker->stopping()) {
     if (clients_left_.load() == 0) {
@@ -165,7 +169,7 @@ bool ClockExchange::is_answered(std::uint64_t number) const {
   return (fabric::load_word(region_->at(question_at)) & number_mask) == number;
 }
 
-// Compares this process's clock with the reference clock; keeps the round with the shortest round trip.
+// Compares this process's clock with the reference clock; keeps the exchange with the shortest round trip.
 // Waits at most `wait` ns for each answer.
 coro::Task<bool> ClockExchange::measure(fabric::Worker* worker, int rounds, Nanos most, Nanos wait) {
   constexpr int least_rounds = 20;
@@ -201,7 +205,8 @@ coro::Task<bool> ClockExchange::measure(fabric::Worker* worker, int rounds, Nano
   co_return true;
 }
 
-// Tells the reference node the last alignment, and whether this process is aligned or at its end.
+// Sends the reference node this process's last comparison of clocks and a word: aligned_mark, ended_mark or
+// 0.
 coro::Task<void> ClockExchange::tell(fabric::Worker* worker, std::uint64_t word) {
   const Peer& reference = peers_.front();
   const std::uint64_t staged = region_->bytes() / 2 + slot_bytes;
@@ -220,7 +225,8 @@ coro::Task<void> ClockExchange::tell(fabric::Worker* worker, std::uint64_t word)
   const fabric::LocalSlice from{region_, staged};
   const fabric::Completion done =
       co_await worker->write(reference.region, own_ * slot_bytes + question_at, from, 8);
-  static_cast<void>(done);  // a reference node that cannot be reached waits for nobody either
+  // `done` does not matter: a reference node that cannot be reached waits for no other node
+  static_cast<void>(done);
 }
 
 coro::Task<void> ClockExchange::align_first(fabric::Worker* worker) {
@@ -234,7 +240,8 @@ coro::Task<void> ClockExchange::align_first(fabric::Worker* worker) {
           .region = region_, .offset = slot_bytes + question_at, .value = 1, .peer = reference()};
       const Nanos deadline = worker->now() + first_patience;
       const fabric::WatchOutcome outcome = co_await worker->watch(start, deadline);
-      static_cast<void>(outcome);  // without the sign the load begins all the same
+      // if the reference node sends no start sign in time, the load begins nevertheless
+      static_cast<void>(outcome);
     }
   }
   has_begun_.store(true);
@@ -257,11 +264,14 @@ coro::Task<void> ClockExchange::keep_aligned(fabric::Worker* worker) {
     co_await tell(worker, 0);
     next = worker->now() + between;
   }
-  // Where other programs have the cores, a shorter round trip may come later.
+  // The last comparison is repeated until its error is at most four times the smallest one: if other programs
+  // use the cores, a later try may have a shorter round trip.
   const Nanos good = 4 * std::ranges::min(samples_, {}, &check::ClockSample::error).error;
   for (int i = 0; i < last_tries && !worker->stopping(); ++i) {
     const bool is_measured = co_await measure(worker, full_rounds, full_most, patience);
-    if (!is_measured) break;  // the bound of the drift counts from the last alignment on
+    // if this comparison failed, the possible drift of the clock is counted from the last successful
+    // comparison on
+    if (!is_measured) break;
     if (samples_.back().error <= good) break;
   }
   co_await tell(worker, ended_mark);

@@ -1,13 +1,15 @@
 // Compares the clocks of the processes of a run by a ping-pong of WRITEs over the fabric, so that their
 // histories can be judged as one (check::ClockMap). The clock of the lowest node that has clients is the
-// reference. A peer WRITEs a number into the reference node's memory, whose client worker 0 WRITEs the
-// number back with its clock; the peer keeps the exchange with the shortest round trip of several hundred.
-// This is done before the load, while no client issues an operation, every half second during the load
-// beside the operations of client worker 0, and when the process's clients have ended.
+// reference. A peer WRITEs a number into the reference node's memory, and the reference node's client worker
+// 0 WRITEs the number back with the time of the reference clock; of several hundred such exchanges the peer
+// keeps the one with the shortest round trip. Clocks are compared before the load, while no client issues an
+// operation; every half second during the load, beside the operations of client worker 0; and when the
+// process's clients have ended.
 //
 // Region "loch.clocks" of every node that has clients, in slots of 64 bytes, one for each node of the
 // cluster:
-//   on the reference node, slot n: what node n WRITEs: its last alignment (time, offset, error, each in ns),
+//   on the reference node, slot n: what node n WRITEs: the last comparison of its clock (time, offset, error,
+//   each in ns),
 //     and in the last word its question;
 //   on another node, slot 0: the answer (clock << 16 | number) in the last word, slot 1: the start sign.
 // A second part of the same size holds what the node itself WRITEs to others.
@@ -35,20 +37,22 @@ class ClockExchange {
                                                                    fabric::NodeId own, std::uint32_t clients);
 
   // ---- Client worker 0 of the node ----------------------------------------------------------------
-  // The alignment before the load. Ends when all processes have done theirs, so that their loads begin
-  // together.
+  // Compares this process's clock with the reference clock before the load. Ends when all processes have done
+  // so, so that their loads begin together.
   coro::Task<void> align_first(fabric::Worker* worker);
-  // The alignments during and after the load; ends when all clients of all processes have ended.
+  // Compares this process's clock with the reference clock during and after the load; ends when all clients
+  // of all processes have ended.
   coro::Task<void> keep_aligned(fabric::Worker* worker);
 
-  // ---- Any client worker of the node --------------------------------------------------------------
+  // ---- May be called by any client worker of the node --------------------------------------------
   [[nodiscard]] bool has_begun() const { return has_begun_.load(); }
   void client_ended() { clients_left_.fetch_sub(1); }
 
   // ---- After the run --------------------------------------------------------------------------------
-  // The alignments of this process; none on the reference node.
+  // The comparisons of this process's clock with the reference clock; none on the reference node.
   [[nodiscard]] const std::vector<check::ClockSample>& samples() const { return samples_; }
-  // On the reference node: the last alignment that each of the other nodes has told, for those that died.
+  // On the reference node: each other node's last comparison of clocks, as that node sent it; used for nodes
+  // that died.
   [[nodiscard]] std::map<fabric::NodeId, check::ClockSample> told() const;
   [[nodiscard]] bool is_reference() const { return own_ == reference(); }
   [[nodiscard]] fabric::NodeId reference() const { return participants_.front(); }
@@ -58,7 +62,7 @@ class ClockExchange {
     fabric::NodeId node = 0;
     fabric::RemoteRegion region;
     bool is_aligned = false, has_ended = false;
-    Nanos heard = 0;  // time of its last question
+    Nanos heard = 0;  // time at which this peer's last question arrived
   };
   ClockExchange(fabric::Fabric& fabric, std::vector<fabric::NodeId> participants, fabric::NodeId own,
                 std::uint32_t clients)
@@ -83,7 +87,8 @@ class ClockExchange {
   std::vector<fabric::NodeId> participants_;
   fabric::NodeId own_;
   fabric::Region* region_ = nullptr;
-  std::vector<Peer> peers_;  // on the reference node all others, on another node the reference node alone
+  // on the reference node: all other nodes; on any other node: the reference node
+  std::vector<Peer> peers_;
   std::vector<std::uint64_t> seen_;  // the reference node's: the question that each node asked last
   std::uint64_t number_ = 0;
   std::vector<check::ClockSample> samples_;

@@ -153,7 +153,7 @@ Result<> Driver::make_clocks() {
   return {};
 }
 
-// Ends when the processes' clocks are aligned and all of them may begin.
+// Ends when the clocks of all processes have been compared and all processes may begin the load.
 coro::Task<void> Driver::align_first(ClientWorker* own) {
   constexpr Nanos look = 200'000;
   fabric::Worker& worker = *own->worker;
@@ -245,8 +245,8 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = store_.client(*own->worker, i);
-    // In a load of multi-gets a slot drives the next multi_get - 1 slots as lanes, which get no loop of their
-    // own.
+    // In a load of multi-gets, a window slot uses the next multi_get - 1 slots for the further GETs of each
+    // multi-get; those slots get no loop of their own.
     if (!probes && i % load_.multi_get != 0) continue;
     Slot* const slot = own->slots[i].get();
     scope.spawn(probes         ? probe_main(own, slot, i)

@@ -7,7 +7,7 @@
 // time at which an operation was due (no coordinated omission).
 //
 // Only operations that end inside the measurement window count. With a number of operations instead of a
-// duration, the window begins after the warm-up and ends with the last operation.
+// duration, the measurement window begins after the warm-up and ends with the last operation.
 #pragma once
 
 #include <atomic>
@@ -56,9 +56,9 @@ using LogFactory = std::function<std::unique_ptr<OperationLog>(std::int32_t clie
 // Failures that are planned before the run, as in a simulation's fault schedule, and how the driver repairs
 // them.
 struct FailurePlan {
-  // A repair, begun by the client worker `keeper` when now() reaches `at`: it fences the nodes of the clients
-  // in `dead` and scrubs what these clients left half-done; it fences the nodes in `lost` and declares them
-  // lost. It is repeated until the store reports it complete.
+  // A repair, begun by the client worker `keeper` when now() reaches `at`: it fences off the nodes of the
+  // clients in `dead` and repairs what these clients left half-done (Store::scrub); it fences off the nodes
+  // in `lost` and declares them lost. It is repeated until the store reports it complete.
   struct Repair {
     Nanos at = 0;
     std::vector<kv::ClientId> dead;
@@ -100,30 +100,31 @@ struct Replay {
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
-  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each on a lane of its
-  // own. A slot owns `multi_get` of the DeployConfig::window lanes, which have to be a multiple of it. `rate`
-  // and `operations` count a multi-get as one operation.
+  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each in a window slot of
+  // its own. DeployConfig::window, the number of slots, has to be a multiple of this number. `rate` and
+  // `operations` count a multi-get as one operation.
   std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
-  bool fixed_gaps = false;  // open loop: equal gaps between operations instead of a Poisson process
+  bool fixed_gaps = false;  // true: open loop: equal gaps between operations instead of a Poisson process
   // Time in ns that clients spin before the warm-up, so that the scheduler can spread threads and background
   // workers over the cores.
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos warmup = 0;
   Nanos duration = 0;  // ns of the measurement window; 0: it ends after `operations`
-  // Number of operations of all clients together; 0: the window ends after `duration`.
+  // Number of operations of all clients together; 0: the measurement window ends after `duration`.
   std::uint64_t operations = 0;
   std::uint64_t read_only = 0;  // the first `read_only` records are never written
-  // The last `readers` client workers of each node only read, and only the read-only records.
+  // The last `readers` client workers of each node only read, and they read only the first `read_only`
+  // records.
   std::uint32_t readers = 0;
   std::uint64_t seed = 1;
-  bool verify = false;  // check the value that every GET returns
-  // Compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
+  bool verify = false;  // true: check the value that every GET returns
+  // true: compute the keys of the preloaded records before the run, if they take at most KeyTable::bytes_max.
   bool computes_keys_ahead = false;
   // false: GETs return meaningless bytes, as those of an emulation do, and are not verified (set by run_load)
   bool values_are_judged = true;
-  bool scrub = false;  // scrub what lost nodes left half-done, once the load has ended
+  bool scrub = false;  // true: repair what lost nodes left half-done (scrub), once the load has ended
   // When every client has ended, one client GETs, PUTs and GETs every preloaded record; an operation that
   // keeps failing is listed in Driver::stuck(). The stores' background coroutines run until then. For runs of
   // one process only.
@@ -142,8 +143,9 @@ struct LoadConfig {
   // If not null, receives every operation that the slots issue. Owned by the caller; not thread-safe, so all
   // clients have to run on one thread, as in a simulation.
   Transcript* transcript = nullptr;
-  // If given: a node found lost during the load is fenced and scrubbed this many ns after its loss was
-  // noticed, while the load goes on. Not used together with planned failures.
+  // If given: a node found lost during the load is fenced off, and what its clients left half-done is
+  // repaired, this many ns after its loss was noticed, while the load goes on. Not used together with planned
+  // failures.
   std::optional<Nanos> repair_after;
   Nanos timeline = 0;  // ns per bin of the time series; 0: no time series. Requires `duration`
   // Number of preloaded records, evenly spread, that the last client worker of the last node writes once per
@@ -172,21 +174,24 @@ class Driver {
   void start();
 
   // ---- After Fabric::run ------------------------------------------------------------------------
-  // The counts of all client workers of a local node.
+  // The counts of operations by all client workers of a local node.
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
   // Length of the measurement window in seconds, as this process's workers measured it.
   [[nodiscard]] double window_s() const;
-  // What the scrub after the load repaired, counted by kind; empty unless this process did the scrub.
+  // What the repair after the load (scrub) repaired, counted by kind; empty unless this process did the
+  // repair.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& scrubbed() const { return scrubbed_; }
   [[nodiscard]] bool did_scrub() const { return did_scrub_; }
   // Lines such as "key: GET conflict", one for each operation of the final sweep that met a conflict,
   // time-out, full table or error in every retry within `sweep_patience`; and one for each repair that never
   // completed.
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
-  // Crashed nodes whose memory was not laid out again by a restart.
+  // Crashed nodes that did not restart, or whose restart did not lay out their memory again as an empty
+  // store.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
-  // Counts of this driver's repairs and restarts by kind ("scrubs", "declarations", "repair_retries",
-  // "restarts"), and of the repairs that the store reports.
+  // Counts by kind of this driver's repairs of dead clients' remains ("scrubs"), declarations of losses
+  // ("declarations"), repeated repairs ("repair_retries") and restarts ("restarts"), and counts of the
+  // repairs that the store reports.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
   // Nodes that this driver declared lost, together with their memory.
@@ -204,7 +209,7 @@ class Driver {
   // histories.
   [[nodiscard]] const ClockExchange* clocks() const { return clocks_.get(); }
 
-  // ---- Any thread, any time ---------------------------------------------------------------------
+  // ---- May be called by any thread at any time --------------------------------------------------
   [[nodiscard]] std::uint64_t operations_so_far() const;
   // Share of the run that is over, from 0 to 1.
   [[nodiscard]] double progress() const;
@@ -331,8 +336,8 @@ class Driver {
   std::unique_ptr<ClockExchange> clocks_;
   std::vector<std::uint8_t> probes_;  // Probe marks, one byte for each bin and probed key
   std::mutex events_mutex_;
-  // Failures and repairs for the time series, with Worker::now() times until timeline() makes them relative
-  // to the window.
+  // Failures and repairs for the time series. Their times are Worker::now() times until timeline() makes them
+  // relative to the beginning of the measurement window.
   std::vector<measure::TimelineEvent> events_;
   std::unique_ptr<OperationLog> losses_;
   std::vector<fabric::NodeId> revived_;

@@ -20,8 +20,8 @@ namespace loch::workloads {
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
-  std::uint32_t number = 0;  // number of this client in the cluster, stored in all values that it writes
-  std::uint32_t index = 0;   // index in the window of its client worker
+  std::uint32_t number = 0;  // identifies this client in the cluster; stored in all values that it writes
+  std::uint32_t index = 0;   // index among the window slots of its client worker
   std::vector<ScriptedOperation> script;  // the slot's operations, if the load is a script
   std::size_t next = 0;                   // index of the script's next operation
   // Time until which the slot slept before the current scripted operation; -1: it did not sleep.
@@ -33,7 +33,8 @@ struct Driver::Slot {
   std::uint32_t error_run = 0;  // failed operations in a row
   bool is_busy = false;
   kv::OpStatus last = kv::OpStatus::ok;  // status of the slot's latest operation
-  bool is_measured = true;  // true: the current operation counts if it ends inside the window; false: never
+  // true: the current operation counts if it ends in the measurement window; false: it does not count
+  bool is_measured = true;
   std::vector<std::byte> key, value;
   const std::byte* key_at = nullptr;  // key of the current operation, in `key` or in the driver's key table
   std::vector<std::uint64_t> batch;   // records of the slot's current multi-get
@@ -43,8 +44,8 @@ struct Driver::Slot {
   fabric::OpStats stats;
 };
 
-// An operation that ended inside the window. A worker collects a few of them before it adds them to its
-// tally, because the tallies of a large simulation's workers exceed the CPU cache.
+// An operation that ended inside the measurement window. A worker collects a few of them before it adds them
+// to its tally, because the tallies of a large simulation's workers exceed the CPU cache.
 struct Driver::Ended {
   Nanos at = 0;
   Nanos latency = 0;
@@ -94,13 +95,13 @@ struct Driver::ClientWorker {
   bool is_doomed = false;              // whether this worker will be killed; the run does not await its end
   std::atomic<bool> has_ended{false};  // whether all slots of this worker have ended
   std::uint64_t quota = 0;  // operations that this worker still has to start, if the load counts operations
-  std::uint64_t place = 0;  // number of the next record under Distribution::sequential
+  std::uint64_t place = 0;  // identifies the next record under Distribution::sequential
   Nanos due = -1;           // open loop: time at which the next operation is due
   bool is_reader = false;   // whether this client worker is one of the LoadConfig::readers, which only read
   measure::Tally tally;
   measure::TimelineRecorder recorder;
   Nanos measured_from = 0;  // time at which the measurement window starts
-  Nanos middle = 0;         // time of the window's middle; 0 if the load counts operations
+  Nanos middle = 0;         // time of the middle of the measurement window; 0 if the load counts operations
   // Number of operations that ended; read by the thread that displays progress.
   std::atomic<std::uint64_t> completed{0};
   std::atomic<Nanos> latest_ns{-1};

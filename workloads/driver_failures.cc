@@ -1,5 +1,5 @@
-// The Driver's part that deals with failures: planned repairs during the load, the scrub after it, and the
-// final sweep, which checks that every key is in service again.
+// The Driver's part that deals with failures: planned repairs during the load, the repair after it (scrub),
+// and the final sweep, which checks that every key is in service again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +28,9 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
   constexpr std::uint32_t tries = 40;
   constexpr Nanos pause = 2'000'000;
   fabric::Worker& worker = *own->worker;
-  // A planned repair that is still to be done. One that cannot complete yet is retried after the others: a
-  // scrub reads the whole index, part of which may be on a lost node that is declared lost later.
+  // A planned repair that is still to be done. A repair that cannot complete yet is retried after the others:
+  // the repair of dead clients' remains (scrub) reads the whole index, part of which may be on a lost node
+  // that is declared lost later.
   struct Waiting {
     const FailurePlan::Repair* step;
     Nanos due = 0, begun = -1;
@@ -193,9 +194,9 @@ coro::Task<void> Driver::tend(ClientWorker* own) {
   }
 }
 
-// Fences the lost nodes and scrubs what their clients left half-done. If the scrub cannot complete because
-// the lost nodes' memory is out of reach, declares them lost and scrubs again what their clients held on
-// other nodes.
+// Fences off the lost nodes and repairs what their clients left half-done (scrub). If this repair cannot
+// complete because the lost nodes' memory is out of reach, declares the nodes lost and repairs again what
+// their clients left on other nodes.
 coro::Task<bool> Driver::repair_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost) {
   constexpr std::uint32_t tries = 40;
   constexpr Nanos pause = 2'000'000;

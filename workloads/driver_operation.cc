@@ -20,8 +20,8 @@ Driver::Turn Driver::next_turn(ClientWorker& own, const Slot& slot, Nanos now) {
   if (load_.script) return slot.next < slot.script.size() ? Turn::measured : Turn::stop;
   const Nanos elapsed = now - own.measured_from + load_.warmup;
   if (load_.operations == 0) {
-    // An operation that begins in the warm-up and ends in the window counts; one that ends after the window
-    // does not.
+    // An operation that begins in the warm-up and ends in the measurement window counts; one that ends after
+    // the window does not.
     return elapsed < load_.warmup + load_.duration ? Turn::measured : Turn::stop;
   }
   if (elapsed < load_.warmup) return Turn::warm_up;
@@ -62,7 +62,7 @@ Nanos Driver::next_due(ClientWorker& own) const {
   const double workers = static_cast<double>(deploy_.driving_nodes()) * deploy_.client_workers;
   const double mean_ns = 1e9 * workers / load_.rate;
   const double gap = load_.fixed_gaps ? mean_ns : own.rng.exponential(mean_ns);
-  // At a very low rate, the gap would exceed the range of Nanos.
+  // At a very low rate, the gap between two operations would exceed the range of Nanos.
   constexpr double gap_max = 1e17;
   return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
@@ -354,7 +354,7 @@ coro::Task<void> Driver::insert(ClientWorker* own, Slot* slot, Nanos due) {
   inserts_->acknowledge(record);
 }
 
-// A multi-get: GETs of different records at the same time, each on a lane of the slot. The result is no
+// A multi-get: GETs of different records at the same time, each in a window slot of its own. The result is no
 // snapshot: each GET takes effect at its own instant.
 coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   fabric::Worker& worker = *own->worker;

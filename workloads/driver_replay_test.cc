@@ -159,8 +159,8 @@ TEST_P(ReplayOn, OperationsBeginAtTheirTimesOrLate) {
   EXPECT_GE(outcome.window_s, 0.09975);
   Nanos first = INT64_MAX;
   for (const auto& [key, entries] : recording.by_key) first = std::min(first, entries.front().begin);
-  // Due times count from the begin of the run, and the first operation begins at most the largest lag after
-  // that.
+  // Due times count from the begin of the run. The first operation begins after the begin of the run by at
+  // most the largest lag.
   for (const auto& [key, events] : wanted()) {
     const auto& got = recording.by_key.at(key);
     for (std::size_t i = 0; i < events.size(); ++i) {

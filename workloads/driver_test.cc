@@ -184,8 +184,8 @@ TEST_P(DriverOn, DurationEndsTheRunAndWarmupIsNotCounted) {
   EXPECT_LE(sum.last_ns - sum.first_ns, plan_.load.duration);
 }
 
-// Each operation that ends inside the window, whether completed or failed, is counted once in the time
-// series.
+// Each operation that ends inside the measurement window, whether completed or failed, is counted once in the
+// time series.
 TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
   plan_.load.operations = 0;
   plan_.load.warmup = is_sim() ? 200'000 : 50'000'000;
@@ -236,11 +236,12 @@ TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
   for (const measure::Timeline::Bin& bin : outcome.timeline->bins()) EXPECT_EQ(bin.unwritable, 0U);
 }
 
-// A multi-get asks for different keys at once, and the next operation of its slot waits for its last answer.
+// A multi-get asks for different keys at once, and its slot issues the next operation only after the last
+// answer to the multi-get.
 TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   Recording recording;
   plan_.logs = recording.factory();
-  plan_.deploy.window = 8;  // eight lanes make two slots of four-key multi-gets
+  plan_.deploy.window = 8;  // eight window slots can drive two multi-gets of four keys
   plan_.load.multi_get = 4;
   plan_.load.operations = 120;
   plan_.load.mix = {.get = 1, .put = 0, .remove = 0, .insert = 0, .read_modify_write = 0};
@@ -273,7 +274,7 @@ TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   }
 }
 
-// Even with a skewed distribution the keys of a multi-get differ; a PUT uses one lane only.
+// Even with a skewed distribution the keys of a multi-get differ; a PUT uses only one of the window slots.
 TEST_P(DriverOn, AMultiGetMayAskForEveryKey) {
   plan_.deploy.keys = plan_.deploy.max_keys = 5;
   plan_.records = {5, 5, 32, 200};
@@ -321,8 +322,8 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   plan_.load.think = plan_.load.duration / 100;
   const measure::Tally sum = total(run());
   const std::uint64_t workers = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers;
-  // The window has time for 100 think times of a worker; besides, each slot may bring one operation that
-  // began before it.
+  // The measurement window is as long as 100 think times of a worker; in addition, one operation of each
+  // window slot may have begun before the measurement window.
   EXPECT_LE(sum.total(), workers * (100 + plan_.deploy.window));
   EXPECT_GT(sum.total(), is_sim() ? workers * 90 : 0);
   plan_.load.rate = 1'000;

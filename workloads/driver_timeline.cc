@@ -80,7 +80,7 @@ void Driver::note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written
 
 // The number of unwritable probed keys in each bin. A PUT that ended with ok in a bin makes its key writable
 // in the bin. Otherwise a PUT that failed in the bin, or was under way during the whole bin, makes the key
-// unwritable. Without such a PUT the key counts as in the bin before.
+// unwritable. Without such a PUT the key counts as it did in the previous bin.
 std::vector<std::uint32_t> Driver::unwritable() const {
   std::vector<std::uint32_t> by_bin(shape_->bins());
   for (std::uint32_t key = 0; key < load_.probe_keys; ++key) {

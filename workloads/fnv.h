@@ -1,4 +1,5 @@
-// YCSB's 64-bit FNV-1a hash of an integer: eight octets, the lowest first, then the absolute value.
+// YCSB's 64-bit FNV-1a hash of an integer: hashes the integer's eight octets, the lowest first, and returns
+// the absolute value of the result.
 #pragma once
 
 #include <cstdint>

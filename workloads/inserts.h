@@ -1,6 +1,6 @@
-// Hands out the numbers of records that a run inserts. Process r of n inserts the records first + r, first +
-// r + n, …; this process's clients may draw an inserted record once it and all earlier inserts of the process
-// are acknowledged.
+// Hands out the numbers of the records that a run inserts. If `first` records exist at the start, process r
+// of n inserts the records first + r, first + r + n, …; this process's clients may draw an inserted record
+// once its insert and all earlier inserts of the process are acknowledged.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class InsertLedger {
   InsertLedger(std::uint64_t first, std::uint64_t most, std::uint32_t rank, std::uint32_t ranks)
       : first_(first), most_(most), rank_(rank), ranks_(ranks) {}
 
-  // A record number that was never handed out, or `none` if the table has no room for more records.
+  // Returns a record number that was never handed out, or `none` if the table has no room for more records.
   std::uint64_t take() {
     const std::lock_guard lock(mutex_);
     const std::uint64_t number = first_ + rank_ + taken_ * ranks_;
@@ -39,7 +39,7 @@ class InsertLedger {
     while (early_.erase(frontier) != 0) ++frontier;
     acknowledged_.store(frontier, std::memory_order_release);
   }
-  // Number of this process's first inserts that are all acknowledged, without a gap.
+  // How many of this process's inserts, counted from the first one without a gap, are acknowledged.
   [[nodiscard]] std::uint64_t acknowledged() const { return acknowledged_.load(std::memory_order_acquire); }
   // Maps a draw from [0, first + acknowledged()) to a record number.
   [[nodiscard]] std::uint64_t record(std::uint64_t draw) const {
@@ -50,7 +50,7 @@ class InsertLedger {
   std::uint64_t first_, most_, rank_, ranks_;
   std::mutex mutex_;
   std::uint64_t taken_ = 0;
-  std::set<std::uint64_t> early_;  // inserts acknowledged while an earlier one is not
+  std::set<std::uint64_t> early_;  // inserts that are acknowledged while an earlier insert is not
   std::atomic<std::uint64_t> acknowledged_{0};
 };
 

@@ -8,10 +8,10 @@ namespace loch::workloads {
 
 struct Pinning {
   std::vector<std::uint32_t> cores;  // the cores that workers may use; empty: workers are not pinned
-  // true: each node has all these cores to itself (sim). false: the nodes of all processes on this machine
-  // share the cores, and no core gets a second worker before each has one.
+  // true: each node has all of `cores` to itself (sim). false: the nodes of all processes on this machine
+  // share `cores`, and no core gets a second worker before each core has one.
   bool is_of_each_node = false;
-  // number of workers of the processes on this machine that come before this process
+  // number of workers of those processes on this machine that come before this process in the order of ranks
   std::uint32_t first = 0;
 
   // Returns the core of the process's `number`-th worker, which has the given index on its node; -1: not

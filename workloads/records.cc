@@ -94,8 +94,8 @@ std::uint32_t Records::drawn_size(std::uint64_t key_digest, std::uint32_t writer
 
 bool Records::is_size_right(const kv::ValueReading& reading, std::uint32_t size,
                             std::uint64_t key_digest) const {
-  // In a replayed trace a value may have any size within the trace's bounds; from 8 bytes on it also names
-  // its length (common/kv/value.h).
+  // In a replayed trace a value may have any size within the trace's bounds; a value of at least 8 bytes also
+  // contains its own length (common/kv/value.h).
   if (shape_.table) return size >= shape_.table->value_least && size <= shape_.table->value_most;
   if (!shape_.value_sizes) return size == shape_.value_size;
   if (reading.verdict == kv::ValueVerdict::unnamed)

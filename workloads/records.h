@@ -56,9 +56,9 @@ class Records final : public kv::Dataset {
     return key_size(i);
   }
   [[nodiscard]] std::uint32_t value_size(std::uint64_t i, std::uint32_t largest) const override;
-  // Bytes of the value that `writer` wrote as its `sequence`-th PUT. Only those bits of writer and sequence
-  // count that the stamp in a small value can hold (common/kv/value.h), so that a reader can compute the
-  // size.
+  // Bytes of the value that `writer` wrote as its `sequence`-th PUT. A small value can hold only some bits of
+  // writer and sequence (its stamp, common/kv/value.h); only those bits count, so that a reader can compute
+  // the size.
   [[nodiscard]] std::uint32_t version_size(std::uint64_t key_digest, std::uint32_t writer,
                                            std::uint64_t sequence) const {
     if (!shape_.value_sizes) return shape_.value_size;

@@ -18,11 +18,12 @@ struct Share {
   double window_s = 0;
   std::uint64_t outstanding = 0, inserts_refused = 0;
   std::string end;
-  // Counters of every node. For a node of another process they hold what this process has contributed.
+  // Counters of every node. The counters of a node of another process contain only this process's own
+  // contribution.
   std::vector<measure::NodePart> nodes;
   std::map<std::string, double> protocol_counters, fabric_counters;
   std::optional<std::map<std::string, std::uint64_t>> scrubbed;
-  std::vector<std::string> notes;  // from the store, and about incomplete repairs
+  std::vector<std::string> notes;  // notes from the store, and notes about repairs that did not complete
   std::vector<std::uint32_t> declared_lost;
   std::optional<measure::Timeline> timeline;
   std::optional<ClockReport> clocks;
@@ -31,7 +32,7 @@ struct Share {
 json to_json(const check::ClockSample& sample) { return {sample.at, sample.offset, sample.error}; }
 
 check::ClockSample sample_from(const json& in) {
-  // Limited to 2^60 ns, so that sums and differences do not overflow.
+  // The numbers of a sample are limited to 2^60 ns, so that sums and differences do not overflow.
   constexpr Nanos most = Nanos{1} << 60;
   const auto number = [&](std::size_t i) {
     const Nanos value = in.at(i).get<Nanos>();

@@ -25,7 +25,7 @@ struct RunPlan {
   // show the consequences.
   bool waives_order = false;
   Pinning pinning;  // which core each worker is pinned to
-  // Nanoseconds to wait for the other processes at each meeting of the control plane.
+  // Nanoseconds to wait for the other processes at each collective call of the control plane.
   Nanos control_timeout = 120'000'000'000;
   LogFactory logs;                              // histories of the clients; empty: none are recorded
   std::function<void(const Driver&)> on_start;  // called before the run, for a progress display
@@ -37,10 +37,12 @@ struct RunPlan {
 struct ClockReport {
   std::uint32_t reference = 0;
   std::map<std::uint32_t, std::vector<check::ClockSample>> samples;
-  // The last alignment that the process told the reference process, for processes that died.
+  // By rank, the last comparison of its own clock with the reference clock that each process sent to the
+  // reference process; used for processes that died.
   std::map<std::uint32_t, check::ClockSample> told;
-  Nanos control_error = 0;    // error of the alignment over the control plane, the largest of all processes
-  bool is_one_clock = false;  // Fabric::has_one_clock()
+  // largest error in ns, over all processes, of clocks compared over the control plane
+  Nanos control_error = 0;
+  bool is_one_clock = false;  // true: Fabric::has_one_clock()
 };
 
 struct RunOutcome {

@@ -43,7 +43,8 @@ double distance(const Sizes& drawn, Cdf below_or_equal) {
 }
 constexpr double distance_limit = 1.95;
 
-// Distribution functions of sizes that are rounded down to whole bytes: P(size <= b) = F(b + 1).
+// Distribution functions of sizes that are rounded down to whole bytes: P(size <= b) = F(b + 1), where F is
+// the distribution function before rounding.
 double gev(double b, double mu, double sigma, double k) {
   return std::exp(-std::pow(1 + k * (b + 1 - mu) / sigma, -1 / k));
 }
@@ -58,8 +59,8 @@ TEST(Sizes, KeysOfEtcAreTheirExtremeValueDistribution) {
   EXPECT_GT(distance(*etc, [](double b) { return gev(b, 31.3, 8.20449, 0.078688); }), distance_limit);
   double sum = 0;
   for (std::uint64_t i = 0; i < draws; ++i) sum += etc->of(mix64(i));
-  // Mean of the generalised extreme value distribution, mu + sigma (Gamma(1 - k) - 1) / k, less half a byte
-  // because sizes are rounded down.
+  // Mean of the generalised extreme value distribution with location mu, scale sigma and shape k: mu + sigma
+  // (Gamma(1 - k) - 1) / k; less half a byte because sizes are rounded down.
   const double mean = 30.7984 + 8.20449 * (std::tgamma(1 - 0.078688) - 1) / 0.078688 - 0.5;
   EXPECT_NEAR(sum / draws, mean, 0.15);
 }

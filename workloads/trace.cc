@@ -218,7 +218,8 @@ void TraceBuilder::set_sizes(const std::vector<std::uint32_t>& number) {
   for (std::uint64_t record = 0; record < trace_->preloaded_; ++record) note(table->value_bytes[record]);
   for (const TraceEvent& event : trace_->events_)
     if (brings_value(event.kind())) note(event.value_bytes);
-  if (table->value_most == 0) note(request_.unknown_value);  // no value: assume the size of unknown ones
+  // if no line tells a value's size, assume the size of unknown values
+  if (table->value_most == 0) note(request_.unknown_value);
   if (are_alike(table->key_bytes)) table->key_bytes.clear();
   if (table->value_least == table->value_most) table->value_bytes.clear();
   trace_->sizes_ = std::move(table);

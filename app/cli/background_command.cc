@@ -48,7 +48,7 @@ Result<> check(BackgroundOptions& o, bool has_duration) {
   return {};
 }
 
-// ---- Running ------------------------------------------------------------------------------------------
+// ---- Running the command under the background load ----------------------------------------------------
 
 [[nodiscard]] Nanos now() {
   timespec at{};
@@ -59,7 +59,7 @@ Result<> check(BackgroundOptions& o, bool has_duration) {
 std::atomic<int> caught = 0;
 void note(int number) { caught = number; }
 
-// Exit status of the user's command, and its CPU time in seconds including that of its children.
+// How the user's command ended: its exit status, and the CPU time in seconds of the command and its children.
 struct Ended {
   int status = 0;  // exit status, or 128 plus the number of the signal that ended the command
   double cpu_s = 0;

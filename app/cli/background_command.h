@@ -35,8 +35,8 @@ struct BackgroundFlags {
 // Parses the arguments after "hog". An error is one line, for exit status 2.
 [[nodiscard]] Result<BackgroundOptions> parse_background(const std::vector<std::string>& arguments);
 
-// Runs `loch hog`. Exit status: 0, or that of the user's command if it is not 0; 1: background workers were
-// lost; 2: bad input; 130: interrupted.
+// Runs `loch hog`. Exit status: 0, or the status of the user's command if that is not 0; 1: background
+// workers were lost; 2: bad input; 130: interrupted.
 [[nodiscard]] int run_background_command(const std::vector<std::string>& arguments);
 
 }  // namespace loch::cli

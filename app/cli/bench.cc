@@ -51,8 +51,8 @@ int complain(const Error& error) {
   return is_input ? exit_bad_input : exit_failed;
 }
 
-// Kills this process as `kill -9` does, a given time after construction and independent of what its workers
-// do.
+// Kills this process as `kill -9` does, a given time after this object's construction and whatever the
+// workers do at that time.
 class OwnDeath {
  public:
   explicit OwnDeath(Nanos after)
@@ -78,7 +78,7 @@ std::vector<std::string> history_parts(const std::string& path, std::uint32_t ra
   return parts;
 }
 
-// The history's format: that of --history-format or, without the flag, that of the file name's ending.
+// The history's format: given by --history-format or, without the flag, by the ending of the file's name.
 check::HistoryFormat history_format(const BenchOptions& o) {
   const bool is_binary =
       o.history_format == "binary" || (o.history_format == "by-name" && o.history.ends_with(".bin"));
@@ -212,8 +212,8 @@ std::string name_unsteady(const BenchOptions& o, const measure::PointResult& poi
       std::abs(100 * change), change > 0 ? "more" : "fewer");
 }
 
-// Share of the largest record's bytes that the preloaded records use on average, by a sample; null if all
-// records have one size.
+// The share of the largest record's bytes that the preloaded records use on average, estimated from a sample;
+// null if all records have one size.
 nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& module) {
   const workloads::Records::Shape shape = record_shape(o);
   if (!shape.has_key_sizes() && !shape.has_value_sizes()) return nullptr;

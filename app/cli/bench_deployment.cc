@@ -22,7 +22,7 @@ kv::DeployConfig deploy_config(const BenchOptions& o) {
   config.memory_bytes = o.memory_bytes;
   config.seed = o.load.seed;
   config.server_nodes = o.server_nodes;
-  // How long a load of a given number of operations takes is not known.
+  // The duration of a load of a fixed number of operations is unknown in advance.
   config.load_time = o.load.duration > 0 ? o.load.warmup + o.load.duration : fabric::forever;
   return config;
 }

@@ -24,7 +24,8 @@ using FlagPlace = settings::Place;
 struct BenchFlag {
   settings::Setting setting;
   FlagPlace (*place)(BenchOptions&) = nullptr;
-  bool is_derived = false;  // handled together with other flags, as --get and --delete, which make the mix
+  // true: handled by separate code: for example, --get and --delete together make the mix
+  bool is_derived = false;
   bool is_list = false;     // whether the flag may be given more than once
   bool is_recorded = true;  // recorded under its name in a result's configuration
   // The flag's YAML key in experiments. Empty: the flag's name with _ for -. "-": the flag exists on the

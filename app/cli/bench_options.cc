@@ -90,14 +90,15 @@ Result<> set_given(const Given& given, BenchOptions& o) {
   return {};
 }
 
-// The command with the options of all protocols, so that the error for an option of another protocol can name
-// that protocol.
+// The command `loch bench` with the options of all protocols, so that the error for an option of another
+// protocol can name that protocol.
 settings::Command command_with(const kv::Registry& registry) {
   settings::Command command = bench_command();
   std::set<std::string> keys;  // keys already added: two protocols of one module may share an option
   for (const auto& [name, module] : registry) {
     for (const kv::OptionSpec& spec : module->options()) {
-      // Options are added as plain text; the chosen protocol parses its own later.
+      // Options are added as flags with any text as value; the chosen protocol later parses the values of its
+      // own options.
       if (!keys.insert(spec.key).second) continue;
       command.flags.push_back({.setting = settings::of(settings::Type::text, spec.key, "", "")});
       command.flags.back().setting.aliases = spec.aliases;
@@ -224,7 +225,7 @@ Result<> check_load(BenchOptions& o) {
   return {};
 }
 
-// Checks the flags of the time series, and of the repairs during a load.
+// Checks the flags of the time series, and those of repairs of lost nodes while clients drive load.
 Result<> check_timeline(const Given& given, const BenchOptions& o) {
   const workloads::LoadConfig& load = o.load;
   if (load.probe_keys > 0 && !given.text("timeline"))
@@ -446,8 +447,8 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
   return {};
 }
 
-// For a protocol whose GETs return meaningless values, such as an emulation: switches verification off, and
-// adds notes on what is not verified.
+// For a protocol whose GETs return meaningless values, such as an emulation of a published store: switches
+// verification off, and adds notes on what is not verified.
 Result<> apply_meaning(const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   if (module->consistency(o.protocol_options) != kv::Consistency::none) return {};

@@ -32,7 +32,8 @@ struct BenchOptions {
   std::uint64_t keys = 0, max_keys = 0;
   std::uint32_t key_size = 0, value_size = 0;  // bytes of the largest key and value
   workloads::SizeRequest key_request, value_request;
-  // null: every key has key_size bytes, or every value has value_size bytes
+  // key_sizes is null if every key has key_size bytes; value_sizes is null if every value has value_size
+  // bytes
   std::shared_ptr<const workloads::Sizes> key_sizes, value_sizes;
   workloads::KeyOrder key_order = workloads::KeyOrder::hashed;
   std::uint32_t zero_padding = 1;
@@ -58,19 +59,21 @@ struct BenchOptions {
   std::uint32_t flow_label = 0;
   std::string
       ofi_provider;  // ofi: provider name; empty: the first of the preferred ones that this machine has
-  // ofi: what happens where the provider keeps no order behind a WRITE. "waits": later requests wait for the
-  // WRITE's end; "provider": protocols that need the order are refused.
+  // ofi: what happens if the provider does not order later requests after a WRITE. "waits": later requests
+  // wait until the WRITE has completed; "provider": protocols that need the order are refused.
   std::string ofi_order = "waits";
-  bool assume_order = false;  // verbs: assume that bytes arrive in order although the devices do not say so
+  // true: verbs: assume that bytes arrive in order although the devices do not say so
+  bool assume_order = false;
   bool verify_full = false;
-  std::string history_format;      // text, binary, or by-name (the ending of the file's name decides)
-  bool history_sync = false;       // with --history: writes each operation to the disk before the next begins
+  std::string history_format;  // text, binary, or by-name (the ending of the file's name decides)
+  // true: with --history: writes each operation to the disk before the next begins
+  bool history_sync = false;
   std::uint64_t memory_bytes = 0;  // memory per node in bytes
   std::uint32_t kept_value_bytes = 0;
-  std::string search;                 // latency goal such as "p99:1000us"; empty: no search
-  std::optional<bool> scrub;          // scrub after the load; nullopt: only if several processes run
-  std::optional<Nanos> repair_after;  // ns from a loss to its repair; nullopt: repair only after the load
-  bool dry_run = false;               // check all flags, run nothing
+  std::string search;         // latency goal such as "p99:1000us"; empty: no search
+  std::optional<bool> scrub;  // repair the table after the load; nullopt: only if several processes run
+  std::optional<Nanos> repair_after;  // ns from a failure to its repair; nullopt: after the load only
+  bool dry_run = false;               // true: check all flags, run nothing
   std::string workload_files, history, trace, faults, mutant, json, histogram;
   std::map<std::string, settings::Value> others;  // values of flags without a member of their own
   kv::Options protocol_options = kv::Options();

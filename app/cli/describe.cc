@@ -80,7 +80,7 @@ ordered_json protocol_json(const kv::Module& module) {
   return out;
 }
 
-// ---- The page ------------------------------------------------------------------------------------
+// ---- The Markdown page docs/settings.md ----------------------------------------------------------
 
 // Escapes '|', the only Markdown character of a help line that would break a table cell.
 std::string cell(std::string_view text) {

@@ -1,4 +1,5 @@
-// `loch explore` --family: explores every scenario of a family, from every initial arrangement of the table.
+// `loch explore` --family: explores every scenario of a family, from every initial placement of the keys in
+// the table.
 #pragma once
 
 #include "app/cli/explore_flags.h"

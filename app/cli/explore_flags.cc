@@ -104,7 +104,7 @@ std::vector<Flag> search_flags(ExploreFlags& f) {
   };
 }
 
-// Flags for exploring many scenarios: those of a suite file, or those of a family.
+// Flags for exploring many scenarios: those that a suite file lists, or those of a family of scenarios.
 std::vector<Flag> many_flags(ExploreFlags& f) {
   const std::vector<std::string> of_suite = {"suite", "mutants"}, of_family = {"family"};
   settings::Setting family = of(

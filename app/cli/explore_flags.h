@@ -19,9 +19,10 @@ struct ExploreFlags {
   std::vector<std::string> set;  // protocol options as KEY=VALUE
 
   std::string family;
-  std::uint64_t every = 0;   // with --family: explores each scenario whose number is a multiple of this
-  std::uint64_t starts = 0;  // with --family: most operations that arrange the table before the clients begin
-  std::uint64_t shown = 0;   // with --family: number of violations to print
+  std::uint64_t every = 0;  // with --family: explores every n-th scenario, where n is this value
+  // with --family: most operations that place the keys in the table before the clients begin
+  std::uint64_t starts = 0;
+  std::uint64_t shown = 0;  // with --family: number of violations to print
 
   std::string suite;    // name of the suite's file; empty: default_suite()
   std::string mutants;  // --mutants: the protocol whose known-bad variants are to be found

@@ -42,7 +42,7 @@ Result<> use_cores(std::uint32_t wanted, fabric::sim::CpuProfile& cpu) {
   return {};
 }
 
-// The profile that the flags name, with the constants that they change.
+// The hardware profile that --hardware names, changed by the flags that set single constants of the profile.
 Result<fabric::sim::HardwareProfile> hardware_of(const BenchOptions& o) {
   LOCH_ASSIGN(fabric::sim::HardwareProfile hardware, fabric::sim::load_hardware(o.hardware));
   if (const Result<> changed = change_constants(o.hardware_set, hardware); !changed)
@@ -287,7 +287,8 @@ Result<std::unique_ptr<fabric::Fabric>> open_inner(const BenchOptions& o, [[mayb
   return fail(ErrorCode::unsupported, fmt::format("fabric: {}: this build does not have it", o.fabric));
 }
 
-// Starts this machine's background workers; among several processes on one machine, only the first does.
+// Starts this machine's background workers. If several processes run on one machine, only the first of them
+// starts background workers.
 Result<std::unique_ptr<background::CpuLoad>> start_background_load(const BenchOptions& o,
                                                                    const Place& place) {
   if (o.background_workers == 0 || o.fabric == "sim" || place.rank_here != 0) return nullptr;

@@ -33,7 +33,8 @@ struct ProcessKill {
 };
 
 struct OpenFabric {
-  // Declared first, because it has to outlive the fabric. close() is to be called after the run.
+  // The trace writer is declared first, because it has to outlive the fabric. Its close() is to be called
+  // after the run.
   std::unique_ptr<fabric::TraceWriter> trace;
   std::unique_ptr<fabric::Fabric> fabric;
   std::string hardware;            // name of the hardware profile; empty unless the fabric is sim

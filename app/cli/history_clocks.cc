@@ -1,4 +1,4 @@
-// Makes the maps from the processes' clocks to the reference clock, and the result's words about them.
+// Makes the maps from each process's clock to the reference clock, and the result's report on the clocks.
 #include "app/cli/history_clocks.h"
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 namespace loch::cli {
 namespace {
 
-// The alignments of one process, and how they were made.
+// Measured offsets between one process's clock and the reference clock, and the method of measurement.
 struct Aligned {
   std::vector<check::ClockSample> samples;
   std::string_view method;
@@ -18,7 +18,7 @@ Aligned aligned(const workloads::ClockReport& compared, std::uint32_t rank) {
   if (const auto found = compared.samples.find(rank);
       found != compared.samples.end() && !found->second.empty())
     return {found->second, "fabric"};
-  // A process that died has told the reference process its last alignment.
+  // A process that has died had sent its last clock measurement to the reference process before.
   if (const auto told = compared.told.find(rank); told != compared.told.end())
     return {{told->second}, "fabric"};
   return {{{.at = 0, .offset = 0, .error = compared.control_error}}, "control"};
@@ -39,8 +39,9 @@ HistoryClocks history_clocks(const std::optional<workloads::ClockReport>& compar
     }
     Aligned own = aligned(*compared, rank);
     const check::ClockMap map(std::move(own.samples), bounds);
-    // Processes on a fabric of one machine read the same clock: their times are compared as they are.
-    // Alignments over the fabric, whose errors are larger, then serve to find a clock that drifts.
+    // Processes on a fabric of one machine read the same clock, so their times are compared without a
+    // conversion. The offsets measured over the fabric, whose errors are larger, then only serve to find a
+    // clock that drifts.
     const bool is_shared = compared->is_one_clock;
     out.maps.push_back(is_shared ? check::ClockMap() : map);
     const auto best = std::ranges::min_element(map.samples(), {}, &check::ClockSample::error);

@@ -1,4 +1,4 @@
-// Tests which alignments the clocks of a history are judged by, and what the result says about them.
+// Tests from which measurements the clocks of a history are compared, and the result's report on the clocks.
 #include "app/cli/history_clocks.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,8 @@ TEST(HistoryClocks, TheAlignmentsOverTheFabricCount) {
   EXPECT_EQ(clock_fault({{"clocks", clocks.report}}), "");
 }
 
-// Without the bound the same clock is not found.
+// A clock that drifts by more than the allowed parts per million is a fault; if a very large drift is
+// allowed, the same clock is none.
 TEST(HistoryClocks, AClockThatDriftsBeyondTheBoundIsAFault) {
   const HistoryClocks clocks = history_clocks(two_processes(400'000), 2);
   EXPECT_EQ(clocks.report["nodes"][0]["is_trusted"], false);
@@ -56,7 +57,8 @@ TEST(HistoryClocks, ProcessesOnAFabricOfOneMachineShareItsClock) {
   EXPECT_NE(history_clocks(report, 2).fault, "");
 }
 
-// The control plane knows that both run on one kernel, and finds no error: the fabric is asked all the same.
+// The control plane knows that both processes run on one kernel, and reports no clock error. The offset that
+// was measured over the fabric is used nevertheless.
 TEST(HistoryClocks, ProcessesOfOneHostOverANicAreAligned) {
   workloads::ClockReport report = two_processes(20'000);
   report.control_error = 0;

@@ -1,5 +1,5 @@
-// Collects and prints the lists of `loch list`: protocols, fabrics, hardware, workloads, experiments, holes,
-// mutants, probes, faults.
+// Collects and prints the lists of `loch list`: protocols, fabrics, hardware, workloads, experiments, holes
+// (known faults of published designs), mutants, probes, faults.
 #include "app/cli/list.h"
 
 #include <fmt/format.h>
@@ -177,7 +177,8 @@ std::vector<Entry> mutants(const kv::Registry& registry) {
   return out;
 }
 
-// The names of all probes. A name that several places in the code share is listed once.
+// The names of all probes, which count how often rare branches of the code are taken. A name that several
+// places in the code share is listed once.
 std::vector<Entry> probes(const kv::Registry& registry) {
   std::map<std::string, std::vector<std::string>> by_name;
   for (const ProbeSite& site : probe_sites()) {
@@ -262,8 +263,8 @@ std::vector<Entry> counters(const kv::Registry& registry) {
     std::vector<std::string> few = {"--protocol",   name, "--nodes", "3",
                                     "--operations", "60", "--keys",  "100"};
     auto options = parse_bench(few, registry);
-    // A protocol may refuse these flags because it needs a node that only serves: try again with one such
-    // node.
+    // A protocol may refuse the flags in `few` because it needs a node that only serves: try again with one
+    // such node.
     if (!options || !validate(*options, *module)) {
       few.insert(few.end(), {"--server-nodes", "1"});
       options = parse_bench(few, registry);

@@ -13,8 +13,8 @@ namespace loch::cli {
 
 // The table of `loch list`: one operand, and one flag, whose value is stored into `as_json`.
 [[nodiscard]] settings::Command list_command(bool& as_json);
-// Runs `loch list`; the operand is protocols, fabrics, hardware, workloads, experiments, mutants, holes and
-// so on. Returns the exit status.
+// Runs `loch list`; the operand is protocols, fabrics, hardware, workloads, experiments, mutants, holes
+// (known faults of published designs) and so on. Returns the exit status.
 [[nodiscard]] int run_list(const std::vector<std::string>& arguments, const kv::Registry& registry);
 
 // A protocol as JSON: name, paper, consistency, default number of servers, and what it needs of a device with

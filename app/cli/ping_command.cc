@@ -1,5 +1,5 @@
-// The command `loch ping`: opens a fabric with one worker a node, has all pairs ping each other, collects
-// what the nodes saw, and prints the matrix and the verdict.
+// The command `loch ping`: opens a fabric with one worker per node, lets all pairs of nodes ping each other,
+// collects all nodes' measurements, and prints the matrix of pairs and the verdict.
 #include "app/cli/ping_command.h"
 
 #include <fmt/format.h>
@@ -37,11 +37,12 @@ using nlohmann::ordered_json;
 
 constexpr int exit_faulty = 1, exit_bad_input = 2, exit_interrupted = 130;
 constexpr Nanos second = 1'000'000'000;
-constexpr Nanos meet_within = 15 * second;   // for opening the fabric together
-constexpr Nanos report_within = 3 * second;  // for the reports of the other processes, after the schedule
-constexpr Nanos late_most = 2 * second;      // how long after the schedule READs without an answer may end
+constexpr Nanos meet_within = 15 * second;   // longest wait for all processes to open the fabric
+constexpr Nanos report_within = 3 * second;  // longest wait for other processes' reports after the last ping
+constexpr Nanos late_most = 2 * second;  // READs still unanswered this long after the last ping are given up
 
-// This process's place in the run. `control` is null on shm and in a single process.
+// The flags, the launcher's environment and the control plane of this process. `control` is null on shm and
+// in a single process.
 struct Pinger {
   PingFlags flags;
   cluster::LaunchEnv env;
@@ -55,7 +56,7 @@ int complain_of_ping(const Error& error) {
   return is_input ? exit_bad_input : exit_faulty;
 }
 
-// ---- The fabric ----------------------------------------------------------------------------------
+// ---- Setting up the fabric and its workers -------------------------------------------------------
 
 fabric::ping::Plan plan_of_pings(const Pinger& pinger) {
   const PingFlags& flags = pinger.flags;
@@ -78,7 +79,7 @@ Result<std::unique_ptr<Fabric>> open_verbs_for_pings(const Pinger& pinger, const
   }
   config.meet_within = meet_within;
   config.exact_clock = false;
-  // Ranks of one machine share its cores, which the fabric of one process cannot know.
+  // Processes on one machine share its cores. The fabric of one process cannot know this, so it is told here.
   if (pinger.env.ranks_here > background::usable_cores().size()) config.shares_cores = true;
   config.laggards_most = late_most;
   config.run_most = plan.length() + late_most + second;
@@ -106,7 +107,8 @@ Result<std::unique_ptr<Fabric>> open_for_pings(const Pinger& pinger, const fabri
   return fabric::shm::make_shm(config);
 }
 
-// Agrees on the time at which the schedule begins, and tells the players.
+// Agrees with the other processes on the time at which the pings begin, and sets it in each local node's
+// `players` object.
 Result<> agree_on_start(const Pinger& pinger, Fabric& fabric, std::vector<std::unique_ptr<Player>>& players) {
   constexpr Nanos margin = 100'000'000;  // for starting the workers' threads
   Nanos start = players.front()->worker().now();
@@ -131,7 +133,7 @@ struct Played {
   std::vector<NodeSeen> seen;  // of this process's nodes
   fabric::Capabilities can;
   std::vector<fabric::NodeDevice> devices;
-  std::vector<std::string> gathered;  // shm: reports of all processes, in rank 0 alone
+  std::vector<std::string> gathered;  // shm: reports of all processes; empty except in the process of rank 0
 };
 
 Result<Played> play_pings(const Pinger& pinger) {
@@ -150,7 +152,7 @@ Result<Played> play_pings(const Pinger& pinger) {
   for (auto& player : players) fabric->start(player->worker(), player->play());
   const InterruptScope guard(fabric.get());
   const auto end = fabric->run();
-  // A run that ended early, such as for a node that hangs, has seen something nevertheless.
+  // A run that ended early, for example because a node hangs, has nevertheless measured some pings.
   if (!end) fmt::print(stderr, "loch ping: {}\n", end.error().message);
   Played played{.seen = {}, .can = fabric->capabilities(), .devices = fabric->devices(), .gathered = {}};
   for (const auto& player : players) played.seen.push_back(player->seen());
@@ -162,8 +164,9 @@ Result<Played> play_pings(const Pinger& pinger) {
 
 // ---- Reports of all processes --------------------------------------------------------------------
 
-// The reports that other processes have sent. They are sent to every process, so that whichever is alive can
-// print them, and without a meeting, so that a process that hangs holds up nobody.
+// The reports that other processes have sent. Each process sends its report to every other process, so that
+// any process that is alive can print the result, and without a barrier, so that a hanging process delays
+// none.
 class Inbox {
  public:
   void put(std::uint32_t from, std::string_view text) {
@@ -171,12 +174,12 @@ class Inbox {
     texts_.emplace(from, text);
     arrived_.notify_all();
   }
-  // Waits until all processes but those that are lost have reported, at most `within` ns.
+  // Waits, at most `within` ns, until all processes except those known to be lost have reported.
   std::map<std::uint32_t, std::string> await(const cluster::Control& control, Nanos within) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(within);
     std::unique_lock lock(mutex_);
     while (!is_complete(control)) {
-      // A loss is no message: it is looked for now and then.
+      // The loss of a process sends no message, so it is polled for every 50 ms.
       const auto look = std::min(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
       arrived_.wait_until(lock, look);
       if (std::chrono::steady_clock::now() >= deadline) break;
@@ -208,7 +211,8 @@ void put_report(Reports& reports, const std::string& text) {
   reports[node] = std::move(*seen);
 }
 
-// Returns the reports of all processes; none in all processes but the lowest that has reported.
+// Returns the reports of all processes in the lowest-ranked process that has reported, and nullopt in all
+// others.
 std::optional<Reports> collect(const Pinger& pinger, Played& played) {
   Reports reports(pinger.flags.nodes);
   if (pinger.control == nullptr) {
@@ -220,7 +224,8 @@ std::optional<Reports> collect(const Pinger& pinger, Played& played) {
   cluster::Control& control = *pinger.control;
   Inbox inbox;
   control.on_message([&inbox](std::uint32_t from, std::string_view text) { inbox.put(from, text); });
-  // Processes that have passed it take messages. One that hangs makes the barrier fail, and the others go on.
+  // Every process that has passed the barrier receives messages. If a process hangs, the barrier fails, and
+  // the other processes go on.
   static_cast<void>(control.barrier("pings done", report_within));
   const std::string mine = to_text(played.seen.front());
   for (std::uint32_t rank = 0; rank < control.ranks(); ++rank) {
@@ -236,7 +241,7 @@ std::optional<Reports> collect(const Pinger& pinger, Played& played) {
 
 // ---- Output --------------------------------------------------------------------------------------
 
-// Names of the nodes: their hosts, with the rank where several are on one host.
+// Names of the nodes: their host names, followed by the rank if several nodes are on one host.
 std::vector<std::string> names_of(const Pinger& pinger) {
   std::vector<std::string> hosts;
   for (std::uint32_t node = 0; node < pinger.flags.nodes; ++node)

@@ -14,7 +14,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// While an object of this class lives, hwloc reports the machine of `description` instead of this one.
+// While an object of this class lives, hwloc reports the machine that `description` describes instead of the
+// real machine.
 class OnMachine {
  public:
   explicit OnMachine(const char* description) { setenv("HWLOC_SYNTHETIC", description, 1); }

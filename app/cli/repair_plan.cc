@@ -1,5 +1,5 @@
-// Plans the repairs for a schedule of failures: a scrub after a client was killed, and a declaration that a
-// node is lost after it lost its memory.
+// Plans the repairs for a schedule of failures: a repair of what a killed client left half-done, and a
+// declaration that a node is lost after it lost its memory.
 #include "app/cli/repair_plan.h"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class Planner {
   FailurePlan& plan_;
 };
 
-// Merges into one repair those of several clients that are on the same node and die at the same time.
+// Merges repairs for several clients that are on the same node and die at the same time into one repair.
 void join_repairs(FailurePlan& plan) {
   std::vector<FailurePlan::Repair> joined;
   for (FailurePlan::Repair& repair : plan.repairs) {

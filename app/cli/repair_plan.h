@@ -8,8 +8,8 @@
 namespace loch::cli {
 
 // Adds to the plan, for one scheduled fault: the clients that it kills; the repair, `delay` ns after the
-// fault (or after the node's restart); and the keys that may stay out of service where the protocol promises
-// nothing.
+// fault (or after the node's restart); and, where the protocol does not promise to serve all keys afterwards,
+// the keys that may stay unavailable.
 void plan_repair(const fabric::sim::ScheduledFault& fault, const kv::Module& module,
                  const kv::Options& options, const kv::DeployConfig& deploy, Nanos delay,
                  workloads::FailurePlan& plan);

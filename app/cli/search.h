@@ -23,15 +23,16 @@ struct Goal {
 [[nodiscard]] bool meets(const measure::PointResult& point, const Goal& goal, double rate);
 
 struct Found {
-  // The point with the highest rate that met the goal; if none did, the last one tried.
+  // The measured point with the highest rate that met the goal; if no point did, the last point that was
+  // tried.
   measure::PointResult point;
   bool is_met = false;
   // Each measured rate in operations a second, and whether it met the goal.
   std::vector<std::pair<double, bool>> tried;
 };
 // Finds the highest rate by bisection to 2 %, with at most twelve runs after a first one. `run` measures one
-// rate in operations a second. The first run has rate 0, a closed loop; 1.1 times its throughput is the upper
-// bound.
+// rate in operations a second. The first run has rate 0, a closed loop; 1.1 times its throughput is the
+// highest rate that is tried.
 [[nodiscard]] Result<Found> search_rate(const Goal& goal,
                                         const std::function<Result<measure::PointResult>(double rate)>& run);
 

@@ -73,7 +73,7 @@ Arena::Arena() : state_(new(range.load()) State), pool_(nullptr) {
   pool_ = new (pool) coro::FramePool(frame_chunk_bytes);
 }
 
-// Unmaps the range without destroying the objects in it.
+// Unmaps the arena's addresses without destroying the objects that lie there.
 Arena::~Arena() {
   madvise(range.load(), range_bytes, MADV_DONTNEED);
   is_taken = false;

@@ -78,7 +78,7 @@ class Arena {
   State* state_;  // free lists; at the start of the arena's address range, so that save() includes them
   coro::FramePool* pool_;                 // the coroutines' frame pool, allocated in the arena
   std::vector<std::byte> first_;          // contents of the arena at mark()
-  std::vector<std::uint32_t> different_;  // working memory of save(): numbers of the changed blocks
+  std::vector<std::uint32_t> different_;  // working memory of save(): indices of the changed blocks
 };
 
 }  // namespace loch::explore

@@ -33,7 +33,7 @@ struct Violation {
   std::vector<std::string> reasons;  // the violated properties, one line each
   // The contradictory operations, if the history is not linearizable.
   std::vector<check::Operation> sub_history;
-  bool is_shortest = false;  // no shorter sequence of moves shows any violation
+  bool is_shortest = false;  // true: no shorter sequence of moves shows any violation
 };
 
 enum class Ending : std::uint8_t { complete, found, bound, interrupted };

@@ -66,13 +66,14 @@ TEST(Switches, ARaceNeedsOne) {
   EXPECT_EQ(explored({"DELETE K | DELETE K", "racy", {.switches = 1}}).ending, Ending::found);
 }
 
-// Tests when a SCRUB runs: only after a client's death, if one can die. The toy store's scrub repairs
-// nothing.
+// Tests when a SCRUB (a repair of what dead clients left half-done) runs: only after a client's death, if a
+// client can die. The toy store's SCRUB repairs nothing.
 TEST(Scrub, WaitsForADeath) {
   const Exploration all = explored({"PUT K | SCRUB; GET K", "correct", {.kills = 1}});
   EXPECT_EQ(all.ending, Ending::complete);
   EXPECT_LT(all.states, explored({"PUT K | GET K", "correct", {.kills = 1}}).states);
-  // If no client can be killed, a SCRUB does not wait for a death, and does nothing.
+  // If no client can be killed, a SCRUB (a repair after clients' deaths) does not wait for a death, and does
+  // nothing.
   EXPECT_EQ(explored({"PUT K | SCRUB"}).ending, Ending::complete);
 }
 
@@ -99,7 +100,8 @@ TEST(Families, HaveTheSizesThatTheyShould) {
   EXPECT_NE(scenarios_of("pears", "K", "X", true).error().message.find("pairs"), std::string::npos);
 }
 
-// The toy store keeps each key in one fixed slot, so arrangements differ only in which keys are present.
+// The toy store keeps each key in one fixed slot, so the initial placements of keys differ only in which keys
+// are present.
 TEST(Families, StartsAreArrangements) {
   const Plan plan = plan_for({"GET K | GET X"});
   EXPECT_EQ(starts_of(plan, 0), (std::vector<std::string>{""}));
@@ -149,8 +151,8 @@ TEST(Explorer, OneClientHasOneWay) {
 TEST(Explorer, ClientsThatNeverMeetHaveAsManyStatesAsPositions) {
   const Exploration all = explored({"GET A | GET B"}, {.states = 1'000'000, .time = 0, .reduces = true});
   EXPECT_EQ(all.ending, Ending::complete);
-  // 16 positions, and for each client 3 more: once its operation has begun, the state tells whether it began
-  // after the other client's operation had ended.
+  // There are 16 combined positions, and 3 more states for each client: once the client's operation has
+  // begun, the state tells whether it began after the other client's operation had ended.
   EXPECT_EQ(all.states, 22u);
   EXPECT_EQ(all.outcomes.size(), 3u);
 }
@@ -243,7 +245,7 @@ TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
   make(Kind::request, 1, 0);
   EXPECT_TRUE(run.operations()[1].value.starts_with("corrupt:")) << run.operations()[1].value;
-  // No move is left, because the bound allows one torn request and both clients have ended.
+  // No move is left, because Bounds::torn allows one torn request and both clients have ended.
   EXPECT_TRUE(run.moves().empty());
 }
 

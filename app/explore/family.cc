@@ -1,4 +1,4 @@
-// Enumerates the programs of clients, and the initial arrangements of the table.
+// Enumerates the programs of clients, and the places in the table that the keys can have initially.
 #include "app/explore/family.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Families of scenarios: all combinations of short programs of a few clients on two keys, each from every
-// initial arrangement of the table that a few preceding operations can produce.
+// initial placement of the keys in the table that a few preceding operations can produce.
 #pragma once
 
 #include <string>
@@ -25,11 +25,11 @@ struct Family {
                                                             std::string_view second, bool can_migrate);
 
 // Operations for the first client to do before the exploration ("MIGRATE K; DELETE X"; "" for none), at most
-// `operations` of them. Lists one shortest sequence for each initial arrangement that GETs of the plan's keys
-// can tell apart, by the addresses that they READ or by their answers.
+// `operations` of them. Lists one shortest sequence for each initial placement of the keys in the table that
+// GETs of the plan's keys can tell apart, by the addresses that they READ or by their answers.
 [[nodiscard]] std::vector<std::string> starts_of(const Plan& plan, std::uint32_t operations);
 
-// Whether the protocol can move keys (MIGRATE).
+// Whether the protocol has the operation MIGRATE, which moves a key to another place in the table.
 [[nodiscard]] bool can_migrate(const Plan& plan);
 
 }  // namespace loch::explore

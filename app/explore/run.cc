@@ -132,7 +132,7 @@ void Run::prepare() {
   is_preparing_ = true;
   for (std::uint32_t i = 0; i < plan_.scenario.prepared; ++i) {
     static_cast<void>(apply({Kind::begin, 0, 0}));
-    std::uint64_t idle = 0;  // bit mask of workers whose next timer changes nothing
+    std::uint64_t idle = 0;  // bit mask of workers whose next timer will change nothing when it expires
     for (int made = 0; first.running; ++made) {
       const std::vector<Move> possible = moves();
       const auto next = forward(possible, idle);
@@ -168,7 +168,7 @@ std::vector<Move>::const_iterator Run::forward(const std::vector<Move>& possible
 // work were done during the exploration, each moment at which it may be done would be another state.
 void Run::come_to_rest() {
   constexpr int most_moves = 10'000;
-  std::uint64_t idle = 0;  // bit mask of workers whose next timer changes nothing
+  std::uint64_t idle = 0;  // bit mask of workers whose next timer will change nothing when it expires
   for (int made = 0; made < most_moves; ++made) {
     const std::vector<Move> possible = moves();
     const auto goes_on = [&](const Move& m) {
@@ -277,7 +277,7 @@ Run::Client* Run::client_of(std::uint8_t worker) {
   return worker < clients_.size() ? clients_[worker].get() : nullptr;
 }
 
-// ---- moves
+// ---- the moves of a run: one step of a worker, a failure, or passing time
 
 std::size_t Run::note_begin(Client& client, const Step& step) {
   operations_.push_back({.client = client.number,
@@ -399,7 +399,8 @@ void Run::tear(const Move& move, Footprint& print) {
 }
 
 void Run::let_time_pass(const Move& move) {
-  // All workers only poll, so time passes for all of them; each such step is twice as long as the last.
+  // This move is possible when all workers only poll. Each move of this kind advances the clock by twice as
+  // long as the one before it.
   if (move.request == 2) {
     fabric_->advance(first_wait << waits_in_vain_++);
     return;

@@ -70,10 +70,10 @@ struct Move {
 
 // What a move accessed: two moves with disjoint footprints can be made in either order.
 struct Footprint {
-  bool is_global = false;   // conflicts with every other move
-  bool is_idle = false;     // the move was a timer that changed nothing but the time
-  bool polls = false;       // the background coroutine polled (Run::has_polled)
-  bool is_ordered = false;  // conflicts with every other move, because Bounds::switches is set
+  bool is_global = false;   // whether the move conflicts with every other move
+  bool is_idle = false;     // whether the move was a timer that changed nothing but the time
+  bool polls = false;       // whether the background coroutine polled (Run::has_polled)
+  bool is_ordered = false;  // true: the move conflicts with every other move, because Bounds::switches is set
   bool begins = false, ends = false, fails = false;
   std::uint8_t node = 0;        // node whose memory the coroutines resumed by the move may read
   std::uint64_t changed = 0;    // bit mask of the regions changed by the coroutines that were resumed
@@ -91,8 +91,8 @@ struct Operation {
   std::uint32_t client = 0;
   Step step;
   std::uint64_t predecessors = 0;  // bit mask: operations that returned before this one began
-  std::uint64_t dead = 0;          // for a SCRUB: bit mask of the clients dead when it began
-  std::uint64_t begun = 0;         // number of the move that began the operation
+  std::uint64_t dead = 0;          // for a SCRUB (repair): bit mask of the clients dead when it began
+  std::uint64_t begun = 0;         // index of the move that began the operation
   // Whether a time-out of the operation is no violation: because one of its requests or replies failed, or
   // because its deadline passed while another worker could go on or had an earlier deadline. The flag is not
   // part of the state: if several paths lead to a state, the flag keeps the value from the first path.
@@ -120,7 +120,7 @@ class Run {
   // Hash of the history so far: the operations' answers, and which of them returned before which began.
   [[nodiscard]] Hash history_id() const;
   // The history for the checker: each key's initial value, and the operations. Operations under way have the
-  // outcome `unknown`; MIGRATEs and SCRUBs are left out.
+  // outcome `unknown`; MIGRATEs (moves of a key) and SCRUBs (repairs) are left out.
   [[nodiscard]] std::vector<check::Operation> history() const;
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
   // Ends a run whose clients are done: finishes work under way in one fixed order; repairs dead clients'
@@ -135,9 +135,10 @@ class Run {
   // requests failed and the protocol promises service under the failures that happened. Empty if there is no
   // such operation.
   [[nodiscard]] std::string stopped() const;
-  // Whether all operations before the exploration ended; if not, the scenario cannot be explored.
+  // Whether every operation that prepares the initial state has ended; if not, the scenario cannot be
+  // explored.
   [[nodiscard]] bool is_prepared() const { return is_prepared_; }
-  // Whether the protocol can move keys.
+  // Whether the protocol can move keys to another place in the table.
   [[nodiscard]] bool can_migrate() const { return clients_.front()->store->can_migrate(); }
 
   // Chains of hashes that identify the state. Hashing costs more than the moves themselves, so a run that
@@ -212,15 +213,15 @@ class Run {
   // request.
   struct Executed {
     std::optional<fabric::WorkRequest> before, done;
-    bool is_rest = false;  // this was the second half of a torn request
+    bool is_rest = false;  // true: this was the second half of a torn request
   };
   [[nodiscard]] Executed make_move(const Move& move, Footprint& print);
   void execute(const Move& move, fabric::step::Fate fate, Footprint& print, Executed& executed);
   void execute_and_fail(const Move& move, Footprint& print, Executed& executed);
   void tear(const Move& move, Footprint& print);
   void let_time_pass(const Move& move);
-  // Marks the operations that a failure of this request may disturb: that of worker w or, if w is a server,
-  // those of the clients on the peer node.
+  // Marks the operations that a failure of this request may disturb: the operation of worker w or, if w is a
+  // server, the operations of the clients on the peer node.
   void note_trouble(std::uint8_t w, const fabric::WorkRequest& request);
   void note_trouble_of_all();
   void note_impatience(std::uint8_t w);

@@ -27,8 +27,9 @@ bool Run::is_background(std::uint8_t w) {
   return client != nullptr && !client->running;
 }
 
-// Whether the client may begin its next operation. A SCRUB may begin only if a client has died, if no client
-// can be killed any more, or if every client has ended or begins a SCRUB next.
+// Whether the client may begin its next operation. A SCRUB (a repair of what dead clients left half-done) may
+// begin only if a client has died, if no client can be killed any more, or if every client has ended or
+// begins a SCRUB next.
 bool Run::may_begin(const Client& client) const {
   const auto is_next_scrub = [&](const Client& each) {
     const auto& program = plan_.scenario.clients[each.number];

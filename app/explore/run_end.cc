@@ -176,8 +176,8 @@ coro::Task<void> Run::repair_main(Run* run, fabric::Worker* worker, std::vector<
   co_await scope.join();
 }
 
-// Fences and scrubs the dead clients. The background coroutines of the living clients run meanwhile, because
-// a repair may depend on these coroutines.
+// Fences the dead clients off, and lets `survivor` repair what they left half-done. The background coroutines
+// of the living clients run meanwhile, because a repair may depend on these coroutines.
 bool Run::repair(Client& survivor, const std::vector<kv::ClientId>& dead) {
   for (const kv::ClientId& client : dead) static_cast<void>(fabric_->fence(client.node));
   bool is_repaired = false;

@@ -60,8 +60,8 @@ bool Run::is_early(std::uint8_t w) {
   return std::ranges::any_of(workers_, [&](fabric::Worker* each) { return left(*each) < own; });
 }
 
-// Called when a deadline of worker `w` passes. If any worker can still take a step, the client's operation
-// may only be slow, and its time-out is no violation.
+// Called when a deadline of worker `w` passes. If any worker can still take a step, the operation on worker
+// `w` may only be slow, and its time-out is no violation.
 void Run::note_impatience(std::uint8_t w) {
   const Client* client = client_of(w);
   if (client == nullptr || !client->running || operations_[*client->running].is_troubled) return;

@@ -82,7 +82,8 @@ bool Campaign::is_covered() const {
   return std::ranges::all_of(coverage(), [](const auto& each) { return each.second.seeds > 0; });
 }
 
-// Probe counts by name, summed over the places in the code that share a name.
+// Counts by the names of probes (marks of rarely taken branches in the code), summed over the places in the
+// code that share a name.
 std::map<std::string, Campaign::Reached> Campaign::coverage() const {
   std::map<std::string, Reached> all;
   const std::span<const ProbeSite> sites = probe_sites();

@@ -18,9 +18,9 @@ class Campaign {
   Campaign(const FuzzOptions& options, const kv::Module& module);
 
   // Runs seeds until all are done, the time limit passes, an interrupt comes, or (options.until_covered)
-  // every probe has been passed. Also ends at the first finding, unless options.keep_going is set or the
-  // variant has several known holes to find. Every seed below the largest one that was started has then been
-  // run.
+  // every probe (a mark of a rare branch in the code) has been passed. Also ends at the first finding, unless
+  // options.keep_going is set or the variant has several known holes to find. Every seed below the largest
+  // one that was started has then been run.
   void run();
 
   [[nodiscard]] double seconds() const;
@@ -31,11 +31,12 @@ class Campaign {
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
   // Number of injected failures and of their effects, by kind, over all seeds.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& events_by_kind() const { return by_kind_; }
-  // How often one probe was passed.
+  // How often the runs passed one probe, which marks a rare branch of the code.
   struct Reached {
     std::uint64_t seeds = 0, times = 0, first_seed = 0;
   };
-  // Probe counts by name; includes the protocol's probes that no seed passed.
+  // Number of passes by the name of the probe (mark of a rare branch in the code); includes the protocol's
+  // probes that no seed passed.
   [[nodiscard]] std::map<std::string, Reached> coverage() const;
 
  private:
@@ -59,7 +60,7 @@ class Campaign {
   std::atomic<bool> is_covered_{false};
 };
 
-// Whether the probe marks code that the module's default variant runs.
+// Whether the probe (mark of a rare branch) is in code that the module's default variant runs.
 [[nodiscard]] bool is_probe_of(const kv::Module& module, std::string_view probe);
 
 }  // namespace loch::fuzz

@@ -1,5 +1,5 @@
 // Derives the symptom of a violated history (false miss, lost value, stale value), and names the likely hole
-// from the symptom and the protocol's counters.
+// (known fault of the published design) from the symptom and the protocol's counters.
 #include "app/fuzz/cause.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Names the known hole that explains a violated history, from the operations on one key and the protocol's
-// counters.
+// Names the hole (known fault of the published design) that explains a violated history, from the operations
+// on one key and the protocol's counters.
 #pragma once
 
 #include <map>
@@ -13,9 +13,9 @@ namespace loch::fuzz {
 
 enum class Symptom : std::uint8_t {
   none,
-  false_not_found,  // a GET missed a key that was present before and after (hole H2 of docs/protocols.md)
-  lost_update,      // a value vanished without a DELETE (hole H1 of docs/protocols.md)
-  stale_read,       // an older value was read after a newer one (hole H1 of docs/protocols.md)
+  false_not_found,  // a GET missed a key that was present before and after (Nessie's known fault H2)
+  lost_update,      // a value vanished without a DELETE (Nessie's known fault H1)
+  stale_read,       // an older value was read after a newer one (Nessie's known fault H1)
 };
 [[nodiscard]] std::string_view name(Symptom symptom);
 

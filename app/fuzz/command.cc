@@ -48,7 +48,8 @@ void print_events(const Campaign& campaign) {
   fmt::print("failures: {}\n", text.empty() ? "none" : text);
 }
 
-// Prints how often each probe was passed; returns false if a probe was never passed.
+// Prints how often each probe (mark of a rare branch in the code) was passed; returns false if a probe was
+// never passed.
 bool print_coverage(const Campaign& campaign) {
   bool is_covered = true;
   fmt::print("| probe | seeds | first seed | times |\n|---|---|---|---|\n");

@@ -46,7 +46,7 @@ class Corpus {
  private:
   struct Entry {
     std::string file;                // file name in scenarios/
-    std::vector<std::string> marks;  // the marks that the scenario was the first to reach
+    std::vector<std::string> marks;  // the probe marks that this scenario was the first to reach
   };
   Corpus(const FuzzOptions& options, const kv::Module& module) : options_(options), module_(module) {}
   template <typename A>

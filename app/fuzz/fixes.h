@@ -20,7 +20,7 @@ struct FixEvidence {
   std::vector<std::vector<kv::Fix>> cures;
 };
 
-// The protocol's fixes that the options leave switched off; empty if the variant has no holes.
+// The protocol's fixes that the options leave switched off; empty if the variant has no holes (known faults).
 [[nodiscard]] std::vector<kv::Fix> fixes_of(const FuzzOptions& options, const kv::Module& module);
 
 // Runs the finding's scenario with the protocol's fixes switched on, tens to hundreds of times in all. Runs
@@ -29,7 +29,7 @@ struct FixEvidence {
                                     const kv::Module& module);
 
 // Describes the evidence: "H2: EMPTY words … (with the fix 0 of 12 timings show it, without 7 of 12)" names
-// hole H2 and its fix. Empty if no fix helped.
+// the known fault H2 and its fix. Empty if no fix helped.
 [[nodiscard]] std::string describe(const FixEvidence& evidence);
 
 // Fills in the finding's `cause` and `fixed`, if the protocol has fixes to try.

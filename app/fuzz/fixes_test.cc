@@ -66,8 +66,8 @@ TEST(Fixes, BothHolesOfThePublishedNessieAreFoundEachByItsOwnFix) {
   EXPECT_TRUE(holes.contains("H2"));
 }
 
-// A campaign on a mutant ends with the first finding; a campaign on a variant with holes continues, to find
-// the other holes.
+// A campaign on a mutant ends with the first finding; a campaign on a variant with holes (known faults)
+// continues, to find the other holes.
 TEST(Fixes, ACampaignGoesOnForEachHoleButNotForAMutant) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");
@@ -88,7 +88,7 @@ TEST(Fixes, ACampaignGoesOnForEachHoleButNotForAMutant) {
   EXPECT_EQ(first.findings().size(), 1U);
 }
 
-// A variant without holes has no fixes to try.
+// A variant without holes (known faults) has no fixes to try.
 TEST(Fixes, NothingIsTriedWithoutFixes) {
   const kv::Registry registry = cli::make_registry();
   const auto module = cli::find_protocol(registry, "nessie");

@@ -26,22 +26,24 @@ struct FuzzOptions {
   std::uint64_t seeds = 1000, first_seed = 1;
   // number that selects another random timing of each seed's scenario; 0: the seed's own timing
   std::uint64_t timing = 0;
-  // measure how many seeds it takes to find each known-bad variant, instead of running a campaign
+  // true: measure how many seeds it takes to find each known-bad variant, instead of running a campaign
   bool all_mutants = false;
-  // measure how many seeds it takes to find each hole of the published design, instead of running a campaign
+  // true: measure how many seeds it takes to find each hole (known flaw) of the published design, instead of
+  // running a campaign
   bool all_holes = false;
-  std::uint64_t starts = 100;        // a variant's or hole's measurement ends when this many seeds found it
-  std::string results;               // JSON-lines file for these measurements; empty: not stored
-  bool shrunk = false;               // measure how small a variant's or hole's findings become by shrinking
-  Nanos time = 0;                    // limit in ns of real time; 0: no limit
-  std::uint32_t jobs = 0;            // number of threads; 0: one per core
-  bool first_only = false;           // stop at the first finding, and do not look for its cause
-  bool keep_going = false;           // report all findings; false: the first, or the first of each hole
-  bool verbose = false;              // print one line for each seed
-  bool coverage = false;             // print a table of the probes, with the first seed that passed each
+  std::uint64_t starts = 100;  // a variant's or hole's measurement ends when this many seeds found it
+  std::string results;         // JSON-lines file for these measurements; empty: not stored
+  bool shrunk = false;         // measure how small a variant's or hole's findings become by shrinking
+  Nanos time = 0;              // limit in ns of real time; 0: no limit
+  std::uint32_t jobs = 0;      // number of threads; 0: one per core
+  bool first_only = false;     // true: stop at the first finding, and do not look for its cause
+  bool keep_going = false;     // true: report all findings; false: the first, or the first of each known flaw
+  bool verbose = false;        // true: print one line for each seed
+  bool coverage =
+      false;  // print a table of the probes (marks of rare branches), with the first seed that passed each
   std::uint64_t shrink_runs = 4000;  // most runs for shrinking one finding; 0: no shrinking
-  bool until_covered = false;        // stop when every probe has been passed
-  bool unfair_clock = false;         // clocks differ by more than the clock-margin option allows
+  bool until_covered = false;        // true: stop when every probe (mark of a rare branch) has been passed
+  bool unfair_clock = false;         // true: clocks differ by more than the clock-margin option allows
   std::string history;               // file for the history of the first finding, to be read by loch check
   std::string findings;              // folder for the replay files and HTML pages of findings
   std::string replay, html;          // a replay file to run instead of seeds, and the file for its HTML page
@@ -72,7 +74,7 @@ struct FuzzFinding {
   std::vector<std::string> fixed;  // protocol options whose change makes the seed find nothing
   std::uint64_t trace_hash = 0, events = 0, operations = 0;
   double virtual_s = 0;
-  ProbeCounts probes;  // how often the run passed each probe
+  ProbeCounts probes;  // how often the run passed each probe (mark of a rare branch)
   // Number of injected failures and of their effects, by name: "kill": 1, "unknown outcomes": 3, …
   std::map<std::string, std::uint64_t> events_by_kind;
   std::vector<check::Operation> sub_history;

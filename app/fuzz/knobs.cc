@@ -124,8 +124,9 @@ class KnobDrawer {
     }
   }
 
-  // Draws the options that have no role, and the option for the search depth, from the values that the
-  // protocol suggests. A value is undone if the deployment refuses it in combination with other options.
+  // Draws the options that have no role (kv::OptionRole), and the option for the search depth, from the
+  // values that the protocol suggests. A value is undone if the deployment refuses it in combination with
+  // other options.
   void draw_own() {
     for (const kv::OptionSpec& spec : module_.options()) {
       const bool is_own = spec.role == Role::none || spec.role == Role::search_depth;
@@ -142,8 +143,8 @@ class KnobDrawer {
     }
   }
 
-  // In half of the scenarios, lets the numbers of requests begin slightly below their largest value, so that
-  // they wrap around during the run.
+  // In half of the scenarios, makes the clients' request numbers begin slightly below their largest value, so
+  // that the numbers wrap around during the run.
   void draw_first_number() {
     const std::optional<kv::OptionSpec> spec = option_with(module_, Role::first_number);
     const bool is_left = rng_.chance(0.5);
@@ -152,8 +153,9 @@ class KnobDrawer {
     set(spec, std::to_string(static_cast<std::uint64_t>(spec->maximum) - below));
   }
 
-  // Sizes the table: mostly with hardly more slots than keys, so that inserting a key has to move others, and
-  // sometimes with ample room. A full cuckoo table may refuse keys, so a PUT may then answer "table full".
+  // Sizes the table: mostly with hardly more slots than keys, so that inserting a key has to move other keys,
+  // and sometimes with ample room. A full cuckoo table may refuse keys, so a PUT may then answer "table
+  // full".
   void draw_table(FuzzTable table, std::uint32_t slack) {
     const std::optional<kv::OptionSpec> load = option_with(module_, Role::load_factor);
     // A PUT may also answer "table full" in a table that can grow, because the table can grow only a few

@@ -1,5 +1,5 @@
-// Runs a long campaign: threads run fresh seeds and neighbours of kept scenarios, and keep scenarios that
-// reach new probes.
+// Runs a long campaign: threads run fresh seeds and small variations of kept scenarios, and keep each
+// scenario that is the first to reach some probe (a mark of a rare branch in the code).
 #include "app/fuzz/long_campaign.h"
 
 #include <fmt/format.h>
@@ -79,13 +79,13 @@ class LongCampaign {
       FuzzFinding run = kept ? run_neighbour(std::move(*kept), step)
                              : fuzz_seed(options_.first_seed + step, options_, module_);
       ++done_;
-      // If a neighbour's changed options are refused by the protocol, the run is ignored.
+      // The run is ignored if the protocol refuses the changed options of a varied scenario.
       if (kept && run.verdict == FuzzVerdict::error) continue;
       take(run, kept.has_value());
     }
   }
 
-  // Draws the scenario of the next run: with probability 1/2 a neighbour of a kept scenario, preferring
+  // Draws the scenario of the next run: with probability 1/2 a small variation of a kept scenario, preferring
   // recently kept ones; otherwise nullopt, for a run with a fresh seed.
   std::optional<FuzzScenario> next(std::uint64_t step) {
     Rng rng(options_.first_seed, "long campaign", step);

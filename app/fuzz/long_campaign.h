@@ -5,10 +5,10 @@
 
 namespace loch::fuzz {
 
-// Runs fresh seeds and neighbours of the corpus's scenarios until options.time is over, options.seeds have
-// been run (if no time was given), or an interrupt comes. The first ten findings of each kind are shrunk and
-// stored in DIR/findings with their HTML pages. Exit status: 0: nothing found in this session; 1: found; 2:
-// bad input; 130: interrupted.
+// Runs fresh seeds and small variations of the corpus's scenarios until options.time is over, options.seeds
+// have been run (if no time was given), or an interrupt comes. The first ten findings of each kind are shrunk
+// and stored in DIR/findings with their HTML pages. Exit status: 0: nothing found in this session; 1: found;
+// 2: bad input; 130: interrupted.
 [[nodiscard]] int run_long(const FuzzOptions& options, const kv::Module& module,
                            const kv::Registry& registry);
 

@@ -1,5 +1,5 @@
-// For each mutant or hole, runs consecutive seeds in parts of 100, and prints how many seeds it takes to find
-// the mutant or hole.
+// For each mutant (known-bad variant) or hole (known fault of a published design), runs consecutive seeds in
+// parts of 100, and prints how many seeds it takes to find the mutant or hole.
 #include "app/fuzz/mutants.h"
 
 #include <fmt/format.h>
@@ -81,13 +81,14 @@ class Stretch {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
-  Sightings so_far_, part_;  // of so_far_.finds only the length is used
+  // so_far_: all finished parts, whose finds are only counted; part_: the present part
+  Sightings so_far_, part_;
   const Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0};
   std::mutex mutex_;
 };
 
-// The settings as text, without those that have their own field in SightingsKey.
+// The settings as text, without the settings that are fields of SightingsKey.
 std::string settings_of(const FuzzOptions& options) {
   std::string text = options.hardware;
   if (options.unfair_clock) text += " --unfair clock";

@@ -1,6 +1,6 @@
-// Tests that fuzzing finds every known-bad variant of every protocol, and every hole of its published design,
-// within about twice the recorded number of seeds. `loch fuzz --mutants` and `--holes` print the tables of
-// docs/protocols/*.md.
+// Tests that fuzzing finds every known-bad variant of every protocol, and every hole (known fault) of its
+// published design, within about twice the recorded number of seeds. `loch fuzz --mutants` and `--holes`
+// print the tables of docs/protocols/*.md.
 #include <gtest/gtest.h>
 
 #include "app/cli/registry.h"

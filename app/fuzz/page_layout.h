@@ -1,5 +1,5 @@
-// Positions in the drawing of a finding: one lane for each client, and a time axis with room for every
-// operation's label.
+// Positions in the drawing of a finding: one horizontal lane (row) for each client, and a time axis with room
+// for every operation's label.
 #pragma once
 
 #include <cstdint>

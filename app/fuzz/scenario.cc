@@ -32,7 +32,7 @@ struct Profile {
 constexpr std::array<Profile, 10> profiles = {{
     // Profile with many clients on one or two keys: conflicts between writers of the same key.
     {"hot", 1, 2, 0.4, 0.15, 30, Profile::Faults::swarm},
-    // Profile with few keys in a table with hardly more slots, so that inserting a key moves others.
+    // Profile with few keys in a table with hardly more slots, so that inserting a key moves other keys.
     {"collide", 3, 6, 0.45, 0.2, 30, Profile::Faults::swarm},
     // Profile with many DELETEs and PUTs, so that a key's entry reappears in other candidate slots.
     {"churn", 3, 5, 0.25, 0.35, 40, Profile::Faults::swarm},
@@ -46,11 +46,11 @@ constexpr std::array<Profile, 10> profiles = {{
     // table: what they have checked is then out of date, and entries they have unlinked are reused.
     {"stall", 2, 4, 0.5, 0.2, 80, Profile::Faults::stalls},
     // Profile in which, between two steps of a straggler, other clients move a key away and back, so that the
-    // straggler finds an index word unchanged although it was changed twice (hole H2 of docs/protocols.md).
-    // Only a key that is not deleted meanwhile shows this hole.
+    // straggler finds an index word unchanged although it was changed twice (known fault H2 of Nessie,
+    // docs/protocols/nessie.md). Only a key that is not deleted meanwhile shows this fault.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
-    // Profile like shuffle, but only the clients that read the moved keys are slow (hole H2 of
-    // docs/protocols.md).
+    // Profile like shuffle, but only the clients that read the moved keys are slow (known fault H2 of Nessie,
+    // docs/protocols/nessie.md).
     {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
     // Profile in which, between two steps of a straggler, the entry that the straggler is about to READ
     // expires and is reused.
@@ -198,7 +198,7 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
   s.sim.deadline = 20'000'000'000;
 }
 
-// Turns some or all of the PUTs into INSERTs, if the protocol has them.
+// Turns some or all of the PUTs into INSERTs, if the protocol has INSERTs.
 void draw_inserts(Rng& rng, workloads::RunPlan& plan) {
   if (!rng.chance(0.25) || !plan.module->data(plan.options).insert_if_absent.is_there) return;
   workloads::OperationMix& mix = plan.load.mix;
@@ -253,8 +253,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   Rng interrupts(seed, "fuzz interrupts");
   add_interrupts(interrupts, s.sim.faults);
   Rng failures(seed, "fuzz failures"), storms(seed, "fuzz storms");
-  // Failures are drawn less often with stragglers: failures lengthen the expiry period, and bugs that need
-  // stragglers rarely show with a long one.
+  // Failures are drawn less often with stragglers: failures lengthen the expiry period, and a long expiry
+  // period hides most bugs that need stragglers.
   const double share = profile.faults == Profile::Faults::stragglers ? 0.4 : 1;
   draw_failures(failures, storms, profile.table, share, s);
   Rng rebirths(seed, "fuzz rebirths");

@@ -58,7 +58,7 @@ enum class Unfair : std::uint8_t {
 // Changes for drawing a scenario again after its table was too small or its values were too large.
 struct FuzzRoom {
   std::uint32_t slack = 0;         // slots to add to the table
-  bool has_modest_values = false;  // draw values small enough for every protocol
+  bool has_modest_values = false;  // whether to draw only values that are small enough for every protocol
 };
 
 // Draws a scenario. `settings` are options that the caller fixed, which are not drawn.

@@ -27,7 +27,8 @@ class Shrinker {
         best_(*finding.ran),
         found_(finding),
         fixes_(finding.fixed) {
-    // If the variant has a single hole, the finding is put down to that hole without an experiment.
+    // If the variant has a single hole (known flaw of the published design), the finding is put down to that
+    // hole without an experiment.
     const std::vector<kv::Fix> all = fixes_of(options, *best_.plan.module);
     if (fixes_.empty() && all.size() == 1) fixes_.push_back(all.front().option);
   }
@@ -91,7 +92,8 @@ class Shrinker {
     if (!done || attempt.finding.verdict != verdict_ || !is_of_the_cause(s)) return std::nullopt;
     return attempt;
   }
-  // Whether the finding disappears when its known cause (mutant or hole) is switched off.
+  // Whether the finding disappears when its known cause (mutant, or known fault of the design) is switched
+  // off.
   bool is_of_the_cause(const FuzzScenario& s) {
     if (s.plan.mutant.empty() && fixes_.empty()) return true;
     FuzzScenario sound = s;
@@ -103,8 +105,9 @@ class Shrinker {
     ++runs_;
     const Result<> done = run_scenario(sound, options_.hardware, finding);
     if (!done) return false;
-    // Without its mutant, the protocol must hold. With a hole closed by its fix, only the finding's own
-    // verdict must disappear, because the variant's other holes may cause other verdicts.
+    // Without its known-bad change, the protocol must pass all checks. With a hole (known flaw) closed by its
+    // fix, only the finding's own verdict must disappear, because the variant's other holes may cause other
+    // verdicts.
     return fixes_.empty() ? finding.verdict == FuzzVerdict::holds : finding.verdict != verdict_;
   }
 
@@ -224,8 +227,8 @@ class Shrinker {
       const std::function<std::optional<FuzzScenario>(std::size_t from, std::size_t to)>& without) {
     for (std::size_t group = std::max<std::size_t>(1, count() / 2); has_budget(); group /= 2) {
       bool has_taken = false;
-      // Groups are removed from the last to the first, because removing a group does not renumber the
-      // elements before it.
+      // Groups of elements are removed from the end of the list to its beginning, because removing a group
+      // does not renumber the elements before it.
       for (std::size_t to = count(); to > 0 && has_budget();) {
         const std::size_t from = to > group ? to - group : 0;
         std::optional<FuzzScenario> candidate = without(from, to);

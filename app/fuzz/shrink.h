@@ -2,9 +2,9 @@
 // clients, keys, failures, simulated faults, options, the cluster's size and times.
 //
 // A smaller scenario is accepted if it has the finding's verdict and if the same run without the known cause
-// (the known-bad variant switched off, or the hole fixed) has no finding. Removing a part changes the random
-// draws of the rest, so a scenario is tried with several seeds of the simulation, more of them the smaller it
-// is. Deterministic; the number of runs is bounded.
+// (the known-bad variant switched off, or the known fault of the design fixed) has no finding. Removing a
+// part changes the random draws of the rest, so a scenario is tried with several seeds of the simulation,
+// more of them the smaller it is. Deterministic; the number of runs is bounded.
 #pragma once
 
 #include <cstdint>

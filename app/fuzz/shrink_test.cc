@@ -1,5 +1,6 @@
-// Tests shrinking: findings of a minimal store, of the protocols' known-bad variants and of published holes.
-// The reduced scenario shows the same finding repeatedly, and none when the known cause is switched off.
+// Tests shrinking: findings of a minimal store, of the protocols' known-bad variants and of known faults of
+// published designs. The reduced scenario shows the same finding repeatedly, and none when the known cause is
+// switched off.
 #include "app/fuzz/shrink.h"
 
 #include <gmock/gmock.h>
@@ -58,8 +59,8 @@ TEST_P(Shrinking, LeavesFewOperationsThatShowTheSame) {
   const Shrunk again = shrink(finding, options);
   EXPECT_EQ(to_text(make_replay(again.finding, options)), to_text(make_replay(shrunk.finding, options)));
 
-  // The scenario read back from its replay file gives the same run; with the known-bad variant switched off
-  // it has no finding.
+  // The scenario read back from its replay file gives the same run; with the known-bad variant switched off,
+  // the scenario has no finding.
   auto replay = parse_replay(to_text(make_replay(shrunk.finding, options)), "f.json");
   ASSERT_TRUE(replay) << replay.error().message;
   ASSERT_TRUE(make_runnable(*replay, registry_, "f.json"));

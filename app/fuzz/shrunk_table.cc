@@ -17,8 +17,8 @@ bool is_found(const FuzzFinding& finding) {
   return finding.verdict != FuzzVerdict::holds && finding.verdict != FuzzVerdict::error;
 }
 
-// Finds the known-bad variant or hole of `options` with the recorded seed or, if the code has changed since,
-// with another seed; nullopt if no seed finds it.
+// Finds the known-bad variant or hole (known fault) of `options` with the recorded seed or, if the code has
+// changed since, with another seed; nullopt if no seed finds it.
 std::optional<FuzzFinding> find(const FuzzOptions& options, const kv::Module& module,
                                 std::uint64_t recorded) {
   FuzzFinding finding = fuzz_seed(recorded, options, module);

@@ -1,4 +1,5 @@
-// Reads and writes the lines of a results file, and adds up its parts.
+// Reads and writes the lines of a results file, one for each part of a measurement, and combines the parts of
+// a measurement into one result.
 #include "app/fuzz/sightings.h"
 
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ class SightingsFile {
   // stored. Errors name the file and the line; an incomplete last line is dropped.
   [[nodiscard]] static Result<SightingsFile> open(const std::string& path);
 
-  // The sum of all stored parts of the measurement `key`.
+  // The results of all stored parts of the measurement `key`, combined.
   [[nodiscard]] Sightings of(const SightingsKey& key) const;
   // Appends one part of the measurement `key`, whose seeds follow those of the stored parts. The numbers in
   // part.finds are counted from the part's first seed.

@@ -13,7 +13,7 @@ namespace {
 
 // The nearest-rank percentile of waits in seeds: the smallest wait that at least `share` of all waits do not
 // exceed. `censored`: there is one more wait, whose length is unknown and which counts as the longest. If
-// that one is the percentile, `seeds` is reported as its lower bound.
+// this longest wait is the percentile, `seeds` is reported as its lower bound.
 Wait rank_of(const std::vector<std::uint64_t>& sorted, bool censored, double share, std::uint64_t seeds) {
   const std::size_t all = sorted.size() + (censored ? 1 : 0);
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(all)));
@@ -44,9 +44,9 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   WaitStatistics s{.starts = count,
                    .median = rank_of(waits, is_cut, 0.5, longest),
                    .ninetieth = rank_of(waits, is_cut, 0.9, longest)};
-  // If the measurement ended once the variant was found as often as required, the number of seeds is random
-  // and that of findings fixed (inverse binomial sampling). The unbiased estimate of the share of seeds that
-  // find it is then (findings - 1) / (seeds - 1).
+  // If the measurement ended once the variant was found as often as required, the number of findings is fixed
+  // and the number of seeds is random (inverse binomial sampling). The unbiased estimate of the share of
+  // seeds that find the variant is then (findings - 1) / (seeds - 1).
   const double found = static_cast<double>(is_cut ? count : count - 1);
   const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
   if (n <= 0) return s;

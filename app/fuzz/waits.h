@@ -14,7 +14,7 @@
 
 namespace loch::fuzz {
 
-// Which seeds of a sequence of consecutive ones found a known-bad variant or hole.
+// Which of a number of consecutive seeds found a known-bad variant or a hole (known fault).
 struct Sightings {
   std::uint64_t seeds = 0;           // number of seeds that were run
   std::vector<std::uint64_t> finds;  // 1-based positions of the seeds that found the variant, ascending

@@ -17,20 +17,20 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Waits, EachStartBeginsBehindTheFindBefore) {
-  // Found at the seeds 3, 4, 14 and 34, that is, after waits of 3, 1, 10 and 20 seeds.
+  // The variant was found at the seeds 3, 4, 14 and 34, that is, after waits of 3, 1, 10 and 20 seeds.
   const Sightings s{.seeds = 40, .finds = {3, 4, 14, 34}, .by = {}, .errors = 0};
   const WaitStatistics of_four = waits_of(s, 4);
   EXPECT_EQ(of_four.starts, 4U);
   EXPECT_EQ(of_four.median, (Wait{3, false}));
   EXPECT_EQ(of_four.ninetieth, (Wait{20, false}));
-  const WaitStatistics of_two = waits_of(s, 2);  // only the first two waits count: 3 and 1 seeds
+  const WaitStatistics of_two = waits_of(s, 2);  // statistics of only the first two waits: 3 and 1 seeds
   EXPECT_EQ(of_two.starts, 2U);
   EXPECT_EQ(of_two.median, (Wait{1, false}));
   EXPECT_EQ(of_two.ninetieth, (Wait{3, false}));
 }
 
 TEST(Waits, TheStartThatTheEndCutOffCountsAsTheLongest) {
-  // Found after waits of 3, 1 and 10 seeds, and then not in the last 26 seeds.
+  // The variant was found after waits of 3, 1 and 10 seeds, and not by any of the last 26 seeds.
   const Sightings s{.seeds = 40, .finds = {3, 4, 14}, .by = {}, .errors = 0};
   const WaitStatistics waits = waits_of(s, 100);
   EXPECT_EQ(waits.starts, 3U);

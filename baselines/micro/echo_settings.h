@@ -12,8 +12,9 @@ namespace loch::micro {
 
 struct EchoSettings {
   kv::DeployConfig shape;
-  bool by_write = true;       // true: messages are WRITEs; false: SENDs
-  bool keeps_server = false;  // a window slot sends to one server worker only; false: to all, in turn
+  bool by_write = true;  // true: messages are WRITEs; false: SENDs
+  // true: a window slot sends to one server worker only; false: to all of them in rotation
+  bool keeps_server = false;
   fabric::Transport transport = fabric::Transport::rc;
   // Bytes of a GET's request and of a PUT's reply. A GET's reply and a PUT's request have the value's size.
   std::uint32_t small_bytes = 8;

@@ -86,7 +86,8 @@ void LookupTable::insert_linearly() {
     cuckoo::KeyHash hash = family_.hash(key(record));
     std::uint64_t slot = hash.candidate(0).slot;
     while (owners_[slot] != free_slot)
-      slot = slot + 1 == slots() ? 0 : slot + 1;  // the loop ends at a free slot: fill < 1
+      // the loop ends at a free slot, which exists because less than the whole table is filled
+      slot = slot + 1 == slots() ? 0 : slot + 1;
     owners_[slot] = record;
   }
 }

@@ -1,6 +1,6 @@
 // micro-cuckoo: look-ups in a hash table in local memory (common/cuckoo's table, or one with linear probing),
-// with the number of slots that each accesses. Nothing is sent over the fabric. The table stays as it was
-// preloaded: PUTs and DELETEs only look up their key.
+// with the number of slots that each look-up accesses. Nothing is sent over the fabric. The table stays as it
+// was preloaded: PUTs and DELETEs only look up their key.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class LookupTable {
   static constexpr std::uint32_t free_slot = 0xFFFF'FFFF;
   struct Probes {
     std::uint32_t slots = 0, hashes = 0;
-    std::optional<std::uint32_t> record;  // number of the record found; nullopt if the key is absent
+    std::optional<std::uint32_t> record;  // identifies the record found; nullopt if the key is absent
   };
 
   // Fails with `exhausted` if the keys do not fit into a table filled to settings.fill.

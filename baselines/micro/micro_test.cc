@@ -90,8 +90,8 @@ TEST_P(OnFabric, UnreliableTransportsDoTheSame) {
   }
 }
 
-// Random peers, more queue pairs than datagram lanes used to be, random lines and selective signaling: every
-// operation is still one READ or WRITE, and all of them succeed. Every node serves and drives load.
+// Requests go to random peers over many queue pairs, to random cache lines and with selective signaling.
+// Every operation is still one READ or WRITE, and all operations succeed. Every node serves and drives load.
 TEST_P(OnFabric, TrafficToRandomPeers) {
   for (const std::string interval : {"1", "4"}) {
     for (const std::string verb : {"read", "write"}) {
@@ -128,8 +128,9 @@ TEST_P(OnFabric, TrafficToRandomPeers) {
   }
 }
 
-// A worker waits for a signaled request before it posts the fourth signaled one. With one of 2 signaled, at
-// most 6 READs are outstanding however large the window is; with one of 64, the window of 16.
+// A worker may have three signaled requests outstanding, and waits before it posts a fourth. If every second
+// READ is signaled, at most 6 READs are outstanding however large the window is; if one READ in 64 is
+// signaled, the window of 16 is the limit.
 TEST(MicroVerbs, SelectiveSignalingBoundsTheWindow) {
   const auto rate = [](const char* interval, const char* window) {
     const auto point = run(verbs("sim", {"--clients", "1", "--window", window, "--get", "1", "--value-size",

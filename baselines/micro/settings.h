@@ -25,13 +25,13 @@ struct Settings {
   Inlining inlining = Inlining::as_it_fits;
   std::uint32_t round = 1;    // number of work requests in an operation; each goes to the next serving node
   std::uint32_t credits = 0;  // SENDs that may be sent and not yet received, over all nodes; 0: no bound
-  bool draws_peers =
-      false;  // each work request goes to a queue pair drawn at random, not to the next in turn
+  // true: each work request goes to a queue pair drawn at random; false: the queue pairs are used in rotation
+  bool draws_peers = false;
   // bytes of each serving node's buffer of which a work request draws a cache line at random; 0: `places`
   // blocks, in turn
   std::uint64_t buffer = 0;
-  // One of a client worker's work requests in so many is signaled. The data of the other READs are found by
-  // polling memory; the other WRITEs are not waited for.
+  // One in signal_interval work requests of a client worker is signaled. The data of an unsignaled READ are
+  // found by polling memory; an unsignaled WRITE is not waited for.
   std::uint32_t signal_interval = 1;
   Nanos reconnect_timeout = 0;
 

@@ -11,15 +11,15 @@
 
 namespace loch::micro {
 
-// The coroutines of one worker share it. As in a thread that polls for a completion, none of them posts while
-// one of them waits to post.
+// The state of a worker's selective signaling, which all coroutines of the worker share. While one coroutine
+// waits to post, no other coroutine posts, as in a thread that polls for a completion.
 class Signals {
  public:
   // Signaled work requests of a worker that may be outstanding: those of the batch that is being posted and
   // of the two batches before it.
   static constexpr std::uint32_t most_pending = 3;
 
-  // One of the worker's work requests in `interval` is signaled.
+  // One in `interval` work requests of the worker is signaled.
   Signals(coro::RunQueue& ready, std::uint32_t interval) : ready_(ready), interval_(interval) {}
 
   // Waits until the next work request may be posted; returns whether it is to be signaled.

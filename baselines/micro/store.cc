@@ -110,8 +110,8 @@ class TrafficClient final : public kv::Client {
     return static_cast<NodeId>(drawn < own ? drawn : drawn + 1);
   }
 
-  // Posts one work request with selective signaling. Of an unsignaled READ, waits until its first word is in
-  // memory; an unsignaled WRITE is not waited for.
+  // Posts one work request with selective signaling. For an unsignaled READ, waits until the first word of
+  // its data is in memory; an unsignaled WRITE is not waited for.
   coro::Task<bool> signaled_at_times(fabric::Target target, std::uint32_t turn, fabric::OpStats* stats) {
     const bool is_signaled = co_await signals_->admit();
     fabric::WorkRequest request = fabric::request_of(traffic_, worker_, target, landing_, turn);
@@ -122,7 +122,7 @@ class TrafficClient final : public kv::Client {
       co_return done.ok();
     }
     if (traffic_.verb == fabric::Verb::read) {
-      // no serving node stores anything, so that the memory that is read is all 0, unlike this mark
+      // No serving node stores anything, so the memory that is READ is all 0 and differs from not_landed.
       worker_.store_word(*store_.nodes_.at(worker_.node()).landing, landing_.offset, not_landed);
       worker_.post_detached(request);
       const fabric::WatchWord landed{.region = landing_.region,
@@ -168,7 +168,8 @@ class TrafficClient final : public kv::Client {
 
   TrafficStore& store_;
   Worker& worker_;
-  Signals* signals_ = nullptr;  // null: every work request, or the last of a batch, is signaled
+  // state of selective signaling; null: every work request, or the last one of a batch, is signaled
+  Signals* signals_ = nullptr;
   std::vector<fabric::RemoteRegion> remote_;
   std::vector<std::uint32_t> epochs_;
   fabric::Traffic traffic_;

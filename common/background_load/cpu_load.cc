@@ -52,7 +52,7 @@ struct Pipe {
 
 }  // namespace
 
-struct alignas(64) CpuLoad::Counter {  // one cache line per worker, so that workers compete for cores alone
+struct alignas(64) CpuLoad::Counter {  // has its own cache line, as workers must compete for cores only
   std::atomic<std::uint64_t> hashes;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 };

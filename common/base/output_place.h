@@ -13,7 +13,7 @@ namespace loch {
 
 struct OutputPlace {
   std::string path;     // path of the file, device or pipe after following symbolic links
-  bool is_file = true;  // a regular file; false: a device, a pipe or an open descriptor
+  bool is_file = true;  // true: a regular file; false: a device, a pipe or an open descriptor
   // open descriptor of this process that the name -, /dev/stdout or /dev/fd/N denotes, else -1
   int descriptor = -1;
 };

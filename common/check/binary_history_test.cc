@@ -218,7 +218,8 @@ TEST_F(BinaryHistory, AKilledProcessLeavesWhatItRecorded) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
 }
 
-// Both formats: the second part's clock is 1,000 ns ahead, with an error of 30 ns.
+// In both formats, the second process's clock is 1,000 ns ahead of the reference clock, known with an error
+// of 30 ns.
 TEST_F(BinaryHistory, PartsAreTranslatedToOneClock) {
   const std::vector<ClockMap> clocks{ClockMap(), ClockMap({{0, -1'000, 30}}, {.drift_ppm = 0})};
   for (const HistoryFormat format : {HistoryFormat::binary, HistoryFormat::text}) {

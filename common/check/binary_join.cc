@@ -1,5 +1,6 @@
-// Joins histories into one. Of binary ones: the blocks of finished and unfinished files, and the operations
-// that killed processes left in the rings of unfinished files. Times are translated to one clock.
+// Joins histories into one. For binary histories, this includes the blocks of finished and unfinished files,
+// and the operations that killed processes left in the rings of unfinished files. Times are translated to one
+// clock.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -55,8 +56,8 @@ Result<> write_block(int descriptor, BlockHeader header, const std::byte* payloa
   return {};
 }
 
-// Decodes a block and encodes its operations with translated times. A payload that grows beyond the bound of
-// a block becomes two blocks.
+// Decodes a block and encodes its operations with translated times. A payload that grows beyond
+// payload_bytes_max becomes two blocks.
 Result<> translate_block(int descriptor, const BlockHeader& header, const std::byte* payload,
                          const ClockMap& clock, Totals* totals) {
   BlockDecoder decoder(header, {reinterpret_cast<const char*>(payload), header.payload_bytes});

@@ -12,7 +12,7 @@ namespace loch::check {
 
 class BinaryReader {
  public:
-  // `file` is at its beginning and outlives the reader.
+  // `file` is positioned at its first byte and outlives the reader.
   BinaryReader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
 
   void select(std::uint32_t part, std::uint32_t parts) { part_ = part, parts_ = parts; }

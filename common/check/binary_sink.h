@@ -72,7 +72,7 @@ class BinarySink {
  public:
   struct Options {
     std::string ring_path;   // file for the rings; empty: rings are in anonymous memory
-    bool is_synced = false;  // each worker writes its operations itself, to a file opened with O_DSYNC
+    bool is_synced = false;  // true: each worker writes its operations itself, to a file opened with O_DSYNC
     std::uint32_t ring_chunks = 64;
     int descriptor = -1;  // descriptor of the history's file; the caller closes it after close()
   };

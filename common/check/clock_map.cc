@@ -1,5 +1,5 @@
-// Fits a piecewise linear map from a process's clock to the reference clock through the run's alignments, and
-// bounds its error.
+// Fits a piecewise linear map from a process's clock to the reference clock through all comparisons of the
+// two clocks during the run, and bounds the map's error.
 #include "common/check/clock_map.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace {
 
 constexpr double million = 1e6;
 
-// Change of the offset from one alignment to another, in parts per million of the time between them.
+// Change of the clock's offset from one comparison with the reference clock to another, in parts per million
+// of the time between them.
 double slope_ppm(const ClockSample& from, const ClockSample& to) {
   return static_cast<double>(to.offset - from.offset) * million / static_cast<double>(to.at - from.at);
 }
@@ -43,13 +44,14 @@ ClockMap::ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds)
   }
 }
 
-// An alignment under load may have a long round trip and would then only add to the error of the map.
+// Leaves out inexact samples. A comparison of clocks under load may have a long round trip and would then
+// only add to the error of the map.
 void ClockMap::leave_out_poor() {
   const auto reach = [&](const ClockSample& good, Nanos away) {
     return static_cast<double>(good.error) + static_cast<double>(away) * bounds_.drift_ppm / million;
   };
-  // The last sample is left out if its error is larger than that of the sample before it, grown by the most
-  // that the clocks can have drifted since.
+  // The last sample is left out if its error is larger than the error of the sample before it plus the most
+  // that the clocks can have drifted apart since.
   while (samples_.size() > 1) {
     const ClockSample &last = samples_.back(), &before = samples_[samples_.size() - 2];
     if (static_cast<double>(last.error) <= reach(before, last.at - before.at)) break;
@@ -81,8 +83,9 @@ void ClockMap::learn_drift() {
     sure_drift_ppm_ = std::max(sure_drift_ppm_, sure_ppm(samples_[i - 1], samples_[i]));
 }
 
-// The rate may have changed by more than the bound between two alignments; then by as much as the slopes
-// before and after an alignment surely differ.
+// The clock's rate may have changed by more than ClockBounds::wander_ppm between two comparisons with the
+// reference clock. It then counts as having changed by as much as the comparisons prove: by the change of the
+// offset's slope (slope_ppm) at a comparison, less the errors of the two slopes.
 void ClockMap::learn_wander() {
   wander_ppm_ = bounds_.wander_ppm;
   for (std::size_t i = 2; i < samples_.size(); ++i) {
@@ -96,7 +99,8 @@ void ClockMap::learn_wander() {
 ClockMap::At ClockMap::at(Nanos own) const {
   if (samples_.empty()) return {};
   const auto after = std::ranges::lower_bound(samples_, own, {}, &ClockSample::at);
-  // Before the first alignment and after the last one, the clock may drift as fast as the bound allows.
+  // Before the first and after the last comparison with the reference clock, this clock may drift by up to
+  // ClockBounds::drift_ppm.
   if (after == samples_.begin() || after == samples_.end()) {
     const ClockSample& nearest = after == samples_.end() ? samples_.back() : *after;
     const auto away = static_cast<double>(std::abs(own - nearest.at));

@@ -26,7 +26,8 @@ struct ClockBounds {
   // Two sound clocks differ in rate by at most this much, in parts per million: twice the tolerance of 100
   // ppm that Ethernet requires of its oscillators.
   double drift_ppm = 200;
-  // A clock's rate changes by at most this much between two alignments, in parts per million.
+  // A clock's rate changes by at most this much, in parts per million, between two comparisons with the
+  // reference clock.
   double wander_ppm = 2;
 };
 
@@ -34,7 +35,7 @@ class ClockMap {
  public:
   // The map of the reference process, or of a run of one process: times stay as they are, without error.
   ClockMap() = default;
-  // `samples` are ordered by time. Those without which the error is smaller are left out.
+  // `samples` are ordered by time. Samples that would only increase the map's error are left out.
   ClockMap(std::vector<ClockSample> samples, const ClockBounds& bounds);
 
   // The earliest and the latest time on the reference clock, in ns, at which the own clock may have shown
@@ -42,15 +43,15 @@ class ClockMap {
   [[nodiscard]] Nanos earliest(Nanos own) const;
   [[nodiscard]] Nanos latest(Nanos own) const;
 
-  // The largest error of a time between the first and the last alignment, in ns.
+  // The largest error, in ns, of a time between the first and the last comparison with the reference clock.
   [[nodiscard]] Nanos error() const { return error_; }
-  // How fast the clock surely drifted against the reference clock at most, in parts per million, whatever the
-  // errors of the alignments were.
+  // The least drift against the reference clock, in parts per million, that the comparisons of the clocks
+  // prove whatever their errors were.
   [[nodiscard]] double sure_drift_ppm() const { return sure_drift_ppm_; }
   // Drift over the whole run, in parts per million; negative if the own clock gains.
   [[nodiscard]] double drift_ppm() const { return drift_ppm_; }
-  // Whether the clock surely drifted by more than ClockBounds::drift_ppm, so that nothing can be said about
-  // its times between the alignments.
+  // Whether the clock provably drifted by more than ClockBounds::drift_ppm, so that nothing can be said about
+  // its times between the comparisons with the reference clock.
   [[nodiscard]] bool is_untrusted() const { return sure_drift_ppm_ > bounds_.drift_ppm; }
   [[nodiscard]] const std::vector<ClockSample>& samples() const { return samples_; }
 

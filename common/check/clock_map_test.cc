@@ -9,8 +9,9 @@ namespace {
 
 constexpr Nanos second = 1'000'000'000;
 
-// What a process measures whose clock gains `ppm` on the reference clock and was `ahead` ns ahead of it at
-// time 0, if it compares the two every `every` ns for `span` ns, each time with that error.
+// The comparisons that a process makes between its own clock and the reference clock. The own clock gains
+// `ppm` parts per million and is `ahead` ns ahead at time 0. A comparison is made every `every` ns for `span`
+// ns; each has the error `error`.
 std::vector<ClockSample> drifting(double ppm, Nanos ahead, Nanos every, Nanos span, Nanos error) {
   std::vector<ClockSample> out;
   for (Nanos reference = 0; reference <= span; reference += every) {
@@ -42,7 +43,8 @@ TEST(ClockMap, ASteadyDriftIsCorrected) {
   EXPECT_FALSE(map.is_untrusted());
 }
 
-// The mutant: a clock that no oscillator makes. Without the bound nobody notices.
+// The map does not trust a clock that drifts by 400 ppm, as no sound oscillator does, unless
+// ClockBounds::drift_ppm is set to a very large value.
 TEST(ClockMap, AClockThatDriftsBeyondTheBoundIsNotTrusted) {
   const auto samples = drifting(400, 0, second, 2 * second, 900);
   EXPECT_TRUE(ClockMap(samples, {}).is_untrusted());
@@ -50,13 +52,15 @@ TEST(ClockMap, AClockThatDriftsBeyondTheBoundIsNotTrusted) {
 }
 
 TEST(ClockMap, ErrorsOfTheAlignmentsAreNotTakenForDrift) {
-  // 5 us in 10 ms look like 500 ppm, and the alignments are no better than 3 us each.
+  // An offset that changes by 5 us in 10 ms looks like a drift of 500 ppm, but each comparison of the clocks
+  // has an error of 3 us.
   EXPECT_FALSE(ClockMap({{0, 0, 3'000}, {10'000'000, 5'000, 3'000}}, {}).is_untrusted());
   EXPECT_TRUE(ClockMap({{0, 0, 1'000}, {10'000'000, 5'000, 1'000}}, {}).is_untrusted());
 }
 
 TEST(ClockMap, AChangeOfRateAddsToTheError) {
-  // The rate changes by 100 ppm after one second: 50 us are possible in the middle of a second.
+  // The clock's rate changes by 100 ppm after one second, so an error of 50 us is possible in the middle of a
+  // second.
   const ClockMap map({{0, 0, 500}, {second, 0, 500}, {2 * second, 100'000, 500}}, {});
   EXPECT_FALSE(map.is_untrusted());
   EXPECT_GT(map.error(), 45'000);
@@ -77,7 +81,8 @@ TEST(ClockMap, APoorLastAlignmentCountsForTheDriftOnly) {
       ClockMap({{0, 0, 500}, {second, 0, 500}, {2 * second, 9'000'000, 3'000'000}}, {}).is_untrusted());
 }
 
-// A process that was killed has no alignment after its last operations.
+// A killed process has not compared its clock with the reference clock after its last operations, so the
+// times of these operations may be wrong by the largest allowed drift.
 TEST(ClockMap, BeyondTheLastAlignmentTheBoundOfTheDriftCounts) {
   const ClockMap map({{second, 0, 500}}, {});
   EXPECT_EQ(map.error(), 500);

@@ -128,8 +128,8 @@ class ExactSearch {
     return is_read_[value] ? value : unread_state;
   }
 
-  // Lets every open operation take effect that leaves the key unchanged and is consistent with the key's
-  // state. Doing so at once is never worse than later, because the state does not change.
+  // Every open operation that leaves the key unchanged and is consistent with the key's state takes effect
+  // now. Doing so at once is never worse than later, because the state does not change.
   void look(Configuration* c) const {
     for (std::size_t slot = 0; slot < highest_; ++slot) {
       if (open_[slot] == none || c->done.has(slot)) continue;

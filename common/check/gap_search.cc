@@ -45,7 +45,7 @@ struct Event {
   Nanos release_ns = 0;  // ns; the operation takes effect at this time or later
   // for Step::forward: time in ns at which the write of the zone's value was invoked
   Nanos write_ns = beginning;
-  bool needs_absent = false;  // for Step::forward: the key is absent just before the zone
+  bool needs_absent = false;  // true: for Step::forward: the key is absent just before the zone
 };
 
 class GapSearch {
@@ -223,15 +223,15 @@ class GapSearch {
     });
   }
 
-  // Adds the configuration in which a pending INSERT makes the absent key present just before its next value,
-  // if an INSERT is pending.
+  // If an INSERT is pending, adds the configuration in which this INSERT makes the absent key present just
+  // before the write whose turn it is (a due PUT, or the write of a forward zone) takes effect.
   void insert_first(Configuration to) {
     if (use_insert(&to)) next_.push_back(std::move(to));
   }
 
-  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be its next write. If
-  // that write was invoked too late (after Configuration::owed), a pending PUT or a pending INSERT that was
-  // invoked in time has to take effect first: calls `then` for each of the two that exists.
+  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be the key's next
+  // write. If that write was invoked too late (after Configuration::owed), a pending PUT or a pending INSERT
+  // that was invoked in time has to take effect first: calls `then` for each of the two that exists.
   template <typename Then>
   void once_settled(const Configuration& from, Nanos write_ns, Then then) const {
     if (write_ns <= from.owed) return then(from);
@@ -359,7 +359,8 @@ class GapSearch {
     return rules_.delete_ok_removes && rules_.model == Model::linearizable;
   }
 
-  // Makes the key present: by Configuration::owed if an INSERT required it, else now.
+  // Makes the key present: at the time Configuration::owed if an INSERT that found the key present requires
+  // it, else now.
   void become_present(Configuration* c) const {
     if (!c->present) c->last_absent = std::min(at_, c->owed);
     c->present = true;
@@ -376,9 +377,9 @@ class GapSearch {
     next_.push_back(std::move(to));
   }
 
-  // Makes the key present by a pending PUT that was invoked by Configuration::owed, the one with the earliest
-  // deadline, or, if no INSERT requires an earlier write, by a write with unknown outcome. Returns false if
-  // there is neither.
+  // Makes the key present by a pending PUT that was invoked no later than Configuration::owed, the one with
+  // the earliest deadline, or, if no INSERT requires an earlier write, by a write with unknown outcome.
+  // Returns false if there is neither.
   bool use_put(Configuration* c) const {
     const auto first =
         std::ranges::find_if(c->puts, [&](std::uint32_t number) { return put_written_[number] <= c->owed; });
@@ -395,8 +396,8 @@ class GapSearch {
     return true;
   }
 
-  // Makes the absent key present by a pending INSERT that was invoked by Configuration::owed, the one with
-  // the earliest deadline. Returns false if there is none.
+  // Makes the absent key present by a pending INSERT that was invoked no later than Configuration::owed, the
+  // one with the earliest deadline. Returns false if there is none.
   bool use_insert(Configuration* c) const {
     const auto first = std::ranges::find_if(
         c->inserts, [&](std::uint32_t number) { return insert_written_[number] <= c->owed; });

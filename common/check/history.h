@@ -122,11 +122,11 @@ class ClientLog {
 class HistoryWriter {
  public:
   struct Options {
-    // Pass every record to the kernel at once, so that a killed process leaves complete lines in
+    // true: pass every record to the kernel at once, so that a killed process leaves complete lines in
     // PATH.partial: for runs that kill clients. Costs one system call per operation.
     bool durable = false;
-    // Also write every record to the disk (or file server) before record() returns, so that it survives a
-    // crash of the machine. Costs one disk write per operation. Has no effect without `durable`.
+    // true: also write every record to the disk (or file server) before record() returns, so that it survives
+    // a crash of the machine. Costs one disk write per operation. Has no effect without `durable`.
     bool is_synced = false;
     HistoryFormat format = HistoryFormat::text;
     // Number of chunks, each of 16 KiB, in the ring of each log of a binary history.
@@ -158,8 +158,10 @@ class HistoryWriter {
   [[nodiscard]] Result<> open_sink();
   void write_out(std::string_view lines);
 
-  std::string path_;   // the path as given by the caller
-  std::string whole_;  // final path, symbolic links followed; empty if the output is not a regular file
+  std::string path_;  // the path as given by the caller
+  // path that the complete history gets, with symbolic links followed; empty if the output is not a regular
+  // file
+  std::string whole_;
   Options options_;
   int descriptor_;
   bool closed_ = false;

@@ -1,5 +1,5 @@
-// Reads a history in JSON Lines, and leaves one whose first byte is that of the binary magic to BinaryReader;
-// errors name the file and the line.
+// Reads a history in JSON Lines; a binary history, which begins with the binary magic, is left to
+// BinaryReader. Errors name the file and the line.
 #include <array>
 #include <cerrno>
 #include <charconv>

@@ -13,14 +13,14 @@ namespace loch::check {
 inline constexpr Nanos beginning = std::numeric_limits<Nanos>::min();
 inline constexpr Nanos forever = std::numeric_limits<Nanos>::max();
 inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-// In every history, the name "init" of the preloaded value has this number.
+// In every history, the preloaded value, whose name is "init", is identified by this number.
 inline constexpr std::uint32_t init_value = 0;
 
 struct KeyOp {
   Nanos invoke_ns = 0;
   Nanos return_ns = forever;  // forever: the client never received a result
   std::int32_t client = 0;
-  std::uint32_t value = none;  // number of the value's name; for a lost node, number of the node's name
+  std::uint32_t value = none;  // identifies the value's name; for a lost node, identifies the node's name
   OpKind kind = OpKind::get;
   Outcome outcome = Outcome::ok;
 

@@ -56,7 +56,7 @@ struct CheckOptions {
   // Number of configurations that the search for one key may hold at once; beyond it the verdict is
   // "undecided".
   std::uint64_t search_limit = 1'000'000;
-  // Reduce each violation to a smallest sub-history (for the first `report_limit` keys).
+  // true: reduce each violation to a smallest sub-history (for the first `report_limit` keys).
   bool minimise = true;
   std::uint32_t report_limit = 10;
 };
@@ -70,8 +70,8 @@ struct KeyReport {
   Verdict verdict = Verdict::holds;
   std::uint64_t operations = 0;  // number of this key's operations in the history
   std::string reason;            // one line: which operations contradict each other, and how
-  // Those operations that contradict each other, ordered by invocation; they do so whatever effect the
-  // key's other operations had. Empty when options.minimise is false or the limit was reached.
+  // Those operations that contradict each other, ordered by invocation; they do so whatever effect the key's
+  // other operations had. Empty if options.minimise is false or search_limit was reached.
   std::vector<Operation> sub_history;
 };
 

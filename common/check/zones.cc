@@ -127,8 +127,8 @@ class ZoneFinder {
       zones_.forward.push_back({cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op,
                                 cluster.last_invoke_op, put.invoke_ns, needs_absent(put)});
     } else {
-      // An INSERT with unknown outcome whose value no GET read is treated like such a PUT, because the search
-      // lets either of them take effect only while the key is absent.
+      // An INSERT with unknown outcome whose value no GET read is treated like a PUT of the same kind,
+      // because the search lets either of them take effect only while the key is absent.
       const bool optional = put.outcome == Outcome::unknown && cluster.reads == 0;
       const PointKind kind = needs_absent(put) && !optional ? PointKind::insert : PointKind::put;
       zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op, kind,
@@ -211,7 +211,8 @@ class ZoneFinder {
       }
       if (early != nullptr) point.release_ns = early->end;
       if (late != nullptr) point.deadline_ns = late->begin;
-      // The window is not empty after that: forward zones are disjoint, so that early->end <= late->begin.
+      // The interval from point.release_ns to point.deadline_ns is still not empty: forward zones are
+      // disjoint, so early->end <= late->begin.
     }
   }
 

@@ -27,7 +27,7 @@ struct ForwardZone {
   std::uint32_t begin_op = none;  // index of the value's write or GET that returned first; none: the preload
   std::uint32_t end_op = none;    // index of the value's write or GET that was invoked last
   Nanos write_ns = beginning;  // the invocation of the PUT or INSERT: the key may hold the value from then on
-  bool needs_absent = false;   // an INSERT wrote the value: the key is absent just before the zone
+  bool needs_absent = false;   // true: an INSERT wrote the value: the key is absent just before the zone
 };
 
 // The kind of a point: operations that take effect at one instant of [release_ns, deadline_ns], outside
@@ -49,14 +49,15 @@ struct Point {
   // put, insert: the invocation of the PUT or INSERT. It may take effect before release_ns, at which the last
   // GET of its value is invoked, provided that nothing changes the key in between.
   Nanos write_ns = beginning;
-  // the point may be left out: its operation's outcome is unknown (the deadline is forever), or it is a loss
+  // true: the point may be left out: its operation's outcome is unknown (the deadline is forever), or it is a
+  // loss
   bool optional = false;
 };
 
 struct Zones {
   Judgement judgement;               // a violation that zones alone show, else `holds`
-  bool repeated_values = false;      // some value was put twice, so that zones do not apply
-  bool starts_present = false;       // a GET read the preloaded value
+  bool repeated_values = false;      // true: some value was put twice, so that zones do not apply
+  bool starts_present = false;       // true: a GET read the preloaded value
   std::vector<ForwardZone> forward;  // forward zones by time; their interiors are disjoint
   // operations to be ordered, whose windows are clipped to the gaps between forward zones
   std::vector<Point> points;

@@ -1,6 +1,7 @@
-// A board, in a shared folder or in PMIx's daemons, on which the launcher processes of one launch leave items
-// for each other. Each item is named by lane, sender, receiver and number. No process connects to another, so
-// that no call waits for a rank that is dead.
+// A board is a place, in a shared folder or in PMIx's daemons, where the launcher processes of one launch
+// leave items for each other. Each item is named by sender, receiver, lane (an ordered stream of items from
+// one sender to one receiver) and its number in that lane. No process connects to another, so that no call
+// waits for a rank that is dead.
 #pragma once
 
 #include <compare>
@@ -18,7 +19,7 @@ namespace loch::cluster {
 struct Slot {
   char lane = 'm';  // 'k': keys, 'm': messages, 'u': urgent messages
   std::uint32_t from = 0, to = 0;
-  std::uint64_t number = 0;  // counts the items of a lane from one sender to one receiver
+  std::uint64_t number = 0;  // counts the items of one lane (stream) from one sender to one receiver
   auto operator<=>(const Slot&) const = default;
 };
 
@@ -32,10 +33,10 @@ class Board {
   // Asks for an item, which take() returns once it is there.
   virtual void expect(const Slot& slot) = 0;
   [[nodiscard]] virtual std::optional<std::pair<Slot, std::string>> take() = 0;
-  // Whether the receiver can fetch every item that was posted to it in the slot's lane even if this process
-  // ends.
+  // Whether the receiver can fetch every item that was posted to it in the lane (stream of items) that `slot`
+  // names, even if this process ends.
   [[nodiscard]] virtual bool is_settled(const Slot& slot) = 0;
-  // The reason why the board can no longer be used; empty while it can.
+  // The reason why the board can no longer be used; empty while it is usable.
   [[nodiscard]] virtual std::string failure() = 0;
   // Discards the items that were left for a lost rank.
   virtual void forget(std::uint32_t rank) = 0;

@@ -1,4 +1,5 @@
-// Sends messages between launcher processes as items of a board, and distributes the launch's secret.
+// Sends messages between launcher processes as items that they leave for each other on a board (board.h), and
+// distributes the launch's secret.
 #include "common/cluster/board_wire.h"
 
 #include <fmt/format.h>

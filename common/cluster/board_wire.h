@@ -1,7 +1,7 @@
-// Carries messages between the launcher processes of the ranks as items of a board, and lets them agree on
-// the secret of the launch. A lane from one rank to another is a stream of bytes, cut into items: messages
-// that are sent while an item is on its way share the next item, so that the board holds few items. Urgent
-// messages have a lane of their own.
+// Carries messages between the launcher processes of the ranks as items that they leave for each other on a
+// board (board.h), and lets them agree on the secret of the launch. A lane from one rank to another is a
+// stream of bytes, cut into items: messages that are sent while an item is on its way share the next item, so
+// that the board holds few items. Urgent messages have a lane of their own.
 //
 //   | length of the message u64 | message | length u64 | message | …
 #pragma once
@@ -30,15 +30,15 @@ class BoardWire final : public Wire {
   // come within `within`.
   [[nodiscard]] Result<Secret> share_secret(Nanos within);
 
-  // Adds a message to its lane; push() posts it.
+  // Adds a message to the stream of bytes for rank `to`; push() posts the stream's next bytes on the board.
   void send(std::uint32_t to, std::string bytes, bool is_urgent) override;
   std::optional<std::pair<std::uint32_t, std::string>> receive() override;
   void give_up(std::uint32_t rank) override;
 
-  // Posts the sent messages of each lane whose former items are settled (Board::is_settled); to be called
-  // repeatedly. Returns whether all messages are posted and settled.
+  // Posts the sent messages of each lane (stream to one rank) whose former items are settled
+  // (Board::is_settled); to be called repeatedly. Returns whether all messages are posted and settled.
   bool push();
-  // Waits until all messages can be fetched even if this process ends, but at most for `within`.
+  // Waits, at most for `within`, until other ranks can fetch all sent messages even if this process ends.
   void flush(Nanos within);
   [[nodiscard]] std::string failure() { return board_->failure(); }
   void close(bool is_whole) { board_->close(is_whole); }

@@ -1,5 +1,5 @@
-// Tests the wire over a board in a folder: the secret, messages in order and of every size, folders that are
-// refused, and that nothing is left behind.
+// Tests messages between ranks over a board in a shared folder: the secret, messages in order and of every
+// size, folders that are refused, and that nothing is left behind.
 #include "common/cluster/board_wire.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class BoardWireTest : public testing::Test {
     EXPECT_TRUE(board) << board.error().message;
     return std::make_unique<BoardWire>(std::move(*board), rank, ranks);
   }
-  // Opens the wires of all ranks, which have agreed on a secret.
+  // Opens each rank's connection to the board (its BoardWire); all ranks have then agreed on a secret.
   std::vector<std::unique_ptr<BoardWire>> open_all(std::uint32_t ranks) {
     std::vector<std::unique_ptr<BoardWire>> wires;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) wires.push_back(open(rank, ranks));
@@ -54,7 +54,7 @@ class BoardWireTest : public testing::Test {
     }
     return wires;
   }
-  // Lets all wires post their messages until `wire` receives one, and returns it.
+  // Lets all ranks post their messages until the rank of `wire` receives one, and returns this message.
   static std::pair<std::uint32_t, std::string> next(BoardWire& wire,
                                                     std::vector<std::unique_ptr<BoardWire>>& all) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -59,7 +59,7 @@ ChannelControl::~ChannelControl() {
   control_thread_.join();
 }
 
-// ---- Meetings --------------------------------------------------------------------------------
+// ---- Meetings: barriers and collectives, which all ranks call --------------------------------
 
 Result<std::vector<std::string>> ChannelControl::all_gather(std::string_view what, const std::string& mine,
                                                             Nanos within) {
@@ -128,8 +128,8 @@ std::vector<std::uint32_t> ChannelControl::awaited(std::uint64_t number) const {
   return missing;
 }
 
-// Returns an error if another rank is at a different meeting under the same number, or has ended without
-// coming to this meeting.
+// Returns an error if another rank is at a different meeting (collective call) under the same number, or has
+// ended without coming to this meeting.
 std::optional<Error> ChannelControl::quarrel(const Part& mine) const {
   for (std::uint32_t rank = 0; rank < hosts_.size(); ++rank) {
     if (rank == rank_) continue;
@@ -166,7 +166,7 @@ void ChannelControl::forget_until(std::uint64_t number) {
   }
 }
 
-// ---- What comes in ---------------------------------------------------------------------------
+// ---- Messages that arrive from other ranks ---------------------------------------------------
 
 void ChannelControl::on_arrival(Kind kind, std::uint32_t from, std::string payload) {
   if (from >= ranks() || from == rank_ || (kind != Kind::part && kind != Kind::text)) {
@@ -191,8 +191,8 @@ void ChannelControl::on_arrival(Kind kind, std::uint32_t from, std::string paylo
 void ChannelControl::keep_part(std::uint32_t from, std::string payload) {
   auto part = parse_part(payload);
   const std::lock_guard lock(mutex_);
-  // Keep the part only if its meeting is still to come or is meeting next_meeting_ - 1, for which a
-  // thread may be waiting.
+  // Keep the part only if its meeting (collective call) is still to come or is meeting next_meeting_ - 1, for
+  // which a thread may be waiting.
   const bool is_of_now = part && !fates_[from] && part->number + 1 >= next_meeting_ &&
                          part->number < next_meeting_ + meetings_ahead_max &&
                          held_bytes_ + part->text.size() <= held_bytes_max;
@@ -240,7 +240,7 @@ void ChannelControl::come_back(const Notice& notice) {
   is_gone_[notice.rank] = false;
 }
 
-// ---- Handlers --------------------------------------------------------------------------------
+// ---- Lost and restarted ranks, and handlers --------------------------------------------------
 
 bool ChannelControl::is_lost(std::uint32_t rank) const {
   LOCH_CHECK_LT(rank, hosts_.size());

@@ -93,7 +93,7 @@ class ChannelControl final : public Control, private ChannelListener {
   std::condition_variable for_handlers_;
   std::map<Key, Part> parts_;
   std::size_t held_bytes_ = 0;  // total size of the texts in parts_
-  // each rank's first loss or end; such a rank takes part in no further meeting
+  // each rank's first loss or end; such a rank takes part in no further collective call
   std::vector<std::optional<Notice>> fates_;
   std::vector<bool> is_gone_;
   std::uint64_t next_meeting_ = 0;

@@ -1,4 +1,4 @@
-// Tests meetings, losses and returns of ranks over an in-memory network with delays.
+// Tests meetings (collective calls), losses and returns of ranks over an in-memory network with delays.
 #include "common/cluster/channel_control.h"
 
 #include <fmt/format.h>
@@ -266,8 +266,8 @@ TEST(ChannelControl, ARankThatIsBackIsHeardAgainAndLeftOutOfMeetings) {
   std::thread both([&] { EXPECT_TRUE(other.barrier("without it", plenty).has_value()); });
   EXPECT_TRUE(here.barrier("without it", plenty).has_value());
   both.join();
-  // Rank 1 is lost again and later ends. Its end is no error for the next meeting, because a restarted
-  // rank takes part in none.
+  // Rank 1 is lost again and later ends. Its end is no error for the next collective call, because a
+  // restarted rank takes part in none.
   network.end({1, Fate::killed, 9});
   network.end({1, Fate::back, 1});  // dropped, because this incarnation is known already
   network.end({1, Fate::back, 2});

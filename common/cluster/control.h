@@ -56,10 +56,10 @@ class Control {
   virtual void on_lost(std::function<void(std::uint32_t rank)> handler) = 0;
 
   // ---- Ranks that come back -----------------------------------------------------------------------
-  // A rank whose process was killed may be started again (rank.h). From then on is_lost(rank) is false,
-  // and messages go to its new incarnation and come from it; those between anyone and the former incarnation
-  // that are late are dropped. It takes part in no meeting any more: the others' leave it out, its own calls
-  // fail (unsupported).
+  // A rank whose process was killed may be started again (rank.h). From then on is_lost(rank) is false, and
+  // the rank's new incarnation receives and sends messages; late messages to or from its former incarnation
+  // are dropped. The restarted rank takes part in no further meeting (collective call): the meetings of other
+  // ranks leave it out, and its own calls fail (unsupported).
 
   // How often the rank was restarted; of rank() itself, 0 in a process that began the run. Any thread may
   // call it.

@@ -1,5 +1,6 @@
-// A board in a folder that all hosts of a launch share: an item is a file, in a folder of its receiver. The
-// file gets its final name once it is written completely; the receiver removes it.
+// A board (a place where launcher processes leave items for each other) in a folder that all hosts of a
+// launch share: an item is a file, in a folder of its receiver. The file gets its final name once it is
+// written completely; the receiver removes it.
 #pragma once
 
 #include <memory>

@@ -116,9 +116,10 @@ class Opener {
 enum class Meeting : std::uint32_t { all_gather = 1, gather = 2, barrier = 3 };
 [[nodiscard]] const char* name(Meeting meeting);
 
-// Payload of Kind::part, sizes in bytes: | number 8 | meeting 4 | length of `what` 4 | what | text |.
+// Payload of Kind::part, a rank's contribution to a meeting (collective call); sizes in bytes: | number 8 |
+// meeting 4 | length of `what` 4 | what | text |.
 struct Part {
-  std::uint64_t number = 0;  // number of the meeting, the same at all ranks
+  std::uint64_t number = 0;  // identifies the meeting (a collective call); the same at all ranks
   Meeting meeting = Meeting::barrier;
   std::string what;
   std::string text;

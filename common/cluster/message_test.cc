@@ -100,7 +100,7 @@ TEST(Parts, AreRefusedWhenTheyAreNone) {
   const std::string good = to_bytes(Part{1, Meeting::barrier, "go", ""});
   EXPECT_FALSE(parse_part(good.substr(0, 15)).has_value());
   std::string bad = good;
-  bad[8] = 4;  // there is no kind of meeting 4
+  bad[8] = 4;  // no kind of collective call (Meeting) has the number 4
   EXPECT_FALSE(parse_part(bad).has_value());
   bad = good;
   bad[12] = 3;  // the length of the meeting's name exceeds the message

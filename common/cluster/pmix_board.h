@@ -1,5 +1,6 @@
-// A board of PMIx: items are published to, and looked up at, the daemons of mpirun, with which each process
-// that mpirun has started is connected anyway. pmix_board.cc is the only file of Loch that calls PMIx.
+// A board (a place where launcher processes leave items for each other) of PMIx: items are published to, and
+// looked up at, the daemons of mpirun, with which each process that mpirun has started is connected anyway.
+// pmix_board.cc is the only file of Loch that calls PMIx.
 #pragma once
 
 #include <memory>

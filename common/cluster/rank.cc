@@ -1,5 +1,5 @@
-// Runs one rank: forks its working process, forwards that process's messages over a board, and restarts it if
-// configured.
+// Runs one rank: forks its working process, forwards that process's messages to other ranks over a shared
+// folder or PMIx, and restarts the process if configured.
 #include "common/cluster/rank.h"
 
 #include <fmt/format.h>
@@ -35,8 +35,8 @@
 namespace loch::cluster {
 namespace {
 
-// Polling intervals of a launcher process in ns, during and without traffic. It has to poll, because a board
-// offers no descriptor to sleep on.
+// Polling intervals of a launcher process in ns, during and without traffic. The launcher has to poll,
+// because neither the shared folder nor PMIx offers a descriptor to sleep on.
 constexpr Nanos look_often = 1'000'000, look_seldom = 10'000'000;
 constexpr Nanos often_after_traffic = 1'000'000'000;
 constexpr Nanos flush_within = 500'000'000;

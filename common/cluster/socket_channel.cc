@@ -107,7 +107,7 @@ void SocketChannel::write_whole(const Frame& frame) {
   }
 }
 
-// ---- The launcher's end ----------------------------------------------------------------------
+// ---- The launcher's sockets -------------------------------------------------------------------
 
 SocketChild::SocketChild(int socket) { renew(socket); }
 

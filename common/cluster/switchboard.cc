@@ -95,7 +95,7 @@ void Switchboard::child_returned() {
   tell_others(Kind::back, to_bytes(Notice{config_.rank, Fate::back, incarnation_}));
 }
 
-// ---- What comes in ---------------------------------------------------------------------------
+// ---- Messages that arrive from other launchers -----------------------------------------------
 
 void Switchboard::take(Nanos now, std::uint32_t from, std::string_view bytes) {
   auto message = opener_.open(bytes, from);
@@ -170,7 +170,7 @@ void Switchboard::settle(const Notice& notice) {
   tell_child({frame_of(notice.fate), notice.rank, to_bytes(notice)});
 }
 
-// ---- What goes out ---------------------------------------------------------------------------
+// ---- Messages that this launcher sends to its child and to other launchers -------------------
 
 void Switchboard::pass_on_childs_frames(std::size_t bytes_max) {
   for (std::size_t bytes = 0; bytes < bytes_max;) {
@@ -234,7 +234,7 @@ void Switchboard::send(Kind kind, std::uint32_t to, std::string payload) {
              kind == Kind::heartbeat);
 }
 
-// ---- Silence ---------------------------------------------------------------------------------
+// ---- Ranks that have been silent for too long ------------------------------------------------
 
 void Switchboard::listen_for_silence(Nanos now) {
   for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) {
@@ -271,7 +271,7 @@ bool Switchboard::is_speaker() const {
   return true;
 }
 
-// ---- How it stands ---------------------------------------------------------------------------
+// ---- The state of the launch -----------------------------------------------------------------
 
 std::vector<std::uint32_t> Switchboard::unheard_of() const {
   std::vector<std::uint32_t> out;

@@ -1,6 +1,6 @@
 // The logic of a rank's launcher process, without PMIx and without a clock: forwards messages between its
-// child process, which does the rank's work, and the launchers of the other ranks; detects deaths and
-// tells the others. rank.cc runs it with a board as the wire, the tests with a wire in memory.
+// child process, which does the rank's work, and the launchers of the other ranks; detects deaths and tells
+// the others. rank.cc runs it with a board (board.h) as the wire, the tests with a wire in memory.
 //
 // If a child is killed, its launcher announces it at once. A launcher that is silent for `lost_after` is
 // declared lost by the first rank that notices, and all ranks accept that. If the silent launcher is

@@ -1,4 +1,4 @@
-// The availability promises and the known-bad variants that all stores share whose server workers own
+// The availability promises and the known-bad variants of all stores whose server workers own
 // their tables.
 #pragma once
 

@@ -33,7 +33,7 @@ class EntryPool {
     Nanos until;
   };
   std::uint32_t entries_;
-  std::uint32_t fresh_;  // number of the next entry that was never used
+  std::uint32_t fresh_;  // index of the next entry that was never used
   std::vector<std::uint32_t> free_;
   std::deque<Retired> retired_;
 };

@@ -43,7 +43,7 @@ struct Shape {
 // One slot of the cluster's index: its node and its number on that node.
 struct Place {
   std::uint32_t node = 0;
-  std::uint64_t slot = 0;  // number of the slot on `node`
+  std::uint64_t slot = 0;  // index of the slot on `node`
   friend bool operator==(const Place&, const Place&) = default;
 };
 

@@ -31,7 +31,8 @@ struct Capabilities {
   std::uint32_t untorn_bytes = 8;   // aligned bytes that the NIC fetches or places indivisibly
   bool in_order_placement = false;  // the bytes of a WRITE appear in address order in the target's memory
   bool in_order_reads = false;      // the bytes of a READ appear in address order in the requester's memory
-  bool order_is_assumed = false;  // the user asserts the order of bytes (--assume-order), the device does not
+  // true: the user asserts the order of bytes (--assume-order), the device does not
+  bool order_is_assumed = false;
   // who ensures that a READ (an atomic) takes effect after a WRITE posted before it to the same queue pair
   Order write_then_read = Order::device, write_then_atomic = Order::device;
   // Whether one-sided requests take CPU time of the target's process, which has to drive the device for them
@@ -42,16 +43,17 @@ struct Capabilities {
   LinkFormat link = LinkFormat::infiniband;  // the link whose packet headers are counted in bytes on the wire
   std::uint32_t send_queue_depth = 128;      // most outstanding requests of one queue pair
   std::uint32_t recv_queue_depth = 512;
-  // number of UD queue pairs of a worker, which its datagram lanes share
+  // number of UD queue pairs of a worker, over which the worker's datagrams are spread
   std::uint32_t datagram_queue_pairs = 1;
   // Largest time in ns between the posting of an RC request and its execution, over all retransmissions by
   // the NIC; 0: unknown.
   Nanos request_lifetime = 0;
-  bool simulated = false;  // decides labels of results, never protocol behaviour
+  // whether the NIC is simulated; decides labels of results, never protocol behaviour
+  bool simulated = false;
   bool operator==(const Capabilities&) const = default;
 };
 
-// Returns what both devices can do: each capability as the device has it that can do less.
+// Returns what both devices can do: for each capability, the weaker of the two devices' values.
 [[nodiscard]] Capabilities least(const Capabilities& one, const Capabilities& other);
 
 // What a protocol needs; check() names the first thing that is missing.
@@ -65,8 +67,9 @@ struct Requirements {
   bool write_then_read = true, write_then_atomic = true;
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_rd_atomic = 0;
-  std::uint32_t ud_lanes = 1;                     // UD queue pairs that each worker needs
-  bool receives_rc = false, receives_uc = false;  // the worker posts RECVs for SENDs over RC, over UC
+  std::uint32_t ud_lanes = 1;  // UD queue pairs that each worker needs
+  // whether the protocol's workers post RECVs for SENDs over RC, and over UC
+  bool receives_rc = false, receives_uc = false;
   // The protocol is correct only if no RC request is executed later than this many ns after it was posted; 0:
   // the protocol does not depend on that time.
   Nanos request_lifetime_below = 0;

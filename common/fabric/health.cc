@@ -273,8 +273,8 @@ void add_findings(const PortReport& port, const std::string& where, std::vector<
   for (const auto& [meaning, change] : sums) findings.push_back({meaning, where, change});
 }
 
-// Keeps one report for each port. Several processes may have read the same port's counters at overlapping
-// times; of their reports the one that found most is kept.
+// Keeps one report for each port. If several processes have read the same port's counters at overlapping
+// times, the report that counted most is kept.
 std::vector<PortReport> distinct(std::span<const PortReport> ports) {
   const auto total = [](const PortReport& port) {
     std::uint64_t sum = port.health.counters;

@@ -36,9 +36,10 @@ struct PortHealth {
   // Whether a counter of retransmissions or of requests out of order was read before and after the run.
   // Without one, loss that the NIC's reliable transport hides is not seen.
   bool sees_transport = false;
-  bool has_vanished = false;   // counters could be read before the run and not after it
+  bool has_vanished = false;   // true: counters could be read before the run and not after it
   std::uint32_t counters = 0;  // number of known counters that were read before and after the run
-  std::map<std::string, CounterChange> changes;  // by name: known counters that (may) have changed
+  // known counters that have changed, or may have; keyed by name
+  std::map<std::string, CounterChange> changes;
   bool operator==(const PortHealth&) const = default;
 };
 
@@ -58,7 +59,7 @@ struct PortReport {
   NodeId node = 0;  // the first node of the process
   std::string host;
   std::string port;      // names the port on its host; processes that share a port give the same text
-  bool is_lost = false;  // the node was lost, so that its counters could not be read after the run
+  bool is_lost = false;  // true: the node was lost, so that its counters could not be read after the run
   PortHealth health;
 };
 
@@ -74,8 +75,8 @@ struct NetworkState {
   // One line: "clean"; "312 retransmissions on n7"; "not seen: no counters". "clean" alone means that every
   // node's counters were read and none has a fault or congestion.
   std::string verdict;
-  bool is_sick = false;           // there is at least one symptom that is a fault
-  std::vector<Symptom> symptoms;  // by node; faults before congestion before waits
+  bool is_sick = false;           // true: there is at least one symptom that is a fault
+  std::vector<Symptom> symptoms;  // sorted by node; faults before congestion before waits
 };
 
 // Judges the ports of all processes of a run. A port that several processes share counts once.

@@ -19,8 +19,10 @@ constexpr std::uint32_t recv_request_bytes = 16;  // bytes of a RECV work reques
 
 // Sizes of PCIe packet headers, and the data bytes of one completion packet of a PCIe read.
 struct PcieHeaders {
-  std::uint32_t request = 26;  // of a PCIe write, or of the request of a PCIe read (P_r in Kalia et al. 2016)
-  std::uint32_t completion = 22;  // of a packet that answers a PCIe read (P_c in Kalia et al. 2016)
+  // header bytes of a PCIe write, or of a PCIe read's request (P_r in Kalia et al. 2016)
+  std::uint32_t request = 26;
+  // header bytes of a packet that answers a PCIe read (P_c in Kalia et al. 2016)
+  std::uint32_t completion = 22;
   // data bytes of one packet that answers a PCIe read (C_rc in Kalia et al. 2016)
   std::uint32_t packet = 128;
 };

@@ -17,7 +17,7 @@ struct NodeReport {
   // and its server workers were busy
   double cpu_busy = 0, client_busy = 0, server_busy = 0;
   double power_w = 0;    // the node's mean power draw in watts; 0 where the fabric does not report power
-  bool is_lost = false;  // the node crashed or was killed during the run
+  bool is_lost = false;  // true: the node crashed or was killed during the run
   std::map<std::string, double> counters;  // counters that only this kind of fabric has, by name
 };
 

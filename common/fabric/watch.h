@@ -22,7 +22,7 @@ struct WatchWord {
   std::uint64_t offset = 0;
   std::uint64_t mask = ~std::uint64_t{0};
   std::uint64_t value = 0;
-  bool until_equal = true;     // ready when (word & mask) == value; else when it differs
+  bool until_equal = true;     // true: ready when (word & mask) == value; false: ready when they differ
   std::optional<NodeId> peer;  // the watch ends early when the connection to this node fails
 };
 

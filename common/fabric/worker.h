@@ -33,9 +33,9 @@ struct WorkerSpec {
   // Number of UD queue pairs that the device makes for the worker. A request's `lane` selects the one on
   // which it is posted; messages arrive on lane 0.
   std::uint32_t ud_lanes = 1;
-  // What the worker uses besides datagrams; a device creates no more than that. Without receives_rc no RECVs
-  // may be posted for RC, without receives_uc none for UC. Without uses_rc, an RC connection is made at its
-  // first use.
+  // What the worker uses besides datagrams. A device creates queue pairs and receive queues only for what is
+  // true here. Without receives_rc no RECVs may be posted for RC, without receives_uc none for UC. Without
+  // uses_rc, an RC connection is made at its first use.
   bool uses_rc = true, receives_rc = true, receives_uc = true;
 };
 
@@ -109,7 +109,7 @@ class Worker {
 
   [[nodiscard]] virtual bool connected(NodeId peer) const = 0;
   // Number of the present connection to the peer, which grows with each reconnection. Remote regions that
-  // were looked up under an older number are void.
+  // were looked up under an older number are no longer valid.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
 
   // Starts the wait of a coroutine that awaits a Sleep.

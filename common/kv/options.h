@@ -30,8 +30,8 @@ void give_role(std::vector<OptionSpec>& specs, std::string_view key, OptionRole 
 // Sets the values that the fuzzer may draw for an option whose role is Role::none.
 void let_fuzz(std::vector<OptionSpec>& specs, std::string_view key, std::vector<std::string> values);
 
-// Values for every key of a set of specs. Reading a key that is not in the specs is a programmer's
-// error and aborts.
+// The values of a protocol's options, one for every key of the options' specifications. Reading a key that is
+// not among them is a programmer's error and aborts.
 class Options {
  public:
   using Value = settings::Value;

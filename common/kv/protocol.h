@@ -68,7 +68,7 @@ class Client {
   [[nodiscard]] virtual coro::Task<OpResult> remove(Key key, fabric::OpStats* stats) = 0;
   // INSERT, also called "put if absent": stores the value if the key has none (ok); if the key has a value,
   // changes nothing (exists). Atomic: of several concurrent INSERTs of an absent key, one returns ok. After a
-  // failure, OpResult::effect says whether it may have taken effect, as for put(). Protocols without it
+  // failure, OpResult::effect says whether it may have taken effect, as for put(). Protocols without INSERT
   // (DataSupport::insert_if_absent) return an error, without effect.
   [[nodiscard]] virtual coro::Task<OpResult> insert_if_absent(Key key, ValueView value,
                                                               fabric::OpStats* stats);
@@ -80,13 +80,15 @@ class Client {
   [[nodiscard]] virtual coro::Task<OpResult> migrate(Key key, fabric::OpStats* stats);
 };
 
-// How a store holds keys (or values) of different sizes.
+// The ways in which a store may hold keys (or values) of different sizes.
 enum class Sizing : std::uint8_t {
-  one,  // all must have one size: the design requires it, or the protocol stores nothing
-  // each is padded (slotted.h) to a slot of the largest size, which work requests transfer whole; the store
-  // itself handles slots of this one size
+  one,  // all keys (or values) must have one size: the design requires it, or the protocol stores nothing
+  // each key (or value) is padded (slotted.h) to a slot of the largest size, which work requests transfer
+  // whole; the store itself handles slots of this one size
   slots,
-  own,  // each takes only its own bytes, in memory and on the wire; DeployConfig has the largest size
+  // each key (or value) takes only its own bytes, in memory and on the wire; DeployConfig has the largest
+  // size
+  own,
 };
 [[nodiscard]] std::string_view name(Sizing sizing);
 
@@ -131,8 +133,8 @@ class Dataset {
 // A known-bad variant, which the tests expect the checker to find.
 struct Mutant {
   std::string breaks;
-  // The first seed, counted from 1, with which `loch fuzz --mutant NAME` finds it; measured by `loch fuzz
-  // --mutants`. 0: not measured.
+  // The first seed, counted from 1, with which `loch fuzz --mutant NAME` finds the variant; measured by `loch
+  // fuzz --mutants`. 0: not measured.
   std::uint64_t first_seed = 0;
   // The test that finds the variant, if first_seed is 0 because random runs do not find it in reasonable
   // time.
@@ -180,8 +182,8 @@ enum class Promise : std::uint8_t {
   // every key can be read and written again, once Store::declare_lost has ended; keys of the lost node may be
   // absent then
   after_declared,
-  // every key can be read and written again, once the node is back and was declared lost; its keys may be
-  // absent then
+  // every key can be read and written again, once the node is back and was declared lost; the node's keys may
+  // be absent then
   after_return,
   unavailable,  // affected keys may stay unavailable for ever; all others are served
 };
@@ -189,8 +191,8 @@ enum class Promise : std::uint8_t {
 
 // The result of Store::scrub or Store::declare_lost.
 struct Repair {
-  // False: some node could not be reached, so that repairs may be missing. Those that were made are valid,
-  // and the call may be repeated.
+  // False: some node could not be reached, so that repairs may be missing. The repairs that were made are
+  // valid, and the call may be repeated.
   bool is_complete = true;
   std::map<std::string, std::uint64_t> counts;  // numbers of repairs by their kind
 };
@@ -206,8 +208,9 @@ struct DeployConfig {
   std::uint64_t keys = 0;            // preloaded records of the whole cluster
   // largest number of records, with those inserted during the run; at least `keys`
   std::uint64_t max_keys = 0;
-  std::uint32_t kept_value_bytes = 0;  // bytes of each value that memory really stores; value_size: all
-  std::uint64_t memory_bytes = 0;      // memory of a node, which its regions have to fit in
+  // bytes of each value that memory really stores; if equal to value_size, all
+  std::uint32_t kept_value_bytes = 0;
+  std::uint64_t memory_bytes = 0;  // memory of a node, which its regions have to fit in
   std::uint64_t seed = 1;
   // Time in ns during which clients load the store, warm-up included. 0: unknown; options alone then
   // determine the sizes of tables.

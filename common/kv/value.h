@@ -28,8 +28,8 @@ constexpr std::uint32_t value_stamp_bytes = 32;
 
 struct ValueStamp {
   std::uint64_t key_digest = 0;
-  std::uint32_t writer = 0;    // global client number, or initial_writer
-  std::uint64_t sequence = 0;  // number of the value, counted by its writer; 0 for a preloaded record
+  std::uint32_t writer = 0;    // identifies the writing client in the cluster, or initial_writer
+  std::uint64_t sequence = 0;  // identifies the value among those of its writer; 0 for a preloaded record
   std::uint32_t length = 0;    // bytes of the whole value
 };
 

@@ -30,7 +30,7 @@ class WordCache {
   class Pin;
 
   // Finds the entry that `word` names; null if it is not cached or has expired at `now`. If `expiry` is later
-  // than the entry's expiry, it replaces the latter.
+  // than the entry's expiry, the entry's expiry is set to `expiry`.
   [[nodiscard]] Pin find(std::uint64_t word, Nanos now, Nanos expiry);
   // Reserves a cache slot, into which the caller may write key and value of a new entry; other workers find
   // the entry after publish(). Null pin: the entry is cached already, or no slot could be evicted because of

@@ -39,7 +39,7 @@ ordered_json latency_json(const Histogram& h) {
   return out;
 }
 
-// Pairs [count, share of the operations whose count is at most this one].
+// Pairs [count, share of the operations that have at most this count].
 ordered_json cdf_json(const CountDistribution& d) {
   const auto counts = d.counts();
   std::uint64_t total = 0, seen = 0;

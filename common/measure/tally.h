@@ -57,9 +57,9 @@ struct RequestTotals {
 };
 
 struct KindTally {
-  Histogram latency_ns;  // of operations that completed
+  Histogram latency_ns;  // latency of the operations that completed
   std::array<std::uint64_t, op_statuses> by_status{};
-  RequestTotals requests;  // of all counted operations, completed or not
+  RequestTotals requests;  // work requests and bytes of all counted operations, completed or not
   [[nodiscard]] std::uint64_t total() const;
   [[nodiscard]] std::uint64_t completed() const;  // number of operations that ended ok, not_found or exists
 };
@@ -74,20 +74,22 @@ struct SizeTally {
 // time from its start, or from its arrival time in an open loop, until its last GET ended.
 struct BatchTally {
   std::uint64_t total = 0;
-  Histogram latency_ns;  // of multi-gets whose GETs all ended ok or not_found
+  Histogram latency_ns;  // latency of the multi-gets whose GETs all ended ok or not_found
 };
 
 struct Tally {
   std::array<KindTally, op_kinds> kinds;
   std::uint64_t retries = 0;
-  std::uint64_t verified = 0;                      // GETs whose value was checked and found right
-  std::uint64_t corrupt = 0;                       // GETs whose value was checked and found wrong
-  std::uint64_t unmeasured = 0;                    // operations that ended outside the measurement window
-  std::int64_t first_ns = INT64_MAX, last_ns = 0;  // time of the first and last completion inside the window
-  Histogram lag_ns;              // trace replay: ns by which operations began after their arrival times
-  BatchTally batches;            // counts of multi-gets; empty if GETs are issued one by one
-  SizeTally sizes;               // empty if all records have one size
-  std::uint64_t first_half = 0;  // completed operations that ended before the middle of the window
+  std::uint64_t verified = 0;    // GETs whose value was checked and found right
+  std::uint64_t corrupt = 0;     // GETs whose value was checked and found wrong
+  std::uint64_t unmeasured = 0;  // operations that ended outside the measurement window
+  // times of the first and the last completion in the measurement window
+  std::int64_t first_ns = INT64_MAX, last_ns = 0;
+  Histogram lag_ns;    // trace replay: ns by which operations began after their arrival times
+  BatchTally batches;  // counts of multi-gets; empty if GETs are issued one by one
+  SizeTally sizes;     // empty if all records have one size
+  // completed operations that ended in the first half of the measurement window
+  std::uint64_t first_half = 0;
 
   [[nodiscard]] const KindTally& of(OpKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
   [[nodiscard]] KindTally& of(OpKind kind) { return kinds[static_cast<std::size_t>(kind)]; }

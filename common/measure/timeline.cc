@@ -102,7 +102,7 @@ void TimelineRecorder::flush() {
 void TimelineRecorder::move_to(std::int64_t since_ns) {
   flush();
   bin_ = shape_.bin_of(since_ns);
-  // An operation that ends exactly at the end of the window belongs to the last bin.
+  // An operation that ends exactly at the end of the measurement window belongs to the last bin.
   end_ns_ = bin_ + 1 == shape_.bins() ? INT64_MAX : (bin_ + std::int64_t{1}) * shape_.width_ns;
 }
 

@@ -1,7 +1,7 @@
 // Operations over time. A run's measurement window is cut into bins of equal width; each bin counts the
 // operations that ended in it, with their latencies. Workers record into arrays of 32-bit words, one row of
 // words for each bin; the arrays may lie in memory that outlives the worker's process. Processes merge their
-// timelines bin by bin; times count from the start of the window.
+// timelines bin by bin; times count from the start of the measurement window.
 #pragma once
 
 #include <algorithm>
@@ -63,15 +63,15 @@ class TimelineRecorder {
   // `rows` has shape.words() words, initially zero, and has to outlive the recorder's use.
   TimelineRecorder(const TimelineShape& shape, std::span<std::uint32_t> rows) : shape_(shape), rows_(rows) {}
 
-  // Counts an operation that ended `since_ns` after the start of the window. `since_ns` must not decrease
-  // from call to call.
+  // Counts an operation that ended `since_ns` after the start of the measurement window. `since_ns` must not
+  // decrease from call to call.
   void record(std::int64_t since_ns, std::int64_t latency_ns, bool is_completed) {
     if (rows_.empty()) return;
     if (since_ns >= end_ns_) [[unlikely]]
       move_to(since_ns);
     ++row_[is_completed ? 1 + timeline_bucket(latency_ns) : 0];
   }
-  // Adds the counts of the current bin to its row.
+  // Adds the counts of the current bin to the bin's row of counters.
   void flush();
 
  private:
@@ -86,7 +86,7 @@ class TimelineRecorder {
 
 // A failure of a node or worker, or a recovery step after one, during the measurement window.
 struct TimelineEvent {
-  std::int64_t at_ns = 0;  // ns from the start of the window
+  std::int64_t at_ns = 0;  // ns from the start of the measurement window
   std::string what;        // "kill", "crash", "restart", "fence", "scrub", "declare", "rejoin", …
   std::uint32_t node = 0;
   friend bool operator==(const TimelineEvent&, const TimelineEvent&) = default;

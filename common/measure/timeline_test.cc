@@ -59,7 +59,7 @@ TEST(TimelineRecording, EveryOperationIsInTheBinInWhichItEnded) {
   recorder.record(999, 50, true);
   recorder.record(1'000, 60, false);
   recorder.record(3'000, 7, true);
-  recorder.record(3'500, 9, true);  // an operation that ends exactly at the end of the window
+  recorder.record(3'500, 9, true);  // an operation that ends exactly at the end of the measurement window
   recorder.flush();
   recorder.flush();  // a second flush adds nothing
   Timeline timeline(shape);

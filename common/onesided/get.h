@@ -1,6 +1,6 @@
 // A GET by READs of a cuckoo index and of the entries that its words name (Nessie, 2017, 4.2.1): a forward
 // pass over the key's candidate slots in rank order, and, if none holds the key, a reverse pass that confirms
-// it. The protocol supplies the tables.
+// that the key is absent. The protocol supplies the tables.
 #pragma once
 
 #include <array>
@@ -89,7 +89,7 @@ concept ReadTables = std::copy_constructible<T> &&
 
 // READs the key's slots of ranks from - 1 down to 0 again, except rank `except`. Each must still hold the
 // word that the operation saw there. Words are compared exactly, because ignoring changes that do not concern
-// the key would not be safe with concurrent MIGRATEs (hole H13 in docs/protocols/nessie.md).
+// the key would not be safe with concurrent MIGRATEs (known fault H13 of Nessie, docs/protocols/nessie.md).
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> verify_slots(Tables tables, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except) {

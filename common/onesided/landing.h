@@ -1,6 +1,6 @@
 // Waits for a READ (or CAS) by polling the memory that it writes: the last word of the landing buffer is
-// zeroed, and polled until its mark is set (Nessie, 2017, 4.1.1). READs of more than one cache line can be
-// awaited thus only where the fabric places bytes in address order (fabric.h, rule 1).
+// zeroed, and polled until the bits that mark its arrival are set (Nessie, 2017, 4.1.1). READs of more than
+// one cache line can be awaited thus only where the fabric places bytes in address order (fabric.h, rule 1).
 #pragma once
 
 #include <cstdint>

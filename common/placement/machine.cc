@@ -96,7 +96,8 @@ std::uint64_t Machine::distance(std::uint32_t from, std::uint32_t to) const {
   if (one == numa_nodes.end() || other == numa_nodes.end()) return ~std::uint64_t{0};
   const auto at = static_cast<std::size_t>(other - numa_nodes.begin());
   if (at < one->latency.size()) return one->latency[at];
-  // If the firmware gives no latencies, a NUMA node of the same socket counts as nearer than one of another.
+  // If the firmware gives no latencies, a NUMA node of the same socket counts as nearer than a NUMA node of
+  // another socket.
   return one->package == other->package ? 1 : 2;
 }
 

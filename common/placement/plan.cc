@@ -50,7 +50,7 @@ class Planner {
   static constexpr std::uint32_t nobody = ~0U;
   struct Core {
     std::uint32_t threads = 0;     // allowed hyper-threads of the core
-    std::uint32_t owner = nobody;  // the first store node that has a worker on it
+    std::uint32_t owner = nobody;  // the first store node that has a worker on this core
   };
   // Costs are compared element by element; a worker takes the free CPU with the lowest cost.
   using Cost = std::tuple<int, std::uint64_t, std::uint32_t, bool, std::uint32_t, std::uint32_t>;
@@ -63,8 +63,8 @@ class Planner {
             cpu.core,      cpu.number};
   }
 
-  // The NUMA node near which the workers are placed: that of the NIC; if it is unknown, the first node with a
-  // free core for each of the workers; if there is none, the one with the most free cores.
+  // The NUMA node near which the workers are placed: the NIC's NUMA node; if it is unknown, the first NUMA
+  // node with a free core for each of the workers; if there is none, the NUMA node with the most free cores.
   [[nodiscard]] std::uint32_t home_of(std::uint32_t workers) const {
     if (demand_.nic_numa_node && machine_.has_numa_node(*demand_.nic_numa_node))
       return *demand_.nic_numa_node;

@@ -26,7 +26,8 @@ struct Demand {
 
 struct NodePlan {
   std::vector<Cpu> workers;  // the CPU of each worker, by its index on the store node
-  // The NUMA node for the memory of the store node: the NIC's, or without one that of most workers.
+  // The NUMA node for the memory of the store node: the NIC's NUMA node or, if it is unknown, the NUMA node
+  // of most workers.
   std::uint32_t memory_numa_node = 0;
 };
 

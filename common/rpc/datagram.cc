@@ -14,8 +14,8 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
     : worker_(worker), shape_(shape) {
   const fabric::Capabilities& can = worker.capabilities();
   LOCH_CHECK(shape.lanes > 0 && shape.list_most > 0 && shape.signal_every > 0, "a sender of nothing");
-  // If the device has as many UD queue pairs as there are lanes, each lane has its own send queue; otherwise
-  // lanes share send queues.
+  // If the device has as many UD queue pairs as the sender has lanes (streams of posting lists), each lane
+  // has its own send queue; otherwise lanes share send queues.
   const std::uint32_t queue_pairs = std::min<std::uint32_t>(shape.lanes, can.datagram_queue_pairs);
   depth_ = std::min(shape.queue_depth, queue_pairs * can.send_queue_depth) / shape.lanes;
   LOCH_CHECK_GE(depth_, 2U);
@@ -88,7 +88,7 @@ void DatagramSender::flush() {
   worker_.post(chain);
 }
 
-// A completion retires everything that was posted before it on its queue pair.
+// A completion retires the SEND that it is for and all SENDs posted before that one on the same queue pair.
 void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest& done) {
   Entry& entry = *static_cast<Entry*>(sink);
   DatagramSender& sender = *entry.sender;
@@ -171,7 +171,7 @@ void ReplyDesk::wake_expired() {
 }
 
 // Called when the coroutine that receives messages on behalf of all waiting coroutines stops: another waiting
-// one takes over.
+// coroutine takes over.
 void ReplyDesk::resign() {
   is_led_ = false;
   for (Waiter& waiter : waiters_) {

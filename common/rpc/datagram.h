@@ -4,14 +4,14 @@
 //   server:  if (!sender.has_room()) co_await sender.room();
 //            std::byte* out = sender.buffer();  …write…
 //            sender.send(to, length);            // goes out with its posting list
-//            sender.flush();                     // posts what is left of it
+//            sender.flush();                     // posts the SENDs still in the list
 //
 //   client:  co_await desk.wait(slot, deadline); // the reader has taken the reply
 //
-// Sending (HERD 2014, 4.3; guidelines 2016, 3.1 to 3.3 and 4.1): payloads below a limit are inlined, larger
-// ones are fetched by the NIC; one SEND in `signal_every` asks for a completion, which retires those before
-// it; SENDs are posted in lists of up to `list_most` with one doorbell; lists take the lanes (queue pairs)
-// in turn.
+// Sending (HERD 2014, section 4.3; Kalia et al. 2016, sections 3.1 to 3.3 and 4.1): payloads below a limit
+// are inlined, larger ones are fetched by the NIC; one SEND in `signal_every` asks for a completion, which
+// retires the SENDs before it; SENDs are posted in lists of up to `list_most` with one doorbell; lists take
+// the lanes (queue pairs) in turn.
 #pragma once
 
 #include <coroutine>
@@ -29,12 +29,12 @@ namespace loch::rpc {
 struct DatagramShape {
   std::uint32_t message_bytes = 64;  // bytes of the largest payload
   std::uint32_t list_most = 1;       // largest number of SENDs that one doorbell posts
-  // one SEND in this many is signaled; limited to half of a lane's share of the send queue
+  // one SEND in this many is signaled; limited to half of a queue pair's share of the send queue
   std::uint32_t signal_every = 64;
-  std::uint8_t lanes = 1;            // number of UD queue pairs, which posting lists use in turn
+  std::uint8_t lanes = 1;            // number of UD queue pairs, over which successive posting lists rotate
   std::uint32_t inline_below = 144;  // payloads below this many bytes are inlined, if the device supports it
-  // largest number of outstanding SENDs on all lanes together; the depth of the send queues is a further
-  // limit
+  // largest number of outstanding SENDs on all queue pairs together; the depth of the send queues is a
+  // further limit
   std::uint32_t queue_depth = 128;
 
   [[nodiscard]] std::uint32_t stride() const { return (message_bytes + 63) / 64 * 64; }
@@ -94,9 +94,10 @@ class DatagramSender {
 
   fabric::Worker& worker_;
   DatagramShape shape_;
-  std::uint32_t depth_;  // send queue entries that each lane may use
+  std::uint32_t depth_;  // send queue entries that each UD queue pair may use
   std::vector<Line> lines_;
-  std::uint8_t lane_ = 0;  // the lane of the list that is being filled
+  // index of the UD queue pair on which the list that is being filled will be posted
+  std::uint8_t lane_ = 0;
   Entry* first_ = nullptr;
   Entry* last_ = nullptr;
   std::uint32_t listed_ = 0;
@@ -153,7 +154,7 @@ class ReplyDesk {
 
   enum class Outcome : std::uint8_t { answered, timed_out, stopping };
   // To be called before the waiter's request is posted: from then on, an arriving reply ends the waiter's
-  // wait.
+  // call of wait().
   void expect(std::uint32_t waiter);
   // Waits until the coroutine that reads arrivals has found the reply for `waiter`, for which expect() was
   // called before. To be called on the worker's thread.

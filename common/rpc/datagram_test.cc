@@ -26,7 +26,8 @@ std::unique_ptr<Fabric> open(const std::string& name, double loss = 0) {
 
 constexpr std::uint32_t slots = 4, message_bytes = 200;
 
-// A sender on node 0, and on node 1 a client worker with four slots. A message holds its slot and number.
+// A sender on node 0, and on node 1 a client worker with four slots. A message contains the number of the
+// slot that it is for, and its own number.
 struct Pair final : DatagramReader {
   explicit Pair(const std::string& name, const DatagramShape& of, double loss = 0)
       : fabric(open(name, loss)), shape(of), is_lossy(loss > 0) {
@@ -60,7 +61,8 @@ struct Pair final : DatagramReader {
   bool is_lossy = false;
   std::atomic<std::uint32_t> arrived = 0;
   std::uint32_t latest[slots] = {};
-  // when each answer was read, and the longest time from then until its slot continued
+  // for each slot, when its answer was read; and the longest time from the reading of an answer until its
+  // slot continued
   Nanos read_at[slots] = {}, longest = 0;
   std::atomic<bool> is_listening = false;
   std::uint32_t answered[slots] = {}, timed_out = 0;
@@ -138,8 +140,8 @@ TEST_P(Datagrams, ArriveInlineOrNotOverLanesAndLists) {
   }
 }
 
-// Where the fabric has several UD queue pairs, each lane is one of them, with its own send queue; otherwise
-// all lanes share one send queue.
+// Where the fabric has several UD queue pairs for a worker, the sender's lanes are different queue pairs,
+// each with its own send queue; otherwise all lanes share one send queue.
 TEST_P(Datagrams, LanesHaveTheSendQueuesOfTheirQueuePairs) {
   Pair pair(GetParam(), {.signal_every = 64, .lanes = 3, .queue_depth = 3 * 128});
   const fabric::Capabilities& can = pair.fabric->capabilities();

@@ -1,4 +1,5 @@
-// The frame of a message that a peer WRITES into a slot, by which the receiver tells that it has arrived.
+// The frame of a message that a peer WRITES into a slot, by which the receiver tells that the message has
+// arrived.
 //
 //   frame     | body                                   | trailer |
 //   trailer   0          16        20     24           64

@@ -52,15 +52,16 @@ struct MessageShape {
   std::string name;  // the protocol's name: the regions are called NAME.send and NAME.receive
   fabric::Transport transport = fabric::Transport::rc;
   std::uint32_t nodes = 1, client_workers = 1, window = 1, server_workers = 0;
-  // as in kv::DeployConfig: nodes below this have no clients; 0: all nodes have clients
+  // as in kv::DeployConfig: nodes with a lower number than this have no clients; 0: all nodes have clients
   std::uint32_t server_nodes = 0;
   std::uint32_t request_bytes = 8, reply_bytes = 8;  // largest sizes in bytes
   std::uint32_t kept_bytes = ~0U;                    // bytes of each message that the simulator stores
-  bool is_inline = true;                             // messages that fit are inlined
-  bool signals_every = true;                         // false: inlined SENDs are unsignaled
-  bool drops_duplicates = true;                      // false: a repeated request is executed again
-  Nanos reply_timeout = 20'000'000;                  // ns without a reply after which a request is sent again
-  Nanos patience = 1'000'000'000;  // ns without a reply after which the caller is told that there is none
+  bool is_inline = true;                             // whether messages that are small enough are inlined
+  bool signals_every = true;                         // whether inlined SENDs are signaled
+  // true: a repeated request is answered from the kept reply; false: it is executed again
+  bool drops_duplicates = true;
+  Nanos reply_timeout = 20'000'000;  // ns without a reply after which a request is sent again
+  Nanos patience = 1'000'000'000;    // ns without a reply after which the caller is told that there is none
   Nanos reconnect_timeout = 20'000'000;
   std::uint32_t first_number = 0;    // a lane's first request has the next higher number
   std::uint32_t reply_buffers = 64;  // reply buffers of a server worker
@@ -68,7 +69,8 @@ struct MessageShape {
   // most RECVs of a server worker's pool; the device's depth limits it too
   std::uint32_t most_receives = 512;
 
-  [[nodiscard]] std::uint32_t lanes() const { return client_workers * window; }  // lanes of a node
+  // number of window slots (lanes) of a node's clients
+  [[nodiscard]] std::uint32_t lanes() const { return client_workers * window; }
   // The fabric's worker index of server worker `i` of a node: it follows the node's client workers, if any.
   [[nodiscard]] std::uint32_t server_worker(std::uint32_t i) const {
     return (server_nodes == 0 ? client_workers : 0) + i;
@@ -86,8 +88,9 @@ struct MessageShape {
 
 // The regions of one node that hold its message buffers.
 struct MessageRegions {
-  fabric::Region* send = nullptr;  // a buffer for each lane, then reply_buffers for each server worker
-  // client_receives for each client worker, then server_receives for each server worker
+  // a buffer for each client window slot (lane), then reply_buffers for each server worker
+  fabric::Region* send = nullptr;
+  // receive buffers: client_receives() for each client worker, then server_receives() for each server worker
   fabric::Region* receive = nullptr;
   bool incarnation = false;  // the node's incarnation bit, which flips whenever the node restarts
 };
@@ -96,7 +99,7 @@ struct MessageRegions {
 [[nodiscard]] Result<MessageRegions> register_messages(fabric::Fabric& fabric, fabric::NodeId node,
                                                        const MessageShape& shape);
 
-// Operation, lane and number, as encoded in an immediate.
+// Operation, lane (window slot of the client worker) and number, as encoded in an immediate.
 struct MessageTag {
   static constexpr std::uint32_t number_bits = 19, number_mask = (1U << number_bits) - 1;
   // Value of `op` in a reply: the request was addressed to the server's earlier incarnation.
@@ -118,7 +121,7 @@ struct MessageTag {
 // The address of a server worker.
 struct ServerAddress {
   fabric::NodeId node = 0;
-  std::uint16_t index = 0;  // number of the server worker among those of its node
+  std::uint16_t index = 0;  // identifies the server worker among those of its node
 };
 
 struct Reply {
@@ -140,17 +143,18 @@ struct MessageCounters {
   std::uint64_t duplicates = 0, stale = 0, replies_lost = 0, served = 0;  // counters of servers only
 };
 
-// The channel of one client worker: shared by its lanes, used on its thread only.
+// The channel of one client worker: shared by the worker's lanes (window slots), used on the worker's thread
+// only.
 class MessageClient {
  public:
   MessageClient(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker);
   MessageClient(const MessageClient&) = delete;
 
-  // The buffer for the lane's next request, of request_bytes bytes, which the caller may write until call().
-  // Releases the buffer of the last reply.
+  // The buffer for the next request of the lane (window slot), of request_bytes bytes, which the caller may
+  // write until call(). Releases the buffer of the last reply.
   [[nodiscard]] std::byte* request(std::uint32_t lane);
-  // Sends the first `length` bytes of the lane's request and waits for the reply. Repeats the request if none
-  // comes.
+  // Sends the first `length` bytes of the request of this lane (window slot) and waits for the reply. Repeats
+  // the request if no reply comes.
   [[nodiscard]] coro::Task<Reply> call(std::uint32_t lane, ServerAddress to, std::uint8_t op,
                                        std::uint32_t length, fabric::OpStats* stats);
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
@@ -162,13 +166,14 @@ class MessageClient {
     std::coroutine_handle<> sender;
     MessageClient* client = nullptr;
     std::uint32_t index = 0;
-    // State of the wait for a reply.
+    // whether this lane (window slot) waits for a reply, whether the reply has come, and whether the server
+    // refused the request
     bool is_waiting = false, is_answered = false, is_refused = false;
     ServerAddress to;
     std::uint32_t number = 0;
     Nanos deadline = 0;
     std::coroutine_handle<> parked;
-    // whether the lane holds the buffer of its last reply, which the next request() releases
+    // whether this lane (window slot) holds the buffer of its last reply, which the next request() releases
     bool holds = false;
     fabric::Received held;
     // number of the last request to each server worker; key: node << 16 | server worker index
@@ -192,7 +197,7 @@ class MessageClient {
   fabric::Worker& worker_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   bool has_posted_ = false;
-  bool is_led_ = false;  // whether a coroutine of some lane receives for all lanes
+  bool is_led_ = false;  // whether a coroutine of some window slot receives for all window slots
   // For each server worker (node << 16 | its index): the incarnation bit of its node, as this client knows
   // it; flipped when the server refuses a request.
   std::map<std::uint32_t, bool> incarnations_;
@@ -214,7 +219,7 @@ class MessageServer {
  public:
   static constexpr std::uint32_t most_kept = 16;
 
-  // `index`: number of the server worker among those of its node.
+  // `index` identifies the server worker among those of its node.
   MessageServer(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker,
                 std::uint32_t index);
 
@@ -233,7 +238,8 @@ class MessageServer {
   [[nodiscard]] const MessageCounters& counters() const { return counters_; }
 
  private:
-  // The last request of a lane, and the reply to it if it is small enough to be kept.
+  // The last request of a lane (window slot of a client worker), and the reply to it if it is small enough to
+  // be kept.
   struct Last {
     bool is_known = false, is_kept = false, client_incarnation = false;
     std::uint32_t number = 0, length = 0;

@@ -1,4 +1,5 @@
-// Tests requests and replies on sim and shm: pairing, lanes, losses, repeated requests.
+// Tests requests and replies on sim and shm: pairing, several window slots (lanes) of a worker, losses,
+// repeated requests.
 #include "common/rpc/message_channel.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +97,7 @@ class Office {
   std::vector<MessageCounters> counters;
   std::uint64_t drop_one_in = 0;
   std::uint32_t reply_bytes = 8;
-  bool ends_after_one = false;  // a server ends after its first reply
+  bool ends_after_one = false;  // whether each server ends after its first reply
   std::vector<Nanos> closing;   // ns that each server took to close
 
  private:
@@ -110,7 +111,7 @@ struct Answers {
   fabric::OpStats stats;
 };
 
-// Sends one lane's requests to every server in turn, each with a different word.
+// Sends the requests of one lane (window slot) to every server in turn, each with a different word.
 coro::Task<void> ask(Office* office, MessageClient* client, std::uint32_t lane, std::uint64_t first,
                      std::uint64_t count, Answers* out) {
   const std::uint32_t length = office->shape.request_bytes;
@@ -325,7 +326,8 @@ TEST(Closing, AServerWaitsForTheCompletionsOfItsReplies) {
   EXPECT_GT(office.closing.at(0), 200);  // closing waits for a round trip: > 200 ns
 }
 
-// A message without an immediate, of an unknown lane or longer than a request is counted and not executed.
+// A message without an immediate, with an unknown window slot (lane) or longer than a request is counted and
+// not executed.
 TEST(Strays, AreNotExecuted) {
   MessageShape shape = shape_of(Transport::rc, 2);
   shape.request_bytes = 24;

@@ -9,7 +9,7 @@ namespace loch::rpc {
 
 using fabric::Transport;
 
-// Waits until the NIC has completed the lane's SEND.
+// Waits until the NIC has completed the SEND of this lane (window slot).
 class MessageClient::Sent {
  public:
   explicit Sent(Lane* lane) : lane_(lane) {}
@@ -21,7 +21,7 @@ class MessageClient::Sent {
   Lane* lane_;
 };
 
-// Waits while another lane receives for all lanes.
+// Suspends a lane (window slot) while another lane receives for all lanes.
 class MessageClient::Park {
  public:
   explicit Park(Lane* lane) : lane_(lane) {}
@@ -148,7 +148,8 @@ coro::Task<Reply> MessageClient::call(std::uint32_t lane, ServerAddress to, std:
   co_return reply;
 }
 
-// Waits for the lane's reply. One of the waiting lanes receives for all, while the others are suspended.
+// Waits for the reply to the request of this lane (window slot). One of the waiting lanes receives for all,
+// while the others are suspended.
 coro::Task<void> MessageClient::await_reply(Lane* lane, Nanos deadline) {
   lane->deadline = deadline;
   while (!lane->is_answered && worker_.now() < deadline && !worker_.stopping()) {

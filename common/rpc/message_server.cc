@@ -71,7 +71,8 @@ MessageServer::Last& MessageServer::last_of(const fabric::Received& message, std
 }
 
 MessageServer::Verdict MessageServer::judge(const Last& last, MessageTag tag) const {
-  // A request whose number is behind the lane's last one by more than this comes from a restarted client.
+  // A request whose number is behind the last number of its lane (window slot) by more than this comes from a
+  // restarted client.
   constexpr std::uint32_t held_back = 64;
   const bool is_its =
       last.client_incarnation == tag.client_incarnation || shape_.flaws.ignores_client_incarnation;

@@ -1,10 +1,10 @@
 // Posting lists: the window slots of one worker share doorbells and completions.
 //
 // The requests that a worker's slots add in one pass over the worker's run queue are posted as lists, with
-// one doorbell for each list (guidelines 2016, 3.1: "Doorbell batching"). One request in `signal_every` on a
-// queue pair is signaled, and so is the last request of each list that a coroutine waits for ("selective
-// signaling"). With several lanes the lists take as many queue pairs to the same peer in turn ("multi-queue",
-// 3.3).
+// one doorbell for each list (Kalia et al. 2016, section 3.1: "Doorbell batching"). One request in
+// `signal_every` on a queue pair is signaled, and so is the last request of each list that a coroutine waits
+// for ("selective signaling"). If there are several queue pairs to a peer, the lists take them in turn
+// ("multi-queue", section 3.3).
 //
 //   const fabric::Completion done = co_await lists.execute(request);   // waits until it is retired
 //   co_await lists.send(request);                                      // unreliable and inline: only posts
@@ -23,9 +23,10 @@
 namespace loch::rpc {
 
 struct PostingShape {
-  std::uint32_t list_most = 32;     // work requests that are posted with one doorbell
-  std::uint32_t signal_every = 32;  // one request in so many is signaled; at most a quarter of the send queue
-  std::uint8_t lanes = 1;           // number of queue pairs to each peer
+  std::uint32_t list_most = 32;  // work requests that are posted with one doorbell
+  // one request in this many is signaled; the value is limited to a quarter of the send queue's depth
+  std::uint32_t signal_every = 32;
+  std::uint8_t lanes = 1;  // number of queue pairs to each peer
 };
 
 struct PostingCounts {
@@ -57,7 +58,7 @@ class PostingLists {
     Entry* next = nullptr;
     PostingLists* lists = nullptr;
     Line* line = nullptr;
-    bool is_pooled = false;  // made by send(), and returned to the pool when its request has ended
+    bool is_pooled = false;  // true: made by send(), and returned to the pool when its request has ended
     bool is_done = false;
   };
   struct Queue {
@@ -83,11 +84,12 @@ class PostingLists {
   };
   class Retired;
 
-  // Adds the entry to its peer's list. Returns true if no flush was due yet; then the caller has to flush
-  // when the coroutines that are ready now have run.
+  // Adds the entry to its peer's list. Returns true if no earlier caller is going to flush (post) the lists;
+  // then this caller has to flush when the coroutines that are ready now have run.
   [[nodiscard]] bool add(Entry& entry);
   void flush();
-  // Posts one list of the peer's waiting requests. Returns false if no lane's send queue has room.
+  // Posts as one list as many of the peer's waiting requests as fit. Returns false if no send queue to the
+  // peer has room.
   bool post_list(Peer& peer);
   void finish(Entry& entry);
   static void completed(fabric::CompletionSink* sink, fabric::WorkRequest& done);

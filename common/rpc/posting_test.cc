@@ -1,4 +1,5 @@
-// Tests that slots share doorbells and completions, and which requests end with a failed one.
+// Tests that window slots share doorbells and completions, and which requests end in an error together with a
+// failed one.
 #include "common/rpc/posting.h"
 
 #include <gtest/gtest.h>

@@ -11,14 +11,14 @@ namespace loch::rpc {
 // A worker's handle of a remote region, used by its own thread.
 struct Remote {
   fabric::RemoteRegion region;
-  std::uint32_t epoch = 0;  // number of the connection (Worker::epoch) under which the region was looked up
+  std::uint32_t epoch = 0;  // identifies the connection (Worker::epoch) over which the region was looked up
   bool is_lost = false;     // the region's node restarted: its contents are gone
 };
 
-// After an error: connects to the region's node anew, until `deadline` (now() time), and checks that the
-// region is still the same: a node that restarted has other keys for its regions. Returns false if the region
-// cannot be reached any more. `name` has to be a string literal; `remote` and the other arguments have to
-// outlive the run.
+// To be called after an error: connects to the region's node anew, until `deadline` (now() time), and checks
+// that the region is still the same: a node that restarted has other keys for its regions. Returns false if
+// the region cannot be reached any more. `name` has to be a string literal; `remote` and the other arguments
+// have to outlive the run.
 [[nodiscard]] inline coro::Task<bool> restore(fabric::Worker& worker, fabric::Fabric& fabric, Remote& remote,
                                               std::string_view name, Nanos deadline) {
   const fabric::NodeId peer = remote.region.node;

@@ -5,7 +5,8 @@
 //
 // A message is right-aligned, so that its last word, which the receiver polls, is at the same place for every
 // size. The largest message begins with its value, if it has one: in simulation a slot stores the value's
-// stamp and every byte behind the value (region.h, Elision), as an entry of a table does.
+// stamp (its first bytes, which identify it) and every byte behind the value (region.h, Elision), as an entry
+// of a table does.
 //
 // A slot has one writer: each row belongs to a receiver, which polls the slots of the row; each column
 // belongs to a sender.
@@ -13,8 +14,8 @@
 //   request region of a server node   [server worker][client lane of the cluster]
 //   reply region of a client node     [server worker of the cluster][client lane of the node]
 //
-// A client lane is one window slot of one client worker. Senders stage messages in slots of the
-// same shape, so that both sides store the same bytes in simulation.
+// A client lane is one window slot of one client worker. Senders stage messages in slots of the same shape,
+// so that sender and receiver store the same bytes in simulation.
 #pragma once
 
 #include <cstdint>
@@ -118,11 +119,13 @@ struct Parties {
   [[nodiscard]] bool serves(fabric::NodeId node) const { return node < serving_nodes(); }
   [[nodiscard]] bool asks(fabric::NodeId node) const { return node >= server_nodes; }
 
-  [[nodiscard]] std::uint32_t lanes() const { return clients * window; }  // lanes of a node
+  // number of client lanes (window slots) of a node
+  [[nodiscard]] std::uint32_t lanes() const { return clients * window; }
   [[nodiscard]] std::uint32_t lane(std::uint32_t client, std::uint32_t window_slot) const {
     return client * window + window_slot;
   }
-  // Columns of a request region: one for each client lane of the whole cluster.
+  // Columns of a request region: one for each client lane (window slot of a client worker) of the whole
+  // cluster.
   [[nodiscard]] std::uint32_t columns() const { return (nodes - server_nodes) * lanes(); }
   [[nodiscard]] std::uint32_t column(fabric::NodeId node, std::uint32_t lane) const {
     return (node - server_nodes) * lanes() + lane;

@@ -40,7 +40,7 @@ WriteCaller::WriteCaller(const WriteChannel& channel, fabric::Worker& worker, st
   for (std::uint32_t i = 0; i < rows_.size(); ++i)
     rows_[i].is_former =
         // a slot at a server of another node may hold a request of the former incarnation; the slots at
-        // servers of this node were zeroed when it restarted
+        // servers of this node were zeroed when the node restarted
         i / config_.parties.servers != worker_.node();
 }
 
@@ -139,8 +139,8 @@ coro::Task<WriteReply> WriteCaller::exchange(ServerId server, Row* row, fabric::
       if (seen == fabric::WatchOutcome::stopping) outcome = WriteReply::Outcome::stopping;
     }
     const bool is_over = worker_.now() >= give_up || outcome == WriteReply::Outcome::stopping;
-    // If the request could not be sent, an attempt to reconnect has failed, or the server's node has
-    // restarted.
+    // The request could not be sent because an attempt to reconnect has failed, or because the server's node
+    // has restarted.
     if (is_over || !sent) break;
   }
   WriteReply reply;
@@ -296,9 +296,9 @@ WriteReply WriteCaller::answer(ServerId server, Row* row, fabric::OpStats* stats
   return reply;
 }
 
-// Returns the reply's frame. It is copied if the server may still change it: when a repeated request is
-// answered again with the same bytes, or when a frame is recognised as complete by its checksum, so that its
-// last bytes in address order may not be the last to arrive.
+// Returns the reply's frame. The frame is copied if the server may still change it: when a repeated request
+// is answered again with the same bytes, or when a frame is recognised as complete by its checksum, so that
+// other bytes than the last ones may arrive last.
 const std::byte* WriteCaller::frame_of(const fabric::LocalSlice& slot, std::uint32_t bytes, bool is_copied) {
   if (!is_copied || slot.region->elision().on()) return slot.data();
   copied_.resize(bytes);

@@ -1,4 +1,4 @@
-// The client's end of a write channel, for one lane: one outstanding request at a time.
+// The client's end of a write channel, for one window slot (lane): one outstanding request at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace loch::rpc {
 // A server worker of the cluster.
 struct ServerId {
   fabric::NodeId node = 0;
-  std::uint32_t index = 0;  // number of the server worker among those of its node
+  std::uint32_t index = 0;  // identifies the server worker among those of its node
 };
 
 struct WriteReply {
@@ -42,13 +42,14 @@ class WriteCaller {
     std::uint64_t retries = 0, reconnects = 0, unsent = 0, timeouts = 0, late_frames = 0;
   };
 
-  // Makes the caller for lane `lane` of the worker's node, on the worker's thread. The channel has to outlive
-  // the caller.
+  // Makes the caller for window slot number `lane` of the worker's node, on the worker's thread. The channel
+  // has to outlive the caller.
   WriteCaller(const WriteChannel& channel, fabric::Worker& worker, std::uint32_t lane);
 
-  // First step of a request: returns whether the lane's slot at the server is free. If an earlier request is
-  // unanswered, asks for its reply again; if an earlier incarnation of this client may have left a request in
-  // the slot, takes the slot over.
+  // First step of a request: returns whether this client's request slot at the server is free. If an earlier
+  // request is unanswered, asks for its reply again. If an earlier incarnation of this client may have left a
+  // request in the slot, takes the slot over: a short request, once answered, ensures that no earlier request
+  // of the slot will be executed.
   [[nodiscard]] coro::Task<bool> prepare(ServerId server);
   // Whether the slot is free without anything to be done, so that prepare() need not be called.
   [[nodiscard]] bool is_prepared(ServerId server) const {
@@ -56,8 +57,8 @@ class WriteCaller {
     return !row.is_former && (!row.is_unanswered || config_.flaws.rewrites_unanswered);
   }
   // Second step of a request, after prepare(): returns where the caller writes the request's body, which ends
-  // request_tail_bytes before the frame's end. If the server is on this node, that is the server's slot
-  // itself.
+  // request_tail_bytes before the frame's end. If the server is on this node, this place is in the server's
+  // slot itself.
   [[nodiscard]] fabric::LocalSlice body(ServerId server, std::uint8_t code);
   // Third step of a request, after prepare() and body(): sends the request and waits for the reply.
   [[nodiscard]] coro::Task<WriteReply> call(ServerId server, std::uint8_t code, fabric::OpStats* stats);
@@ -72,13 +73,14 @@ class WriteCaller {
     std::uint8_t code = 0;
     bool is_unanswered = false;
     bool was_sent = false;
-    bool is_former = false;         // the slot may hold a request of an earlier incarnation of this client
+    bool is_former = false;  // whether the slot may hold a request of an earlier incarnation of this client
     std::uint32_t incarnation = 0;  // incarnation of the server's node when the request was first sent
   };
 
   [[nodiscard]] std::uint32_t row_number(ServerId server) const;
   [[nodiscard]] fabric::LocalSlice frame(ServerId server, std::uint8_t code) const;
-  // Gives the next request of `row` its number and code, and writes the number into the frame.
+  // Chooses number and code of the next request to the server, stores both in `row`, and writes the number
+  // into the request's frame.
   void number(ServerId server, Row* row, std::uint8_t code);
   // Sends the request for the first time, without a coroutine of its own. Returns false if it did nothing,
   // because something has to be awaited; then send() has to send it.

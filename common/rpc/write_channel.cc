@@ -69,7 +69,8 @@ bool WriteChannel::refresh(fabric::NodeId node, std::uint32_t epoch, Peer* peer)
     peer->epoch = epoch;
     return true;
   }
-  // A node that has restarted has new rkeys; for another node, the look-up returns the same ones.
+  // A node that has restarted has new rkeys; for any other node, the look-up returns the same rkeys as
+  // before.
   const Result<Peer> fresh = look_up(node);
   if (!fresh.has_value()) return false;
   *peer = *fresh;

@@ -8,14 +8,15 @@
 //                                                       client
 //   polls the reply slot of that worker  <------ WRITE
 //
-// A client lane has at most one request at each server worker, in a slot of its own; the reply has a slot
-// with one writer. A request that gets no reply is sent again with the same sequence number, over a new
-// connection if necessary. Its slot is not used for another request until its reply has come, so that a
-// request is not overwritten while the server reads it. A client and a server on the same node store into
-// each other's slots directly. A restarted client does not know which requests its earlier incarnation has
-// sent: a server may be reading one at this moment. So the client first takes its slot over with a request so
-// short that it does not overwrite bytes that a server still reads; a server that answers it executes no
-// earlier request of that slot. In the frames, K and V are the bytes of a key and of a value.
+// A client lane (one window slot of a client worker) has at most one request at each server worker, in a slot
+// of its own; the reply has a slot with one writer. A request that gets no reply is sent again with the same
+// sequence number, over a new connection if necessary. Its slot is not used for another request until its
+// reply has come, so that a request is not overwritten while the server reads it. A client and a server on
+// the same node store into each other's slots directly. A restarted client does not know which requests its
+// earlier incarnation has sent: a server may be reading one at this moment. So the client first takes its
+// slot over with a request so short that it does not overwrite bytes that a server still reads; a server that
+// answers it executes no earlier request of that slot. In the frames, K and V are the bytes of a key and of a
+// value.
 //
 //   request   | value   | length   | key   | sequence | trailer |      GET, DELETE: key + 16
 //             | V (PUT) | u64 (PUT)| K     | u64      | u64     |      PUT: V + K + 24
@@ -39,29 +40,33 @@ namespace loch::rpc {
 // The size in bytes of each frame, by the code in its trailer; 0: no such code.
 using FrameSizes = std::array<std::uint32_t, 16>;
 
-// Bytes at the end of every request that the client adds: the full sequence number and the trailer.
+// Bytes that the client adds at the end of every request: the full sequence number and the trailer.
 constexpr std::uint32_t request_tail_bytes = 16;
 
 // The code of a request, and of its reply, by which a restarted client takes over a slot from its earlier
-// incarnation.
+// incarnation: once the server has answered it, no earlier request in the slot is executed.
 constexpr std::uint8_t take_over_code = 15;
 
 // Known-bad variants of the channel, for mutants that the tests have to find.
 struct ChannelFlaws {
-  bool executes_repeated = false;  // a repeated request is executed again
-  bool rereads_slot = false;    // the polled request is read again later, when the slot may hold another one
-  bool trusts_trailer = false;  // a trailer counts as arrival even if bytes may be placed out of order
-  bool rewrites_unanswered = false;  // a slot is used again before the reply to its request has come
-  // All replies of a server worker share one buffer, which is reused while the NIC may still read it (against
-  // rule 5 of fabric.h).
+  bool executes_repeated = false;  // true: a repeated request is executed again
+  // true: the polled request is read again later, when the slot may hold another one
+  bool rereads_slot = false;
+  // true: a trailer counts as proof that its frame has arrived, even if bytes may be placed out of order
+  bool trusts_trailer = false;
+  bool rewrites_unanswered = false;  // true: a slot is used again before the reply to its request has come
+  // true: all replies of a server worker share one buffer, which is reused while the NIC may still read it
+  // (against rule 5 of fabric.h).
   bool shares_reply_buffer = false;
-  // A repeated request has the same trailer word, so that the server does not notice it.
+  // true: a repeated request has the same trailer word, so that the server does not notice it.
   bool repeats_word = false;
-  bool ignores_incarnations = false;   // a request is sent again to a server that has restarted since
-  bool numbers_from_zero = false;      // a restarted client repeats its first request numbers
-  bool keeps_old_keys = false;         // a restarted node is addressed with the rkeys of its lost regions
-  bool never_repairs = false;          // a server worker never reconnects a broken connection
-  bool takes_nothing_over = false;     // a restarted client uses its slots without taking them over
+  // true: a request is sent again to a server that has restarted after the first attempt
+  bool ignores_incarnations = false;
+  bool numbers_from_zero = false;  // true: a restarted client repeats its first request numbers
+  bool keeps_old_keys = false;     // true: a restarted node is addressed with the rkeys of its lost regions
+  bool never_repairs = false;      // true: a server worker never reconnects a broken connection
+  // true: a restarted client uses its slots although requests of its earlier incarnation may be in them
+  bool takes_nothing_over = false;
   bool replies_name_low_bits = false;  // replies carry only the low 16 bits of the request's number
 };
 
@@ -75,7 +80,7 @@ struct ChannelConfig {
   std::uint32_t inline_up_to = 0;
   Nanos retry_after = 0;        // ns without a reply after which the same request is sent again
   Nanos give_up_after = 0;      // ns after which a call makes no further attempt
-  Nanos reconnect_timeout = 0;  // ns that one attempt to reconnect may take (RC only)
+  Nanos reconnect_timeout = 0;  // ns that one attempt to reconnect may take (only RC reconnects)
   // If not 0: the low 16 bits of the number that precedes the number of a client's first request. 0: the
   // clock gives them.
   std::uint64_t first_number = 0;
@@ -87,18 +92,21 @@ class WriteChannel {
   // The slots of one node of this process. A region is null if the node has no servers or no clients to use
   // it.
   struct Node {
-    // slots [server worker of the node][client lane of the cluster], into which clients WRITE
+    // slots [server worker of the node][client window slot of the cluster], into which clients WRITE
     fabric::Region* requests = nullptr;
-    fabric::Region* staged_requests = nullptr;  // send slots [server of the cluster][client lane of the node]
-    // slots [server worker of the cluster][client lane of the node], into which servers WRITE
+    // send slots [server of the cluster][client window slot of the node]
+    fabric::Region* staged_requests = nullptr;
+    // slots [server worker of the cluster][client window slot of the node], into which servers WRITE
     fabric::Region* replies = nullptr;
-    fabric::Region* staged_replies = nullptr;  // send slots [server of the node][client lane of the cluster]
-    bool is_restarted = false;  // the node was restarted: its clients had an earlier incarnation
+    // send slots [server of the node][client window slot of the cluster]
+    fabric::Region* staged_replies = nullptr;
+    // whether the node was restarted, so that its clients had an earlier incarnation
+    bool is_restarted = false;
   };
-  // The regions of another node, as one worker addresses them.
+  // How one worker addresses the regions of another node.
   struct Peer {
     fabric::RemoteRegion requests, replies;
-    // Number of the connection (Worker::epoch) under which the regions were looked up.
+    // Identifies the connection (Worker::epoch) over which the regions were looked up.
     std::uint32_t epoch = 0;
   };
 

@@ -27,8 +27,8 @@ std::unique_ptr<fabric::Fabric> make(const std::string& name, const fabric::sim:
 }
 
 // Adds a request's operand to its client's sum, and takes `takes` ns for it. If `is_one_slow`, only an
-// operand of 1 takes so long, and the operand is read again at the end, like a value that is being copied
-// from the slot meanwhile.
+// operand of 1 takes so long, and the operand is read from the slot a second time at the end, like a value
+// that is still being copied from the slot.
 class Adder final : public Handler {
  public:
   Adder(fabric::Worker& worker, Nanos takes, bool is_one_slow)
@@ -65,7 +65,7 @@ struct Options {
 };
 
 // Puts an old reply into each reply slot: its number has the same low 16 bits as the first number that the
-// slot's lane will use, and other high bits.
+// client of this slot will use, and other high bits.
 void leave_old_replies(const WriteChannel& channel, const fabric::Worker& worker,
                        std::uint64_t first_number) {
   const Arrival arrival = channel.arrival(worker);
@@ -90,7 +90,7 @@ struct Seen {
 };
 
 // Sends `calls` requests to random servers, and compares each reply with this client's own sums. The upper
-// half of an operand is the lane's number in the cluster.
+// half of an operand is the number of the client's window slot in the cluster.
 coro::Task<void> ask(const WriteChannel* channel, fabric::Worker* worker, std::uint32_t calls, Seen* out) {
   const Parties& parties = channel->config().parties;
   WriteCaller caller(*channel, *worker, parties.lane(worker->index(), 0));
@@ -150,8 +150,8 @@ coro::Task<void> ask_in_two_incarnations(const WriteChannel* channel, fabric::Wo
     const WriteReply reply = co_await after.call(server, add_code, nullptr);
     if (operand == 0 && reply.outcome == WriteReply::Outcome::answered) {
       ++out->answered;
-      // The sum lacks the first incarnation's 1 if the server had not begun to add it when the slot was taken
-      // over.
+      // The sum lacks the first incarnation's 1 if the server had not begun to add it when the second
+      // incarnation took over the client's request slot.
       const std::uint64_t sum = fabric::load_word(reply.frame);
       if (sum != 11 && sum != 10) ++out->wrong;
       co_return;
@@ -345,8 +345,8 @@ TEST(WriteChannel, TornFramesAreAwaited) {
   EXPECT_EQ(all.wrong, 0u);
 }
 
-// A request that was given up keeps its slot: the lane's next request waits for the reply to it, and no
-// operand is lost.
+// A request that was given up keeps its slot: the client's next request waits for the reply to the given-up
+// one, and no operand is lost.
 TEST(WriteChannel, AGivenUpRequestIsSettledBeforeTheNext) {
   Options options;
   options.service = 50'000;

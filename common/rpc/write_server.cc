@@ -53,8 +53,8 @@ bool WriteServer::has_request(void* self, std::uint32_t column, std::uint64_t wo
 }
 
 // The full sequence number of the request in a column. A new request stays in its slot until its reply, so
-// its frame holds the number. A repeated request may have been answered already, and the client may be
-// writing the next one into the slot; then only the polled trailer word is reliable.
+// the frame in the slot holds the number. A repeated request may have been answered already, and the client
+// may be writing the next one into the slot; then only the polled trailer word is reliable.
 std::uint64_t WriteServer::sequence_of(std::uint32_t column, Trailer trailer) const {
   const std::uint64_t at = channel_.request_grid().word(index_, column) + trailer_bytes - request_tail_bytes;
   const std::uint64_t in_full = fabric::load_word(node_.requests->at(at));
@@ -101,8 +101,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
   answer(column, sequence, code);
 }
 
-// Where the reply to the client lane of this column is written: in the client's slot if the client is on this
-// node, else in a staging slot.
+// Where the reply to the client whose requests are in this column is written: in the client's slot if the
+// client is on this node, else in a staging slot.
 Handler::ReplyPlace WriteServer::place(std::uint32_t column) const {
   const std::uint32_t slot = config_.reply.slot_bytes();
   if (is_local(column))
@@ -138,8 +138,8 @@ void WriteServer::answer(std::uint32_t column, std::uint64_t sequence, std::uint
   worker_.post_detached(reply_write(column, bytes));
 }
 
-// Sends the kept reply again, and waits for the WRITE to complete: the client may have received the first
-// copy and send its next request, whose reply needs the same buffer.
+// Sends the reply, which was kept, a second time, and waits for the WRITE to complete: the client may have
+// received the first copy and send its next request, whose reply needs the same buffer.
 coro::Task<void> WriteServer::answer_again(std::uint32_t column) {
   const std::uint64_t word_at = place(column).start(trailer_bytes);
   if (is_local(column)) {

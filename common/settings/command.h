@@ -16,7 +16,7 @@ namespace loch::settings {
 struct Flag {
   Setting setting;  // `key` is the flag's name without --; `aliases` are further names
   Place place = {};
-  bool is_list = false;  // every value that is given counts, in order; otherwise only the last one
+  bool is_list = false;  // true: every value that is given counts, in order; false: only the last one
   // true: the flag may be given without a value (--suite, --suite FILE), and its variable then stays as it is
   bool is_value_optional = false;
   // Keys of flags of which at least one has to be given as well; empty: none.

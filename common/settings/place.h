@@ -25,7 +25,7 @@ using Place = std::variant<std::monostate, bool*, std::uint32_t*, std::int32_t*,
 
 // Writes a value to its variable. `value` is a result of parse() for a setting whose type fits the variable.
 void store(const Place& place, const Value& value);
-// Reads the variable back; nullopt if the place has no variable, or a list.
+// Returns the variable's value; nullopt if the place has no variable, or if the variable is a list.
 [[nodiscard]] std::optional<Value> stored(const Place& place);
 
 }  // namespace loch::settings

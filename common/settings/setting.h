@@ -14,7 +14,7 @@
 namespace loch::settings {
 
 // text: any text, such as a path; may be empty. file: path of a file that the program reads. output: path of
-// a file that it writes.
+// a file that the program writes.
 enum class Type : std::uint8_t { boolean, integer, real, size, duration, choice, text, file, output };
 [[nodiscard]] std::string_view name(Type type);
 
@@ -55,8 +55,8 @@ struct Setting {
   // simulator.
   std::string initial_in_real_time = {};
   Role role = Role::none;
-  // For roles none and search_depth: values that the fuzzer may draw, all equally likely; it keeps the
-  // default in half of the cases. Only values under which the protocol claims to be correct.
+  // For roles none and search_depth: values that the fuzzer may draw, all equally likely; in half of the
+  // cases the fuzzer keeps the default. Contains only values under which the protocol claims to be correct.
   std::vector<std::string> fuzz_values = {};
   std::string placeholder = {};  // name of the value in --help, such as "BYTES"; empty: derived from the type
   std::string unit = {};         // unit of a number where the type does not imply it: "ns/B", "W"

@@ -11,11 +11,12 @@ from support import ROOT, InAFolder
 
 BENCH = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 LOST_AFTER_S = 20
-# Seconds of load by what is killed: a process, or a whole machine, whose silence is noticed later. The load must last
-# until the loss is noticed, because the scrub follows the load.
+# Seconds of load by what is killed: a process, or a whole machine, whose silence is noticed later. The load must
+# last until the loss is noticed, because the repair of what the dead clients left (scrub) follows the load.
 LOAD_S = {"child": 20, "machine": 45}
-# Seconds between the death and the result, beyond the load: for fencing, scrub, declaration of the loss, a second
-# scrub, and collecting the result. A request to a dead node takes seconds to fail in an emulated machine.
+# Seconds between the death and the result, beyond the load: for fencing the dead process off, the repair of what it
+# left (scrub), the declaration of the loss, a second repair, and collecting the result. A request to a dead node
+# takes seconds to fail in an emulated machine.
 MARGIN_S = 90
 # The mpirun command line of tools/loch/runner/launch.py, with which no rank is ended because another rank died.
 SCRIPT = r"""
@@ -109,9 +110,9 @@ class Losses(InAFolder):
         got = json.loads(self.read(f"{case}.json"))
         self.assertEqual(got["lost_nodes"], [victim], said)
         self.assertEqual((got["run_end"], got["operations"]["corrupt"]), ("finished", 0), said)
-        # The victim's memory is lost with its process or machine: the victim is fenced, a scrub cannot reach all
-        # copies, the victim is declared lost, every survivor is notified, and its remaining entries on other nodes are
-        # scrubbed. No entry is left unrepaired.
+        # The victim's memory is lost with its process or machine. So the victim is fenced off, the first repair
+        # (scrub) cannot reach all copies, the victim is declared lost, every survivor is notified, and the victim's
+        # remaining entries on other nodes are repaired. No entry is left unrepaired.
         self.assertEqual(got["declared_lost"], [victim], said)
         self.assertTrue(any(f"node {victim} was declared lost" in note for note in got["notes"]), said)
         self.assertFalse([note for note in got["notes"] if "not repaired" in note or "not be fenced" in note], said)

@@ -294,7 +294,7 @@ class Bench(EndToEnd):
         operations, mix = got["operations"], got["config"]["mix"]
         self.assertEqual((mix["insert_if_absent"], mix["put"]), (0.5, 0))
         self.assertEqual(operations["put"], 0)
-        # At the start all keys are present; DELETEs and INSERTs then change which keys are.
+        # At the start all keys are present; DELETEs and INSERTs then change which keys are present.
         self.assertGreater(operations["exists"], 0.1 * operations["insert_if_absent"])
         self.assertLess(operations["exists"], 0.95 * operations["insert_if_absent"])
         told = ("ok", "not_found", "exists", "conflict", "timeout", "error")

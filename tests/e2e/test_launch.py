@@ -191,7 +191,8 @@ def assert_repaired(test: EndToEnd, got: dict, victim: int) -> None:
     test.assertEqual(got["timeline"][-1]["unwritable_keys"], 0, got["timeline"])
     in_bins = sum(round(entry["ops_s"] * 0.1) for entry in got["timeline"])
     test.assertGreater(in_bins, got["operations"]["ok"] + got["operations"]["not_found"])
-    # The scrub examined entries, so it did look for unfinished operations of the dead client.
+    # The repair after the client's death (scrub) examined entries, so it did look for unfinished operations of the
+    # dead client.
     test.assertGreater(got["scrub"]["entries_examined"] + got["scrub"].get("leaks_suspected", 0), 0, got["scrub"])
 
 

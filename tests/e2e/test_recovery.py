@@ -108,7 +108,7 @@ class Recovery(EndToEnd):
 
     def assert_out_of_service_until_its_return(self, protocol: list[str]) -> None:
         got = self.over_time(protocol)
-        # for this protocol a dead client leaves nothing to repair, so no scrub runs
+        # for this protocol a dead client leaves nothing to repair, so no repair (scrub) runs
         self.assertEqual(self.at(got, "scrub", 1), [])
         self.assertEqual(self.at(got, "declare", 2), [BACK_S + DELAY_S])
         self.assertEqual(max(self.unwritable(got, 0, CRASH_S)), 0)

@@ -78,7 +78,7 @@ class Ipmi(Power):
         )
 
     def test_a_silent_bmc_is_told_within_seconds(self) -> None:
-        # the socket is bound but never read, as a BMC that does not answer
+        # this socket receives requests but never reads them, like a BMC that does not answer
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.bind(("127.0.0.1", 0))
             began = time.monotonic()
@@ -86,7 +86,7 @@ class Ipmi(Power):
                 "--bmc", "127.0.0.1", "--port", str(udp.getsockname()[1]), "--user", USER, IPMI_PASSWORD=PASSWORD
             )
             self.assert_refused(done, "127.0.0.1 port", "no BMC answers there")
-            # ipmitool waits 2 s and the presence ping half a second; the rest is for a busy machine
+            # ipmitool waits 2 s and the presence ping half a second; the other seconds allow for a busy machine
             self.assertLess(time.monotonic() - began, 8)
 
     def test_a_wrong_password_is_told_apart(self) -> None:
@@ -120,8 +120,8 @@ class Ipmi(Power):
             told = report["hosts"][0] if name == "run" else report["hosts"][0][name]
             self.assertAlmostEqual(energy.mean_w, told["mean_w"], places=9)
         self.assertAlmostEqual(integrate(raw, Span(*report["marks"]["run"])).joules, report["joules"], places=9)
-        # One second at 200 W; the tolerance covers the spacing of samples, and sleeps that last longer on a busy
-        # machine.
+        # The power is 200 W for one second and 100 W otherwise. The tolerance of the energy allows for the spacing
+        # of samples, and for sleeps that last longer on a busy machine.
         gap = report["hosts"][0]["longest_gap_s"]
         more = report["seconds"] - 2
         self.assertAlmostEqual(report["joules"], 100 * report["seconds"] + 100, delta=100 * (gap + more + 0.1))

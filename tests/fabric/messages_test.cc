@@ -370,7 +370,7 @@ TEST_P(FabricTest, ReceiveCanLookWithoutWaiting) {
   EXPECT_EQ(outcomes, expected);
 }
 
-// Sends on the lanes one after another, so that the order of arrival is known.
+// Sends on the worker's UD queue pairs (lanes) one after another, so that the order of arrival is known.
 coro::Task<void> send_on_all_lanes(Cluster* cluster) {
   Worker& worker = *cluster->clients[0];
   for (std::uint32_t i = 0; i < 4 * ud_lanes; ++i) {

@@ -204,7 +204,7 @@ int work(cluster::Control& control) {
   if (!end) return fail_with(rank, end.error());
   LOCH_CHECK(*end == RunEnd::finished);
   if (rank.self == victim) return 0;
-  // The restarted process takes no part in this meeting.
+  // The restarted process takes no part in this collective call.
   const auto texts = rank.fabric->gather(fmt::format("{}", load_word(rank.memory->at(at_count))), patience);
   if (!texts) return fail_with(rank, texts.error());
   if (rank.self != 0) return 0;

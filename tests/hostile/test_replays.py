@@ -160,8 +160,8 @@ class Corpora(Hostile):
         """After a campaign has ended by SIGINT, SIGTERM or SIGKILL, every scenario that its index names exists."""
         steps = 0
         for signal in ("INT", "TERM", "KILL"):
-            # After SIGKILL the index lacks the counts since it was last written, of at most five seconds, so that
-            # campaign runs for longer.
+            # After SIGKILL the index lacks the counts since it was last written, of at most five seconds, so the
+            # campaign that SIGKILL ends runs for longer.
             seconds = "12" if signal == "KILL" else "3"
             self.in_shell(
                 'timeout --signal="$1" --kill-after=20 "$2" "$3" fuzz --protocol herd --corpus c --for 60s --jobs 2',

@@ -26,7 +26,7 @@ class Plan:
     """The contents of docs/floors.txt: modules by floor, the includes allowed to each, and libraries with a single
     user."""
 
-    # (title, modules) of each floor, lowest floor first
+    # (title, modules) of each floor (layer of the architecture), lowest floor first
     floors: list[tuple[str, list[str]]] = field(default_factory=list)
     may: dict[str, list[str]] = field(default_factory=dict)
     # beginning of a header's name -> the only module that may include such headers

@@ -112,8 +112,9 @@ def link_faults(path: Path, name: str) -> Iterator[str]:
                 yield f"{name}:{number}: links to {target}; {page.name} has no such heading"
 
 
-# Identifiers such as H1, A2 or V145, in code and pages, for holes of published designs, for failures and for published
-# values. Each must be explained in bold in a page of docs/, or be the id of a value in plots/published.
+# Identifiers such as H1, A2 or V145, in code and pages, for known faults (holes) of published designs, for failures
+# and for published values. Each must be explained in bold in a page of docs/, or be the id of a value in
+# plots/published.
 NUMBERED = re.compile(r"(?<![\w.#/'\"-])([AHPQRSV]\d{1,3})(?![\w.'\"]|-\w)")
 SAID_IN_CODE = re.compile(r"//[^\n]*|^\s*#[^\n]*|\"\"\".*?\"\"\"", re.M | re.S)
 OTHER_PAPERS = re.compile(r"\bPROTOCOLS\b(?! =)")

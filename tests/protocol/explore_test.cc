@@ -1,5 +1,6 @@
 // Explores small scenarios of real protocols in every interleaving: hardened protocols show no violation,
-// known holes and known-bad variants are found, and sleep sets do not change the set of states.
+// holes (known faults) of published protocols and known-bad variants are found, and sleep sets do not change
+// the set of states.
 #include <gtest/gtest.h>
 
 #include "app/explore/explorer.h"
@@ -93,9 +94,9 @@ TEST_P(Found, WithATrace) {
 INSTANTIATE_TEST_SUITE_P(
     Scenarios, Found,
     ::testing::Values(
-        // Hole A1 (docs/protocols/nessie.md): of two DELETEs of one value, one gets an error.
+        // Known fault A1 (docs/protocols/nessie.md): of two DELETEs of one value, one gets an error.
         Case{"nessie", "DELETE K | DELETE K", one_cas, {.fails = 1}, "desired-word-proves"},
-        // Hole H2 (docs/protocols/nessie.md): a GET misses a key that moves away and back.
+        // Known fault H2 (docs/protocols/nessie.md): a GET misses a key that moves away and back.
         Case{"nessie",
              "MIGRATE K; MIGRATE K; MIGRATE K | GET K",
              {{"nessie.hash-functions", "2"}, {"nessie.variant", "published"}}},
@@ -104,8 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nessie", "DELETE K | DELETE K", two_slots, {}, "unlock-by-write"},
         Case{"nessie", "MIGRATE K; PUT K | DELETE K", two_slots, {}, "rollback-to-empty"}));
 
-// The shortest trace that the exploration finds for hole A1 (docs/protocols/nessie.md) is as long as the one
-// derived by hand.
+// The shortest trace that the exploration finds for the known fault A1 (docs/protocols/nessie.md) is as long
+// as the one derived by hand.
 TEST(Shortest, A1TakesEightMoves) {
   const Exploration all =
       explored({"nessie", "DELETE K | DELETE K", one_cas, {.fails = 1}, "desired-word-proves"});
@@ -115,7 +116,7 @@ TEST(Shortest, A1TakesEightMoves) {
 }
 
 // A store with a log file is refused, because each interleaving has to begin with the same state, and a file
-// would keep the changes of the one before.
+// would keep the changes of the previous interleaving.
 TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   auto scenario = parse_scenario("PUT K");
   ASSERT_TRUE(scenario.has_value());
@@ -129,8 +130,8 @@ TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
 }
 
-// An operation that prepares the state (here a DELETE) may leave work to the background coroutine; it is done
-// before the exploration begins.
+// An operation that prepares the state (here a DELETE) may leave work to the background coroutine; that work
+// is done before the exploration begins.
 TEST(Before, IsOverWithItsBackground) {
   auto scenario = parse_scenario("MIGRATE K | PUT K2");
   ASSERT_TRUE(scenario.has_value() && prepare(*scenario, "DELETE K2").has_value());

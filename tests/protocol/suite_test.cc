@@ -209,8 +209,8 @@ TEST_P(EveryProtocol, InsertsIfAbsent) {
   }
 }
 
-// Keys and values of different sizes, on sim and shm: each value is verified to have the size of its version.
-// A protocol that stores no values refuses in one line.
+// Keys and values of different sizes, on sim and shm: each value that a GET returns is checked for the size
+// that its writer chose. A protocol that stores no values refuses in one line.
 TEST_P(EveryProtocol, SizesOfADistribution) {
   const kv::DataSupport takes = module_.data(kv::Options(module_.options()));
   const Words sizes = {"--set",

@@ -37,7 +37,8 @@ TROUBLED = (
         ),
     )
 )
-# The fake loch-bench reads its settings from a file next to it, so that its own hash does not depend on them.
+# The fake loch-bench reads its settings from a file next to it, so that the fake's own hash does not depend on the
+# settings.
 WRAPPER = f"""#!/bin/sh
 folder=${{0%/*}}
 . "$folder/settings"

@@ -81,7 +81,8 @@ def test_published_numbers_have_a_place_or_are_not_there() -> None:
     ]
     for each in numbers:
         assert each.error == (None if each.value is None else pytest.approx(60.0 / each.value - 1))
-    assert {each.value is None for each in numbers} == {True, False}  # the paper gives no value for 4 KB
+    # among the published values there is one, at 4 KB, that the paper does not give
+    assert {each.value is None for each in numbers} == {True, False}
     assert drawn(lambda point: documents, figure.replace("}", ", published: false}")).published == []
 
 

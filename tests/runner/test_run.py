@@ -235,7 +235,7 @@ class Run(Folder):
             )
         )
         self.run_it()
-        # the closed-loop runs that find the maximum throughput are also the points at share 1 of it
+        # the closed-loop runs that find the maximum throughput are also the points with share_of_max 1
         self.assertEqual(self.ran(), 2 * 3 * 2)
         rates = {}
         for path in (self.out / "points").glob("*.json"):

@@ -56,7 +56,7 @@ class Influence(unittest.TestCase):
         self.names = ["a", "b", "c", "d", "e", "f"]
 
     def test_sobol_indices_of_a_known_function(self):
-        values = 3 * self.x[:, 0] + self.x[:, 1]  # variances 9 to 1
+        values = 3 * self.x[:, 0] + self.x[:, 1]  # the first input has nine times the variance of the second one
         found = influence.decide(self.names, self.x, [0] * 6, values)
         self.assertEqual(found.shares[0].factor, "a")
         self.assertAlmostEqual(found.shares[0].first, 0.9, delta=0.05)

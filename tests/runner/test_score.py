@@ -126,7 +126,7 @@ class Scoring(Folder):
     def test_misses_point_to_their_explanation(self):
         shown = self.loch("score").stdout
         told = re.search(r"where value_size >= 4K` is not held: (\S+)", shown)
-        # the explanation of the published item, because the claim has none of its own
+        # the claim names no explanation of its own, so the page links to that of the published item
         self.assertEqual(told.group(1), "docs/fidelity.md#nessie-2017")
         self.assertIn("(docs/fidelity.md#method)", shown)
         self.assertIn("| V85 |", shown)

@@ -164,7 +164,7 @@ class Arrays(Folder):
         self.assertIn("--array=0-4%4", self.asked.read_text(encoding="utf-8"))
         self.assertFalse(waiting)
         waiting.extend(range(45, 55))
-        # four of the array's five tasks may run, which is the limit, so nothing more is submitted
+        # four of the array's five tasks may run at a time, which is the limit, so nothing more is submitted
         self.assertEqual(self.submit(engine, waiting), 1)
         self.assertEqual(len(waiting), 10)
         (array,) = engine._arrays.values()

@@ -90,8 +90,9 @@ class Timelines(Folder):
         self.assertEqual(svg.count('<g id="ops_s'), 3)
         self.assertEqual(svg.count('<g id="failed_s'), 3)
         self.assertEqual(svg.count('<g id="unwritable'), 3)
-        # Each column has two panels with three marks each: the two kills share a mark, as do fence and scrub, which are
-        # close in time; events after the measured time have no mark.
+        # Each column has two panels with three marks each: the two kills share a mark, as do the fencing of the
+        # dead clients and their repair (scrub), which are close in time; events after the measured time have no
+        # mark.
         self.assertEqual(svg.count('<g id="event'), 3 * 3 * 2)
         self.assertEqual(svg.count('<g id="repair'), 3 * 2)
         self.assertEqual(svg.count('<g id="failed"'), 0)

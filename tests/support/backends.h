@@ -25,7 +25,7 @@ struct Backend {
 
 constexpr Nanos second = 1'000'000'000;
 constexpr Nanos millisecond = 1'000'000;
-constexpr std::uint32_t ud_lanes = 3;  // number of UD lanes of a client worker
+constexpr std::uint32_t ud_lanes = 3;  // number of UD queue pairs of a client worker
 constexpr std::uint64_t memory_bytes = 256 * 1024;
 
 // A cluster whose nodes each have a region "memory" with all rights, a region "readable" that can only be

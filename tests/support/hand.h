@@ -37,9 +37,10 @@ class Hand {
     co_return result;
   }
 
-  fabric::OpStats stats;   // requests of the latest operation
-  std::uint64_t seen = 0;  // number of the value that the latest GET returned
-  bool is_whole = false;   // whether all bytes of the latest GET's value belong to number `seen`
+  fabric::OpStats stats;  // identifies the value that the latest GET returned
+  // whether all bytes of the latest GET's value belong to the value that `seen` identifies
+  std::uint64_t seen = 0;
+  bool is_whole = false;  // whether all bytes of the latest GET's value belong to number `seen`
 
  private:
   [[nodiscard]] kv::Key key(std::uint64_t number) {
@@ -51,7 +52,7 @@ class Hand {
   std::vector<std::byte> key_, value_;
 };
 
-// A window slot with its worker, whose operations return all that is known about their outcome.
+// A window slot of a client with its worker, whose operations return all that is known about their outcome.
 class Lane {
  public:
   Lane(kv::Client& client, fabric::Worker& worker, const kv::DeployConfig& config)
@@ -60,8 +61,8 @@ class Lane {
   struct Outcome {
     kv::OpResult result;
     fabric::OpStats stats;
-    std::uint64_t value = 0;  // number of the value that a GET found
-    bool is_torn = false;     // a GET returned bytes of more than one value
+    std::uint64_t value = 0;  // identifies the value that a GET found
+    bool is_torn = false;     // true: a GET returned bytes of more than one value
   };
   [[nodiscard]] coro::Task<Outcome> get(std::uint64_t number) {
     const kv::OpResult result = co_await hand_.get(number);

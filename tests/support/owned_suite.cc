@@ -1,4 +1,4 @@
-// Implements the checks that all protocols share whose server workers own the tables (NessieSD, NessieHY).
+// Implements the checks for all protocols whose server workers own the tables (NessieSD, NessieHY).
 #include "tests/support/owned_suite.h"
 
 #include <gtest/gtest.h>

@@ -27,7 +27,8 @@ class PatternData final : public kv::Dataset {
     for (std::uint32_t at = 0; at < bytes; at += 8)
       std::memcpy(out + at, &number, std::min<std::uint32_t>(8, bytes - at));
   }
-  // Reads the number in a value; false if its words differ, because it mixes bytes of two values.
+  // Reads the number that identifies a value; false if the value's words differ, because it mixes bytes of
+  // two values.
   [[nodiscard]] static bool read_value(const kv::ValueView& value, std::uint64_t* number) {
     std::memcpy(number, value.data, 8);
     for (std::uint32_t at = 0; at + 8 <= value.kept; at += 8) {

@@ -1,4 +1,4 @@
-// Loads for the lanes of a StoreCluster, shared by tests of several protocols.
+// Loads for the window slots (Lane, hand.h) of a StoreCluster, shared by tests of several protocols.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import zoo
 
-# nessie uses atomics, herd messages over UC and UD, pilaf messages over RC.
+# nessie uses atomics, herd exchanges messages over UC and UD, pilaf exchanges messages over RC.
 PROTOCOLS = ("nessie", "herd", "pilaf")
 STATUSES = ("RETRY_EXC_ERR", "REM_ACCESS_ERR", "RNR_RETRY_EXC_ERR", "REM_OP_ERR", "LOC_PROT_ERR", "LOC_QP_OP_ERR")
 # each of the first MOST_OF_ONE calls of a function fails in a run of its own, and so do a few later calls

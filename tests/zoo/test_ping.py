@@ -175,9 +175,11 @@ def test_a_process_that_does_not_answer_costs_its_row_and_not_the_run(number: si
                 victim = child_of_rank(started.pid, 2)
                 time.sleep(0.02)
             assert victim, "rank 2 did not start"
-            time.sleep(3)  # its set-up, and a part of the first round of 2 s
+            # seconds for the set-up of the four processes and a part of the first round of pings, which lasts 2 s
+            time.sleep(3)
             os.kill(victim, number)
-            deadline = time.monotonic() + 25  # three rounds, and at most 10 s of waiting for the process
+            # three rounds of pings, and at most 10 s of waiting for the stopped or killed process
+            deadline = time.monotonic() + 25
             while result is None and time.monotonic() < deadline:
                 time.sleep(0.1)
                 text = (folder / "out").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import pytest
 import zoo
 from test_processes import launch, on
 
-# Loch gives a device up after 20 s without a completion; the rest allows for a busy machine.
+# Loch gives a device up after 20 s without a completion; the remaining 40 s allow for a busy machine.
 LIMIT_S = 60
 
 

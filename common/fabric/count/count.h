@@ -13,7 +13,8 @@ namespace loch::fabric {
 struct CountConfig {
   std::optional<LinkFormat> link = {};  // packet headers to count; none: those of the fabric's link
   std::uint32_t mtu_bytes = 0;          // payload bytes of a packet; 0: as the fabric says
-  // The fabric's own report has tx_wire_bytes and rx_wire_bytes, so that this decorator need not count them.
+  // true: the fabric's own report has tx_wire_bytes and rx_wire_bytes, so that this decorator need not count
+  // them.
   bool fabric_counts_wire = false;
 };
 

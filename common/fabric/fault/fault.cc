@@ -86,7 +86,8 @@ class FaultyWorker final : public WrappedWorker {
   enum class Fate : std::uint8_t { pass, lose, place_in_part, hold, fail, fail_executed, flush };
   struct Link {
     std::uint64_t failed_lanes = 0;
-    std::uint64_t silent_lanes = 0;  // bit i: the last request on lane i was unsignaled
+    // bit i: the last request on lane i (the queue pair to one peer) was unsignaled
+    std::uint64_t silent_lanes = 0;
     std::uint32_t reconnections = 0;
   };
 

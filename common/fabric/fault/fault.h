@@ -1,5 +1,6 @@
-// A decorator that injects the faults that rule 6 of the fabric contract allows, over any fabric. (The
-// simulation can inject more kinds of faults by itself.)
+// A decorator that injects the faults that rule 6 of the fabric contract (fabric.h) allows, over any fabric:
+// lost and reordered messages on UC and UD, and failed RC requests. (The simulation can inject more kinds of
+// faults by itself.)
 #pragma once
 
 #include <memory>

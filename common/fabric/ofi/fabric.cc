@@ -72,7 +72,7 @@ class EndedRuns {
   }
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::uint64_t> ended_;  // for each rank the number of the last run that its clients have ended
+  std::vector<std::uint64_t> ended_;  // for each rank, which run its clients ended last
 };
 
 class OfiFabric final : public Fabric {
@@ -181,7 +181,7 @@ Result<Worker*> OfiFabric::add_worker(const WorkerSpec& spec) {
   return made;
 }
 
-// ---- The exchange ------------------------------------------------------------------------------
+// ---- The exchange of addresses and keys among the processes ------------------------------------
 
 Result<NodeRecord> OfiFabric::record_of(NodeId node) {
   NodeRecord record;
@@ -280,10 +280,10 @@ Result<> OfiFabric::exchange(Nanos within) {
 }
 
 // Connects the endpoints of the nodes' first workers, each pair from the lower node. A provider over
-// connections (rxm) connects two endpoints at the first message; where both begin at the same time,
-// libfabric 1.17 can leave one of the two requests unread, and both wait until it gives up 100 seconds later.
-// Other pairs of endpoints are not concerned: one-sided requests go to a node's first worker, and a server's
-// worker speaks to a client's worker only when that has spoken to it.
+// connections (rxm) connects two endpoints at the first message; where both begin at the same time, libfabric
+// 1.17 can leave one of the two requests unread, and both wait until it gives up 100 seconds later. Other
+// pairs of endpoints never begin at the same time: one-sided requests go to a node's first worker, and a
+// server's worker sends messages to a client's worker only after it has received one from that worker.
 Result<> OfiFabric::connect_responders(Nanos within) {
   if (provider_->name().find("ofi_rxm") == std::string::npos) return {};
   const Nanos deadline = shared_.now() + within;
@@ -324,7 +324,7 @@ Result<std::vector<std::string>> OfiFabric::gather(const std::string& mine, Nano
   return texts;
 }
 
-// ---- Runs ----------------------------------------------------------------------------------------
+// ---- Runs of the load ----------------------------------------------------------------------------
 
 void OfiFabric::await_clients() {
   if (config_.control == nullptr) {
@@ -355,7 +355,8 @@ void OfiFabric::await_clients() {
 Result<RunEnd> OfiFabric::run() {
   if (!is_exchanged_) return fail(ErrorCode::invalid_argument, "run: before the exchange");
   ++runs_;
-  // Providers that move data by the CPU compete with the workers for cores, also by threads of their own.
+  // Providers that move data by the CPU compete with the workers for cores, some also because they have
+  // threads of their own.
   const bool shares_cores = shared_.capabilities.target_cpu || provider_->name() == "sockets" ||
                             pool_.started() > realtime::usable_cores();
   const RunEnd end = pool_.run(shares_cores, [this] { await_clients(); });

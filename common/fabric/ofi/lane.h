@@ -24,8 +24,9 @@ struct Slot : Context {
   State state = State::waiting;
   WcStatus status = WcStatus::success;
   bool is_detached = false;
-  bool awaits_answer = false;    // a message on RC that its receiver has not answered yet
-  bool is_announcing = false;    // a WRITE whose bytes are placed and whose immediate is still to be sent
+  bool awaits_answer = false;  // whether the request is an RC message that its receiver has not answered yet
+  // whether the request is a WRITE whose bytes are placed and whose immediate is still to be sent
+  bool is_announcing = false;
   std::uint32_t pending = 0;     // number of the provider's operations for this request that have not ended
   std::uint32_t sent = 0;        // SEND: payload bytes given to the provider
   std::uint32_t number = 0;      // index of the slot on its worker
@@ -46,12 +47,15 @@ struct Lane {
   NodeId peer = 0;
   Transport transport = Transport::rc;
   std::uint8_t number = 0;
-  bool is_listed = false;   // the lane is in OfiWorker::listed_, whose lanes the next poll visits
-  bool has_failed = false;  // an RC request failed: waiting and new requests are flushed until reconnection
-  bool has_retired_failure = false;  // a failed request has ended, so every later request has to fail too
-  Slot* first = nullptr;             // the oldest request that has not ended
+  // true: the lane (queue of requests to one peer) is in OfiWorker::listed_, so the next poll visits it
+  bool is_listed = false;
+  // true: an RC request failed: waiting and new requests are flushed until reconnection
+  bool has_failed = false;
+  // true: a failed request has ended, so every later request has to fail too
+  bool has_retired_failure = false;
+  Slot* first = nullptr;  // the oldest request that has not ended
   Slot* last = nullptr;
-  Slot* unposted = nullptr;      // the oldest request that has not been given to the provider entirely
+  Slot* unposted = nullptr;      // the oldest request whose messages the provider has not all taken
   std::uint32_t writes = 0;      // posted WRITEs whose bytes are not placed, or immediates not sent, yet
   std::uint32_t fetches = 0;     // READs and atomics given to the provider that have not completed
   std::uint32_t announcing = 0;  // WRITEs whose bytes are placed and whose immediate is still to be sent

@@ -32,12 +32,12 @@ struct OfiConfig {
   // write_then_atomic say which order the provider keeps.
   bool waits_for_writes = true;
   bool pin_threads = false;
-  // Workers read CLOCK_MONOTONIC itself and not the time-stamp counter, which may be off by a microsecond
-  // (realtime/tsc_clock.h).
+  // true: workers read CLOCK_MONOTONIC itself; false: the time-stamp counter, which may be off by a
+  // microsecond (realtime/tsc_clock.h).
   bool exact_clock = true;
-  // After the clients of some process have ended, the other clients may run for another laggards_most ns, or
-  // for as long again as the first ones took, whichever is longer. Then run() fails with timed_out and names
-  // the nodes that are late.
+  // After the clients of some process have ended, the clients of other processes may run for another
+  // laggards_most ns, or for as long again as the clients that have ended took, whichever is longer. Then
+  // run() fails with timed_out and names the nodes that are late.
   Nanos laggards_most = 120'000'000'000;
 };
 

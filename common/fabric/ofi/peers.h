@@ -46,8 +46,8 @@ struct Peer {
   NodeRecord record;
   // fi_addr_t of each worker's endpoint, by worker index; FI_ADDR_UNSPEC where no worker has the index
   std::vector<std::uint64_t> workers;
-  // The endpoint at which one-sided requests to the node arrive: that of its first worker. FI_ADDR_UNSPEC:
-  // the node has none, or was lost before the exchange.
+  // The endpoint at which one-sided requests to the node arrive: the endpoint of the node's first worker.
+  // FI_ADDR_UNSPEC: the node has no endpoint, or was lost before Fabric::exchange().
   std::uint64_t responder = ~std::uint64_t{0};
 };
 

@@ -1,4 +1,5 @@
-// Puts posted requests in their lanes, and gives each to the provider as soon as the rules of order allow.
+// Puts posted requests in their lanes (queues of requests from one worker to one peer), and gives each
+// request to the provider as soon as the rules of order allow.
 #include <algorithm>
 
 #include "common/base/check.h"
@@ -178,9 +179,9 @@ void OfiWorker::do_post_detached(const WorkRequest& request) {
 }
 
 // Whether the provider may be given the request now: it has room, and the order of requests is kept (rule 4
-// of fabric.h). A fenced request waits until all earlier one-sided requests have ended; any other waits for
-// earlier WRITEs if the provider does not keep it behind them. A message waits for earlier WRITEs on every
-// provider, because it goes to another endpoint than they do.
+// of fabric.h). A fenced request waits until all earlier one-sided requests have ended. Any other request
+// waits for earlier WRITEs if the provider does not order it after WRITEs. A message waits for earlier WRITEs
+// on every provider, because it goes to another endpoint than they do.
 bool OfiWorker::may_start(const Lane& lane, const Slot& slot) {
   const WorkRequest& request = *slot.request;
   if (in_flight_ >= limit_) return false;
@@ -364,8 +365,8 @@ bool OfiWorker::announce(Slot& slot) {
   return true;
 }
 
-// Sets the status of a request; retire() hands over its completion when no operation of the provider is left
-// for it. A failure on RC fails the lane.
+// Sets the status of a request; retire() hands over the request's completion when the provider has no
+// operation for the request left. A failure on RC makes all later requests to the peer fail.
 void OfiWorker::end(Slot& slot, WcStatus status) {
   Lane& lane = *slot.lane;
   if (slot.awaits_answer) {
@@ -396,8 +397,8 @@ void OfiWorker::retire(Lane& lane) {
     if (lane.first == nullptr) lane.last = nullptr;
     if (lane.unposted == slot) lane.unposted = slot->next;
     WorkRequest& request = *slot->request;
-    // An earlier request of the lane has failed, but the provider had this one already; it ends in an error,
-    // too.
+    // An earlier request to the same peer has failed, but the provider had been given this request already,
+    // so this one ends with an error too.
     if (lane.has_retired_failure && slot->status == WcStatus::success)
       slot->status = WcStatus::retry_exceeded;
     lane.has_retired_failure |= lane.transport == Transport::rc && slot->status != WcStatus::success;

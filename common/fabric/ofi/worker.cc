@@ -358,7 +358,7 @@ bool OfiWorker::receive_message(MessageBuffer* buffer) {
   return true;
 }
 
-// Answers the sender of a message on RC with the message's status; counts a lost message on UC or UD.
+// Answers the sender of a message on RC with the message's outcome; counts a lost message on UC or UD.
 void OfiWorker::conclude(const MessageHeader& header, Delivery delivery) {
   const bool is_reliable = static_cast<Transport>(header.transport) == Transport::rc;
   const bool is_lost = delivery == Delivery::no_buffer || delivery == Delivery::too_long;
@@ -430,7 +430,7 @@ void OfiWorker::answer(const MessageHeader& asked, WcStatus status) {
   send_unowned(MessageHeader::Kind::answer, header, workers[asked.from_worker]);
 }
 
-// Sends a message of a header alone that belongs to no request of this worker.
+// Sends a message that consists only of a header and belongs to no request of this worker.
 void OfiWorker::send_unowned(MessageHeader::Kind kind, const MessageHeader& header, fi_addr_t to) {
   MessageBuffer* buffer = take_buffer();
   buffer->kind = Context::Kind::outgoing;
@@ -451,7 +451,8 @@ bool OfiWorker::retry_answers() {
     MessageBuffer* buffer = waiting_answers_[sent];
     const ssize_t code = fi_send(endpoint_.get(), &buffer->header, sizeof(MessageHeader), buffer->description,
                                  buffer->to, static_cast<Context*>(buffer));
-    // An answer is dropped at its deadline: one to a lost node would hold up those behind it for ever.
+    // An answer is dropped at its deadline, because an answer to a lost node would hold up all later answers
+    // for ever.
     if (code == -FI_EAGAIN && shared_->now() < buffer->deadline) break;
     if (code == 0) {
       ++in_flight_;

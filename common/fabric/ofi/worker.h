@@ -1,10 +1,10 @@
 // The data path of ofi: one worker is one thread with one endpoint and one completion queue.
 //
 // Where a provider has no progress of its own, requests to a node move only while some thread of its process
-// calls the provider. A worker does so in every round of its polling loop. For workers that do not poll
-// (asleep, computing, ended, or not started), the fabric's progress thread (progress.h) calls
-// poll_for_idle(). Each of the two threads holds `gate_` meanwhile; the progress thread leaves a polling
-// worker's gate alone.
+// calls the provider. A worker calls the provider in every round of its polling loop. For workers that do not
+// poll (asleep, computing, ended, or not started), the fabric's progress thread (progress.h) calls
+// poll_for_idle(). Each of the two threads holds the spinlock `gate_` meanwhile; the progress thread does not
+// lock the gate of a worker that polls.
 #pragma once
 
 #include <array>
@@ -102,7 +102,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
 
   // Called by the progress thread. Drives the provider for this worker if the worker has not polled since the
-  // last call; returns whether that made progress.
+  // last call of this function; returns whether that made progress.
   [[nodiscard]] bool poll_for_idle();
 
   // Sends a message that its receiver ignores, so that the provider connects this endpoint with another one.
@@ -126,7 +126,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
 
   struct Link {
     std::vector<std::unique_ptr<Lane>> lanes;
-    std::uint32_t failed = 0;  // RC lanes that have failed
+    std::uint32_t failed = 0;  // number of the peer's RC lanes (request queues) that have failed
     std::uint32_t epoch = 1;
   };
   template <typename T, std::size_t N>
@@ -157,8 +157,8 @@ class OfiWorker final : public realtime::RealtimeWorker {
     Ring<Received> arrived;
     std::atomic<std::uint32_t> ready = 0;  // size of `arrived`, readable without holding gate_
   };
-  // The result of delivering a message or one piece of it: the message is complete; more pieces are to come
-  // (or its first one was lost); no RECV is posted; the RECV is too short.
+  // The result of delivering a message or one of its pieces: the message is complete; other pieces are to
+  // come, or the message's first piece was lost; no RECV is posted; the RECV is too short.
   enum class Delivery : std::uint8_t { done, more_pieces, no_buffer, too_long };
 
   // Functions that handle requests, defined in post.cc. All are called with gate_ held.
@@ -169,7 +169,8 @@ class OfiWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] WcStatus check_request(const WorkRequest& request) const;
   [[nodiscard]] WcStatus check_remote(const WorkRequest& request) const;
   [[nodiscard]] bool may_start(const Lane& lane, const Slot& slot);
-  // Gives the lane's waiting requests to the provider, in order, as many as may start.
+  // Gives waiting requests of the lane (queue of requests to one peer) to the provider, in order, as many as
+  // may start.
   void pump(Lane& lane);
   [[nodiscard]] bool start(Slot& slot);  // false: the provider has to be asked again later
   [[nodiscard]] long start_one_sided(Slot& slot);
@@ -181,7 +182,8 @@ class OfiWorker final : public realtime::RealtimeWorker {
   void end(Slot& slot, WcStatus status);
   void fail_lane(Lane& lane);
   void list(Lane& lane);
-  // Takes the requests that have ended off the lane and hands over their completions, in order.
+  // Removes the requests that have ended from the lane (queue of requests to one peer) and hands over their
+  // completions, in order.
   void retire(Lane& lane);
 
   // Functions that handle completions and messages, defined in worker.cc. All are called with gate_ held.

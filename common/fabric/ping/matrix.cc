@@ -1,4 +1,5 @@
-// Puts the nodes' reports together to a matrix, prints it, and finds the host or pair that stands out.
+// Combines the nodes' reports on their pings into a matrix, prints the matrix, and finds the host or pair
+// that stands out.
 #include "common/fabric/ping/matrix.h"
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-// ---- The verdict ---------------------------------------------------------------------------------
+// ---- The verdict on pairs and hosts --------------------------------------------------------------
 
 using Pair = std::pair<std::size_t, std::size_t>;
 
@@ -82,7 +83,7 @@ class Judge {
     std::vector<Pair> bad;
     std::vector<std::size_t> bad_of(matrix_.nodes()), all_of(matrix_.nodes());
     each_pair(t, [&](Pair pair, const Cell& cell) {
-      // A pair that had no turn, because a host was late, was not tried.
+      // A pair that sent nothing, because a host was late for the pair's time in the schedule, was not tried.
       const bool is_bad = cell.sent > 0 && !cell.median_us && cell.arrived == 0;
       for (const std::size_t node : {pair.first, pair.second}) {
         ++all_of[node];
@@ -128,7 +129,8 @@ class Judge {
     Lost all;
     std::vector<std::pair<Pair, Lost>> pairs;
     each_pair(t, [&](Pair pair, const Cell& cell) {
-      if (!cell.loss || cell.arrived == 0) return;  // what never arrives is unreachable
+      // a pair of which nothing arrived is reported as unreachable, not as lossy
+      if (!cell.loss || cell.arrived == 0) return;
       const Lost one{cell.sent, cell.sent - cell.arrived};
       for (Lost* sum : {&senders[pair.first], &receivers[pair.second], &all}) {
         sum->sent += one.sent;

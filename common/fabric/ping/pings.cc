@@ -1,5 +1,5 @@
-// Runs the schedule of pings on one node: initiates pings, replies to those of the partner, and counts what
-// arrives.
+// Runs the schedule of pings on one node: sends pings, replies to the pings of the node's present partner,
+// and counts the messages that arrive.
 #include "common/fabric/ping/pings.h"
 
 #include <fmt/format.h>
@@ -14,10 +14,11 @@ namespace loch::fabric::ping {
 namespace {
 
 constexpr std::uint32_t word_bytes = 8, line_bytes = 64, grh_bytes = 40;
-constexpr std::uint32_t ring_slots = 32;   // slots of a peer's pings over UC, and of its replies
-constexpr std::uint32_t burst_most = 32;   // requests of a burst
-constexpr std::uint32_t numbers = 1024;    // messages of a burst, and pings, have numbers below this one
-constexpr std::uint32_t pings_most = 200;  // single pings of one node to another over one transport
+constexpr std::uint32_t ring_slots = 32;  // slots of a peer's pings over UC, and of its replies
+constexpr std::uint32_t burst_most = 32;  // number of requests in a burst
+constexpr std::uint32_t numbers = 1024;   // messages of a burst, and pings, are numbered 0 to numbers - 1
+// most single pings from one node to another over one transport
+constexpr std::uint32_t pings_most = 200;
 constexpr std::uint32_t receive_buffers = 512;
 constexpr const char* region_name = "pings";
 
@@ -36,7 +37,7 @@ constexpr bool is_whole(std::uint64_t word) {
 constexpr Kind kind_of_word(std::uint64_t word) { return static_cast<Kind>((word >> 16) & 0x3); }
 constexpr std::uint32_t number_of(std::uint64_t word) { return static_cast<std::uint32_t>(word & 0xffff); }
 
-// Offsets in a node's region.
+// Offsets of the parts of a node's registered region.
 struct Layout {
   std::uint32_t nodes = 1;
   static constexpr std::uint64_t start = 0, read_source = line_bytes, ud_reply = 2 * line_bytes;
@@ -63,7 +64,7 @@ std::uint64_t load(const Region& region, std::uint64_t offset) {
       .load(std::memory_order_acquire);
 }
 
-struct Turn {  // the time in which one node pings its partner over one transport
+struct Turn {  // the time span in which one node pings its partner over one transport
   NodeId peer = 0;
   std::size_t transport = 0;
   Nanos pings_until = 0, until = 0;
@@ -116,8 +117,8 @@ class PlayerOfNode final : public Player {
   std::vector<RemoteRegion> remote_;
   Nanos start_ = 0;
   NodeSeen seen_;
-  std::vector<std::uint64_t> known_;  // words of the UC pings that were counted, by peer and slot
-  std::vector<Nanos> trips_;          // round trips of the current turn over UC or UD
+  std::vector<std::uint64_t> known_;  // payload words of the UC pings that were counted, by peer and slot
+  std::vector<Nanos> trips_;          // round trips over UC or UD in the current time span for one partner
 };
 
 Result<> PlayerOfNode::open(Fabric& fabric) {
@@ -147,7 +148,7 @@ void PlayerOfNode::post_buffer(std::uint32_t buffer) {
 
 Result<> PlayerOfNode::join(Fabric& fabric) {
   for (std::uint32_t node = 0; node < plan_.nodes; ++node) {
-    // A process that was lost has no memory here; its row stays empty.
+    // The region of a node whose process was lost is not found, and its entry of remote_ stays empty.
     const auto found = fabric.lookup(static_cast<NodeId>(node), region_name);
     if (found) remote_[node] = *found;
   }
@@ -188,7 +189,7 @@ WorkRequest PlayerOfNode::message_request(NodeId peer, Transport transport, Kind
 
 // ---- The initiator -------------------------------------------------------------------------------
 
-// Has the queue pairs to a peer connected before the schedule needs them.
+// Connects the queue pairs to a peer before the schedule needs them.
 coro::Task<void> PlayerOfNode::connect_to(NodeId peer) {
   if (has(Transport::uc)) {
     const WorkRequest hello = message_request(peer, Transport::uc, message, 0);
@@ -198,12 +199,12 @@ coro::Task<void> PlayerOfNode::connect_to(NodeId peer) {
   if (has(Transport::rc)) {
     const WorkRequest request = read_request(peer, 0);
     const Completion done = co_await worker_->execute(request);
-    static_cast<void>(done);  // a failure is seen again in the turn
+    static_cast<void>(done);  // a failure shows again when this peer is pinged
   }
 }
 
-// RC: single READs, then READs in bursts. It runs beside the schedule, because a READ of a peer that does not
-// answer ends only after all retransmissions.
+// For RC: issues single READs, then READs in bursts. This coroutine runs beside the schedule, because a READ
+// of a peer that does not answer ends only after all retransmissions.
 coro::Task<void> PlayerOfNode::read_in_turn(Turn turn) {
   Seen& seen = of(turn.peer, Transport::rc);
   std::vector<Nanos> trips;
@@ -215,7 +216,8 @@ coro::Task<void> PlayerOfNode::read_in_turn(Turn turn) {
     ++seen.pings;
     const Completion done = co_await worker_->execute(single);
     is_well = done.ok();
-    // A reply behind the turn's end came in the time of other pairs.
+    // A reply that comes after the end of this pair's time span is not counted, because other pairs ping by
+    // then.
     if (is_well && worker_->now() <= turn.until) trips.push_back(worker_->now() - sent);
   }
   seen.replies = trips.size();
@@ -260,7 +262,8 @@ void PlayerOfNode::end_pings(const Turn& turn) {
   if (!trips_.empty()) seen.median = trips_[trips_.size() / 2];
 }
 
-// UC and UD: single pings, then bursts of messages, each ended by a ping so that the receiver keeps up.
+// For UC and UD: sends single pings, then bursts of messages, each ended by a ping so that the receiver keeps
+// up.
 coro::Task<void> PlayerOfNode::send_in_turn(Turn turn) {
   const Transport transport = transports[turn.transport];
   Seen& seen = of(turn.peer, transport);
@@ -288,7 +291,7 @@ coro::Task<void> PlayerOfNode::send_in_turn(Turn turn) {
   }
 }
 
-// ---- The other side ------------------------------------------------------------------------------
+// ---- The partner, which replies to pings ---------------------------------------------------------
 
 // Replies to the partner's pings over UC.
 coro::Task<void> PlayerOfNode::reply_to_writes() {
@@ -308,7 +311,7 @@ coro::Task<void> PlayerOfNode::reply_to_writes() {
       const WatchAny found = co_await worker_->watch_any(pings, next, end);
       if (found.outcome != WatchOutcome::ready) break;
       const std::uint64_t word = load(*region_, pings.offset + std::uint64_t{found.index} * line_bytes);
-      // The word may have been replaced since it was seen.
+      // The peer may have replaced the word since watch_any() saw it change.
       if (!is_whole(word) || word == known[found.index]) continue;
       known[found.index] = word;
       next = (found.index + 1) % ring_slots;
@@ -343,10 +346,10 @@ coro::Task<void> PlayerOfNode::receive_datagrams() {
   }
 }
 
-// ---- The schedule --------------------------------------------------------------------------------
+// ---- The schedule of rounds ----------------------------------------------------------------------
 
-// In each round the two nodes of a pair ping one after the other, the one with the lower number first. Each
-// transport gets the same share of the time.
+// In each round of the schedule, the two nodes of a pair ping one after the other, the node with the lower
+// number first. Each transport gets the same share of the time.
 coro::Task<void> PlayerOfNode::take_turns(coro::Scope* reads) {
   std::vector<Transport> used;
   for (const Transport transport : transports) {

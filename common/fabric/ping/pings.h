@@ -28,17 +28,18 @@ struct Plan {
   [[nodiscard]] Nanos length() const;
 };
 
-// What one node saw of one other node over one transport.
+// What one node measured of one other node over one transport.
 struct Seen {
   std::uint64_t pings = 0, replies = 0;
-  Nanos median = 0;            // of the round trips of replied pings; 0 if there is none
-  std::uint64_t messages = 0;  // sent in bursts, with the pings that end them
-  Nanos bursts = 0;            // duration of all bursts
-  std::uint64_t arrived = 0;   // pings and messages that arrived from the other node; UC and UD
+  Nanos median = 0;  // median round trip of the replied pings; 0 if there is none
+  // number of messages sent in bursts, including the pings that end the bursts
+  std::uint64_t messages = 0;
+  Nanos bursts = 0;           // duration of all bursts
+  std::uint64_t arrived = 0;  // UC and UD: number of pings and messages that arrived from the other node
   bool operator==(const Seen&) const = default;
 };
 
-// What one node saw of all other nodes, by node and transport.
+// What one node measured of all other nodes, indexed by node and transport.
 struct NodeSeen {
   NodeId node = 0;
   std::vector<std::array<Seen, transports.size()>> of;
@@ -49,25 +50,26 @@ struct NodeSeen {
 [[nodiscard]] std::string to_text(const NodeSeen& seen);
 [[nodiscard]] Result<NodeSeen> parse_seen(std::string_view text, std::uint32_t nodes);
 
-// One local node's part: its memory, its worker and what it saw.
+// A node of this process that takes part in the pings: its memory, its worker and its measurements.
 class Player {
  public:
-  // Registers memory and adds the worker. To be called before the exchange.
+  // Registers memory and adds the worker. To be called before Fabric::exchange().
   [[nodiscard]] static Result<std::unique_ptr<Player>> make(Fabric& fabric, NodeId node, const Plan& plan);
   virtual ~Player() = default;
-  // Looks up the memory of the other nodes and posts receive buffers; after the exchange.
+  // Looks up the memory of the other nodes and posts receive buffers. To be called after Fabric::exchange().
   [[nodiscard]] virtual Result<> join(Fabric& fabric) = 0;
   [[nodiscard]] virtual Worker& worker() = 0;
-  // The schedule begins at this time of Worker::now(), on all nodes. To be called before the run, or, by
-  // start_at(), from another process while the worker waits for it.
+  // Sets the time (of Worker::now(), the same on all nodes) at which the schedule of pings begins. To be
+  // called before the run. Another process can set the time by start_at() while the worker already waits for
+  // it.
   virtual void begin_at(Nanos start) = 0;
   [[nodiscard]] virtual coro::Task<void> play() = 0;
-  // After the run.
+  // Returns what the node measured; to be called after the run.
   [[nodiscard]] virtual NodeSeen seen() const = 0;
 };
 
-// Tells the player of a node whose memory this process can access when the schedule begins. Fails if the
-// memory is not accessible.
+// Tells a node when the schedule of pings begins, by a store into the node's memory. Fails if this process
+// cannot access that memory.
 [[nodiscard]] Result<> start_at(Fabric& fabric, NodeId node, Nanos start);
 
 }  // namespace loch::fabric::ping

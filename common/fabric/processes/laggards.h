@@ -9,14 +9,14 @@
 namespace loch::fabric::processes {
 
 // After the first clients of the cluster have ended, the other clients may run for another `least` ns, or for
-// as long again as the first ones took, whichever is longer. All clients have the same amount of work.
+// as long again as those first clients took, whichever is longer. All clients have the same amount of work.
 class Laggards {
  public:
   // `run_most`: the longest that the whole run may take in ns; 0: no limit.
   Laggards(Nanos began, Nanos least, Nanos run_most = 0)
       : began_(began), least_(least), run_most_(run_most) {}
-  // Whether the wait is over at time `now`. `has_part_ended`: the clients of this process have ended, or
-  // those of all other processes.
+  // Whether a run should stop waiting at time `now` for its clients. `has_part_ended`: the clients of this
+  // process have all ended, or the clients of all other processes have.
   [[nodiscard]] bool is_over(Nanos now, bool has_part_ended) {
     if (has_part_ended && !first_end_) first_end_ = now;
     if (run_most_ != 0 && now - began_ > run_most_) return true;

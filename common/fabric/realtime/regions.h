@@ -43,7 +43,7 @@ class Regions {
 
 // How far the set-up of the fabric has come when a region is registered or a worker added.
 struct Stage {
-  bool is_local = false;  // this process hosts the node
+  bool is_local = false;  // true: this process hosts the node
   bool is_exchanged = false;
 };
 // An error of one line that names the region or worker and the reason.

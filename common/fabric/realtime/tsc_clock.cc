@@ -66,7 +66,7 @@ Nanos TscClock::compare() {
   }
   const std::uint64_t ticks = seen.ticks - first_.ticks;
   const auto baseline = static_cast<std::uint64_t>(seen.ns - first_.ns);
-  // the baseline is too short to derive a rate from
+  // the time between the two samples is too short to derive the counter's rate from
   if (baseline < static_cast<std::uint64_t>(valid_ns) || ticks == 0) return from_ns_;
   const auto rate =
       static_cast<std::uint64_t>((static_cast<unsigned __int128>(baseline) << rate_bits) / ticks);

@@ -15,10 +15,10 @@
 namespace loch::fabric::realtime {
 namespace {
 
-// While a timer or a watch has a deadline, the polling loop reads the clock in every eighth turn.
+// While a timer or a watch has a deadline, the polling loop reads the clock once in this many iterations.
 constexpr std::uint64_t turns_per_clock = 8;
-// Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
-// worker sleeps. After fewer such turns (turns_before_yield) it yields its core.
+// Where workers share cores: number of iterations of the polling loop in a row that find nothing, after which
+// a worker sleeps. After fewer such iterations (turns_before_yield) it yields its core.
 constexpr std::uint32_t turns_before_nap = 20'000;
 constexpr Nanos nap = 50'000;
 // Longest sleep in ns. No doorbell announces a deadline or the end of the run, so a sleeping worker has to
@@ -253,7 +253,7 @@ bool RealtimeWorker::turn() {
 }
 
 // A function of its own, so that tests/budget can tell the instructions of resumed coroutines from those of
-// turns that find nothing to do.
+// polling-loop iterations that find nothing to do.
 void RealtimeWorker::resume(std::size_t ready) { run_queue_.drain(ready); }
 
 void RealtimeWorker::give_up_core() {

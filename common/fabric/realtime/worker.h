@@ -19,16 +19,16 @@ namespace loch::fabric::realtime {
 struct Shared {
   Capabilities capabilities;
   Nanos clock_base = 0;  // CLOCK_MONOTONIC at the zero of the fabric's clock
-  // Workers read the time-stamp counter instead of CLOCK_MONOTONIC. To be set before workers are added.
+  // true: workers read the time-stamp counter; false: CLOCK_MONOTONIC. To be set before workers are added.
   bool clocks_by_ticks = false;
   std::atomic<bool> stopping = false;
   std::atomic<bool> interrupted = false;
   std::atomic<bool> deadlocked = false;
-  // Whether the polling loop executes the processor's pause instruction between two turns. To be set before
-  // the threads start.
+  // Whether the polling loop executes the processor's pause instruction between two iterations. To be set
+  // before the threads start.
   bool pauses = true;
-  // Where workers share cores: number of turns of the polling loop in a row that find nothing, after which a
-  // worker yields its core.
+  // Where workers share cores: number of iterations of the polling loop in a row that find nothing, after
+  // which a worker yields its core.
   std::uint32_t turns_before_yield = 64;
   std::atomic<bool> is_crowded = false;  // workers share cores, and yield them after fruitless polls
   [[nodiscard]] Nanos now() const;
@@ -135,7 +135,7 @@ class RealtimeWorker : public Worker {
   std::uint32_t fruitless_turns_ = 0;
   Nanos time_ = 0;
   Nanos sleeps_until_ = 0;  // until this instant the worker sleeps rather than yields its core
-  bool is_armed_ = false;   // asleep, or about to sleep: senders must wake the worker
+  bool is_armed_ = false;   // true while the worker sleeps or is about to sleep: senders must then wake it
   bool main_ended_ = false;
 };
 

@@ -90,8 +90,8 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] Result<RunEnd> run() override;
   void interrupt() override { shared_.interrupt(); }
   [[nodiscard]] Result<> fence(NodeId dead) override {
-    // Nothing has to be cut off: each request is executed by the thread that posts it, so that no request of
-    // a dead process can take effect later.
+    // No request of a dead process can take effect later, because each request is executed by the thread that
+    // posts it. So there is nothing to fence off.
     if (shared_.is_lost(dead)) return {};
     return fail(ErrorCode::unavailable, fmt::format("node {} is not known to be dead", dead));
   }

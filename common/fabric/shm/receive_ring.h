@@ -40,7 +40,8 @@ struct ReceiveRing {
   enum Phase : std::uint8_t { empty, posted, claimed, filled, returned };
   static constexpr std::uint64_t slots = 1024;  // twice the receive queue's depth
 
-  alignas(64) std::atomic<std::uint64_t> next;  // every older ticket has been claimed; this one may have been
+  // the oldest ticket that may be unclaimed; every older ticket has been claimed
+  alignas(64) std::atomic<std::uint64_t> next;
   ReceiveSlot slot[slots];
 
   [[nodiscard]] static constexpr std::uint64_t word(std::uint64_t ticket, NodeId claimant, Phase phase) {

@@ -40,10 +40,10 @@ struct ShmConfig {
 
 // To be called by the supervisor of a rank whose process was killed and reaped (cluster/supervise.h): marks
 // the rank's node as lost and removes the rank's shared-memory objects, and the job's control block if it was
-// the last rank. After the exchange no object of the job has a name any more, and the other processes detect
-// the death by themselves within 50 ms. The run continues without the node: barriers and gathering skip it
-// and RC SENDs to it fail. Its memory stays readable and writable, like that of a machine whose process died
-// while its NIC works.
+// the last rank. After Fabric::exchange() no object of the job has a name any more, and the other processes
+// detect the death by themselves within 50 ms. The run continues without the node: barriers and gathering
+// skip it and RC SENDs to it fail. Its memory stays readable and writable, like that of a machine whose
+// process died while its NIC works.
 void mark_lost(const std::string& job, std::uint32_t rank);
 // Removes the shared memory of this user's jobs of which no process is alive; make_shm calls it in rank 0.
 // Returns the number of jobs removed.

@@ -1,6 +1,6 @@
 // Calibration: runs, in the simulator, the microbenchmarks from which the constants of a hardware profile
-// were derived. The table shows how well a few constants reproduce the measured values; system-level figures
-// are predictions and are not in it.
+// were derived. The table shows how well a few constants reproduce the measured values. Figures of whole
+// systems are predictions and are not in the table.
 #pragma once
 
 #include <optional>

@@ -16,7 +16,7 @@ constexpr auto rc = Transport::rc, uc = Transport::uc, ud = Transport::ud;
 // work requests posted with one doorbell (Kalia et al. 2016, section 5.2.1)
 constexpr std::uint32_t batch = 16;
 
-// ---- Shapes ------------------------------------------------------------------------------------
+// ---- Kinds of microbenchmarks ------------------------------------------------------------------
 Microbenchmark inbound(Verb verb, std::uint32_t bytes, Transport transport = rc) {
   Microbenchmark b;
   b.traffic.verb = verb;
@@ -88,7 +88,7 @@ Microbenchmark few(Microbenchmark b) {
   return b;
 }
 
-// ---- Rows --------------------------------------------------------------------------------------
+// ---- Rows of the calibration table -------------------------------------------------------------
 class Rows {
  public:
   Rows(const HardwareProfile& profile, CalibrationTable* table) : profile_(profile), table_(table) {}
@@ -129,8 +129,8 @@ class Rows {
   CalibrationTable* table_;
 };
 
-// Adds row V174 of `loch calibrate`: the smallest power of two as the size of READs for which the link is the
-// bottleneck.
+// Adds row V174 of `loch calibrate` (Kalia et al. 2016, section 5.3.1): the smallest power of two as the size
+// of READs for which the link is the bottleneck.
 Result<> binding_read(Rows* rows, double published,
                       const std::function<Microbenchmark(Microbenchmark)>& fill) {
   std::uint32_t bytes = 16;
@@ -141,9 +141,9 @@ Result<> binding_read(Rows* rows, double published,
   return rows->value("V174", "inbound READ, least size at which the link binds", "B", published, bytes);
 }
 
-// Adds rows V176 and V177 of `loch calibrate`. V176: the rate of READs with the published best window, and
-// with a window of 1, relative to the rate with the best window measured. V177: how work-request cache misses
-// grow with the window.
+// Adds rows V176 and V177 of `loch calibrate` (Kalia et al. 2016, section 5.3.2). V176: the rate of READs
+// with the published best window, and with a window of 1, relative to the rate with the best window measured.
+// V177: how work-request cache misses grow with the window.
 Result<> windows_of_reads(Rows* rows, std::uint32_t published_best, std::uint32_t cores) {
   double best = 0;
   std::map<std::uint32_t, Measured> by_window;
@@ -165,8 +165,9 @@ Result<> windows_of_reads(Rows* rows, std::uint32_t published_best, std::uint32_
                      writes.work_request_misses, writes.work_request_misses == 0);
 }
 
-// Adds row V171 of `loch calibrate`: how the rate of datagrams of 60 B that one core posts in batches grows
-// with the number of its queue pairs, and what batching costs with one queue pair.
+// Adds row V171 of `loch calibrate` (Kalia et al. 2016, section 5.2.1): how the rate of datagrams of 60 B
+// that one core posts in batches grows with the number of its queue pairs, and what batching costs with one
+// queue pair.
 Result<> queue_pairs(Rows* rows, double with_four) {
   LOCH_ASSIGN(const double one, rows->mops(batched(60, 1, 1)));
   LOCH_ASSIGN(const double two, rows->mops(batched(60, 1, 2)));
@@ -183,8 +184,8 @@ Result<> queue_pairs(Rows* rows, double with_four) {
                      four / one > 1.9 && four / one < 3.3);
 }
 
-// Adds row V149 of `loch calibrate`: the smallest payload, in steps of 16 B, for which UD SENDs whose payload
-// the NIC fetches are faster than SENDs with inlined payload.
+// Adds row V149 of `loch calibrate` (HERD 2014, section 5.3): the smallest payload, in steps of 16 B, for
+// which UD SENDs whose payload the NIC fetches are faster than SENDs with inlined payload.
 Result<> inline_switch(Rows* rows, double published) {
   std::uint32_t bytes = 32;
   for (; bytes <= rows->profile().nic.max_inline_bytes; bytes += 16) {
@@ -198,7 +199,7 @@ Result<> inline_switch(Rows* rows, double published) {
   return rows->value("V149", "UD SEND, 6 cores: least size to fetch, not to inline", "B", published, bytes);
 }
 
-// ---- Cards -------------------------------------------------------------------------------------
+// ---- The rows of each NIC model ----------------------------------------------------------------
 Result<> datagrams(Rows* rows, double recv0, double recv, double send0, double send,
                    const std::function<Microbenchmark(Microbenchmark)>& fill) {
   LOCH_TRY(
@@ -280,8 +281,8 @@ Result<> connectx3_ethernet(Rows* rows) {
   return rows->latency("V121", "WRITE latency, 16 KB, alone", 0, alone(Verb::write, 16384));
 }
 
-// Adds the bandwidth limit of the PCIe bus (row V170 of `loch calibrate`), and the bus bytes of ten work
-// requests of 65 B (V179).
+// Adds the bandwidth limit of the PCIe bus (row V170 of `loch calibrate`; Kalia et al. 2016, section 5.2.1),
+// and the bus bytes of ten work requests of 65 B (row V179; appendix A of that paper).
 Result<> bus(Rows* rows) {
   const PcieProfile& pcie = rows->profile().pcie;
   const PcieHeaders headers{static_cast<std::uint32_t>(pcie.read_header_bytes),
@@ -300,7 +301,8 @@ Result<> bus(Rows* rows) {
                      bytes(doorbell_bus_bytes(10, 65, headers)));
 }
 
-// Adds the number of cores that are needed to reach the NIC's peak send rate (row V172 of `loch calibrate`).
+// Adds the number of cores that are needed to reach the NIC's peak send rate (row V172 of `loch calibrate`;
+// Kalia et al. 2016, section 5.2.1).
 Result<> cores_that_saturate(Rows* rows) {
   LOCH_ASSIGN(const double all, rows->mops(many(batched(60))));
   double cores = 0;

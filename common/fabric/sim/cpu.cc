@@ -121,7 +121,7 @@ void NodeCpu::leave(SimThread* thread, ThreadState state) {
   if (was_running) reschedule(core);
 }
 
-// ---- Cores ---------------------------------------------------------------------------------------
+// ---- What a core does when it gets a thread or runs out of threads -------------------------------
 
 // Called when a thread was queued on a core that is not idle: decides whether it preempts the running one.
 void NodeCpu::check_preemption(Core& core, const SchedEntity& queued) {

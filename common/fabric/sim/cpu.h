@@ -48,7 +48,7 @@ struct ThreadSpec {
   std::string name;
   CoreSet allowed = all_cores;          // cores that the thread may run on; one_core(n) pins it
   ThreadRole role = ThreadRole::other;  // role under which the thread's CPU time is counted
-  // a background worker: runnable from the start, never blocks, computes for ever
+  // true: a background worker: runnable from the start, never blocks, computes for ever
   bool is_background = false;
   std::uint32_t weight = 1024;    // the scheduler's load weight; 1024 is nice 0
   std::uint32_t parent_core = 0;  // core of the parent thread: preferred among equally loaded cores
@@ -156,9 +156,9 @@ class NodeCpu {
     SimThread* running = nullptr;  // the thread that is on_core; null while the core is idle or switching
     SimThread* next = nullptr;     // the chosen thread, which is on_core when the switch has ended
     SimThread* last = nullptr;     // the thread that ran last; switching back to it costs nothing
-    bool is_idle = true;           // neither running nor switching
+    bool is_idle = true;           // true: the core neither runs a thread nor switches to one
     bool is_switching = false;
-    bool needs_pick = false;  // the next thread has to be chosen anew when the switch has ended
+    bool needs_pick = false;  // true: the next thread has to be chosen anew when the switch has ended
     Nanos since = 0;          // when the present state (idle, switching, running) began
   };
   struct Tick : Event {

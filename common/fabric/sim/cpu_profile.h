@@ -49,10 +49,10 @@ struct SchedulerProfile {
   // shortest time slice; if latency_ms divided by the number of threads is below it, the period becomes
   // longer
   double minimum_granularity_ms = 3;
-  // a waking thread preempts the running thread if the latter has had this much more run time (ms)
+  // a waking thread preempts the running thread if the running thread has had this much more run time (ms)
   double wakeup_granularity_ms = 4;
-  // The virtual run time of a thread that wakes is raised to the lowest on its core less this credit (ms), if
-  // it is below that.
+  // When a thread wakes, its virtual run time is raised to at least the lowest virtual run time on its core
+  // minus this credit (ms).
   double sleeper_credit_ms = 12;
   double migration_cost_ms = 0.5;  // a thread that ran within this time has a warm cache and is not moved
   // A busy core pulls threads from a group of cores whose load is more than this percentage of its own
@@ -60,8 +60,8 @@ struct SchedulerProfile {
   double imbalance_percent = 125;
   // first and longest interval between the balancings of an idle core
   double balance_idle_ms = 1, balance_idle_most_ms = 4;
-  // First interval between the balancings of a busy core; the longest is this one times balance_idle_most_ms
-  // / balance_idle_ms.
+  // First interval between the balancings of a busy core; its longest interval is balance_idle_most_ms /
+  // balance_idle_ms times as long.
   double balance_busy_ms = 64;
   double max_pull = 32;  // upper bound of the threads that one run of the load balancing examines
   // Time from a thread's wake-up to its first instruction on an idle core, without the exit from the idle
@@ -83,13 +83,13 @@ constexpr std::uint32_t idle_states = 4;
 // the difference of these two measurements, less what the other constants explain, divided by the number of
 // cores.
 struct PowerProfile {
-  double idle_w = 0;            // the whole node while no thread runs and the NIC's link is up
-  double core_busy_w = 0;       // what a polling or computing core draws beyond one in its deepest idle state
-  double core_wake_j = 0;       // energy of one wake-up, beyond that of leaving the idle state
-  double package_active_w = 0;  // power of a socket's uncore while any of the socket's cores is awake
+  double idle_w = 0;              // the whole node while no thread runs and the NIC's link is up
+  double core_busy_w = 0;         // power of a busy core minus that of a core in its deepest idle state
+  double core_wake_j = 0;         // energy of one wake-up without the energy of leaving the idle state
+  double package_active_w = 0;    // power of a socket's uncore while any of the socket's cores is awake
   double package_sleep_us = 100;  // idle time of all cores of a package after which the package sleeps
   double nic_byte_nj = 0;         // energy in nJ of each byte on the wire, sent or received
-  double nic_busy_w = 0;          // power of the NIC at its full rate, above that of the idle NIC
+  double nic_busy_w = 0;          // power of the NIC at its full rate minus the power of the idle NIC
   // The idle states C1, C1E, C3 and C6, with the times of the kernel's intel_idle table for Ivy Bridge-EP.
   IdleState idle[idle_states] = {{1, 1, 0.45}, {80, 10, 0.3}, {156, 59, 0.1}, {300, 82, 0}};
 };

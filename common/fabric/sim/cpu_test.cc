@@ -266,7 +266,7 @@ TEST(NodeCpu, AWakingSleeperPreemptsABackgroundWorker) {
   ASSERT_EQ(sleeper.stays.size(), before + 1);
   EXPECT_EQ(sleeper.stays.back().from, woken + 1'500);  // a context switch takes 1.5 us
   // The sleeper runs for 9 ms, blocks briefly and wakes again. Its virtual runtime is now less than 4 ms
-  // below that of the background worker, so that it does not preempt the background worker.
+  // below that of the background worker, so that the sleeper does not preempt the background worker.
   node.run_to(woken + 9 * ms);
   node.cpu.block(sleeper.thread);
   node.run_to(node.queue.now() + 100 * us);

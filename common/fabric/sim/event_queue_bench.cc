@@ -23,7 +23,7 @@
 namespace loch::fabric::sim {
 namespace {
 
-// Random spans, drawn beforehand, so that the generator is not measured.
+// Random time spans, drawn before the measurement, so that the generator of random numbers is not measured.
 class Spans {
  public:
   Spans() : spans_(1 << 14) {

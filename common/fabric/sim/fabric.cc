@@ -87,9 +87,9 @@ class SimFabric final : public Fabric {
 
   Result<> exchange(Nanos) override {
     for (auto& worker : sim_.workers) worker->connect_all();
-    // Upper bound of the queue pairs that are allocated before the run. A worker takes a queue pair at its
-    // first request to a node; with one for each worker and node none is allocated during the run, up to this
-    // bound.
+    // Upper bound of the number of queue pairs that are allocated before the run. A worker takes a queue pair
+    // at its first request to a node; up to this bound, one is allocated for each worker and node, so that
+    // none is allocated during the run.
     constexpr std::size_t most_ahead = 1 << 16;
     sim_.queue_pairs.reserve(std::min(sim_.workers.size() * sim_.nodes.size(), most_ahead));
     if (sim_.config.trace != nullptr) name_tracks(sim_);

@@ -12,8 +12,8 @@ namespace {
 struct FailureEvent : Event {
   Simulation* sim = nullptr;
   ScheduledFault fault;
-  // For a failure that was drawn at random: the rate of failures of its kind, per node and second. The next
-  // one is drawn with this rate when this one begins. 0: a scheduled failure, which happens once.
+  // If this failure was drawn at random: the rate of such failures, per node and second, at which the next
+  // one is drawn when this one begins. 0: a scheduled failure, which happens once.
   double rate = 0;
   bool is_end = false;
 };

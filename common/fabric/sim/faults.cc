@@ -207,8 +207,8 @@ Result<SimFaults> parse_faults(const std::string& text, const std::string& path)
 
 SimFaults swarm(Rng& rng) {
   SimFaults faults;
-  // A random number is drawn even for a fault that is off, so that one choice does not change the draws after
-  // it.
+  // A random number is drawn even for a fault that will not occur, so that the later draws are the same as if
+  // it did.
   const auto maybe = [&rng](double exists, double most) {
     const bool is_on = rng.chance(exists);
     const double rate = most * rng.uniform() * rng.uniform();

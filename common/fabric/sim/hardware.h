@@ -47,26 +47,28 @@ struct CrowdedNic {
 // miss: the reciprocal of a published peak rate. The latency of a request is pipeline_ns for each pass
 // through the NIC.
 struct NicProfile {
-  // Requester side: gap in ns between requests of one kind, over all queue pairs.
+  // Requester side: time in ns between two requests of one kind, over all queue pairs.
   double request_read_ns = 0, request_write_ns = 0, request_send_ns = 0, request_ud_ns = 0,
          request_atomic_ns = 0;
-  double request_line_ns = 0;  // ns added to the gap for each 64-byte line that a work request has beyond one
-  // gap between work requests that the NIC fetches from one and the same queue pair
+  // ns added between requests for each 64-byte line of a work request after its first
+  double request_line_ns = 0;
+  // ns between two work requests that the NIC fetches from the same queue pair
   double queue_pair_ns = 0;
-  // Responder side: gaps between requests of one kind, and between responses (READ data, an ACK, an atomic
-  // reply).
+  // Responder side: time in ns between two requests of one kind, and between two responses (READ data, an
+  // ACK, an atomic reply).
   double respond_read_ns = 0, respond_write_ns = 0, respond_recv_ns = 0, respond_atomic_ns = 0;
   double response_ns = 0;
-  // ns added to the gap of a READ for each byte that it fetches, on a NIC that does not overlap the fetch
+  // ns added to the time between two READs for each byte fetched, on a NIC that does not overlap the fetch
   // with the next request; 0 on others
   double respond_byte_ns = 0;
-  // ns added to the gap for one more DMA: fetching a payload that is not inlined, or placing a RECV's payload
-  // outside its completion queue entry.
+  // ns added to the time between two requests for one more DMA: fetching a payload that is not inlined, or
+  // placing a RECV's payload outside its completion queue entry.
   double payload_ns = 0;
   // largest payload of a RECV that the NIC writes into the completion queue entry; 0: it never does
   std::uint32_t inline_receive_bytes = 0;
-  double inline_receive_ns = 0;  // added to the gap of a RECV whose payload is in its completion queue entry
-  double pipeline_ns = 0;        // latency of one pass through the NIC
+  // ns added between two RECVs whose payload is in the completion queue entry
+  double inline_receive_ns = 0;
+  double pipeline_ns = 0;  // latency of one pass through the NIC
   // number of locks for atomics, chosen by address; 1: one lock for the whole NIC
   std::uint32_t atomic_buckets = 1;
   double atomic_hold_ns = 0;             // for how long an atomic holds its lock: one PCIe read and one write
@@ -79,7 +81,8 @@ struct NicProfile {
   std::uint32_t max_rd_atomic = 16;       // READs and atomics that one queue pair can have outstanding
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t send_queue_depth = 128, recv_queue_depth = 512;
-  bool is_post_by_mmio = false;  // the CPU writes a single work request by MMIO; otherwise the NIC fetches it
+  // true: the CPU writes a single work request by MMIO; otherwise the NIC fetches it
+  bool is_post_by_mmio = false;
   bool is_in_order_placement = true;  // a message's bytes become visible in the order of their addresses
   double retry_timeout_ns = 0;        // RC's retransmission timer: 4.096 us * 2^n
   std::uint32_t retry_count = 7, rnr_retry_count = 7;
@@ -117,8 +120,9 @@ struct LinkProfile {
 // in the constant's unit and enclose its value.
 struct HardwareRange {
   double low = 0, high = 0;
-  bool is_log = false;  // drawn evenly in the logarithm instead of in the value; low is above 0
-  std::string source;   // source of the range where it is another than the value's, else empty
+  // true: values are drawn evenly in the logarithm, and `low` is above 0; false: evenly in the value
+  bool is_log = false;
+  std::string source;  // source of the range where it is another than the value's, else empty
 };
 
 struct HardwareProfile {

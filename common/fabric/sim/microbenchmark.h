@@ -11,10 +11,10 @@ namespace loch::fabric::sim {
 
 struct Microbenchmark {
   Traffic traffic;
-  bool is_outbound = false;  // the measured node posts to many others; otherwise many post to it
+  bool is_outbound = false;  // true: the measured node posts to many others; otherwise many post to it
   bool is_echo = false;      // SENDs: whether the measured node answers each one
   std::uint32_t reply_bytes = 0;
-  // a worker posts its window and waits for all of it; otherwise it refills the window continuously
+  // true: a worker posts its window and waits for all of it; false: it refills the window continuously
   bool in_rounds = false;
   std::uint32_t peers = 12;     // number of nodes other than the measured one
   std::uint32_t workers = 4;    // posting workers per node

@@ -1,8 +1,11 @@
 // The power of a node, computed from the activity of its cores and its NIC. Calibrated on two measured
 // points, an idle node and a fully loaded one; everything between them is a prediction.
 //
-//   W = idle + core_busy · (busy cores + idle cores by the power fraction of their idle state)
+//   watts of the node
+//     = idle + core_busy · (busy cores + idle cores by the power fraction of their idle state)
 //       + package_active · awake packages + core_wake · wake-ups/s + NIC by bytes and utilization
+//
+// idle, core_busy and package_active in watts, and core_wake in joules, are fields of PowerProfile.
 //
 // The relation between load and power is not linear, because a core that sleeps briefly only reaches a
 // shallow idle state, and because one awake core keeps its socket's uncore awake. A polling thread costs as

@@ -33,8 +33,8 @@ struct Machine {
   PowerProfile power;
 };
 
-// Watts of a machine of which `busy` cores poll all the time and the threads of the others work for `work` in
-// every `period`.
+// Watts of a machine of which `busy` cores poll all the time and the threads of the other cores work for
+// `work` in every `period`.
 double watts(const Machine& machine, std::uint32_t busy, Nanos work, Nanos period, double nic_load) {
   EventQueue queue;
   NodeCpu cpu(queue, machine.cpu_profile, SchedulerProfile{}, machine.power, 1);
@@ -120,7 +120,8 @@ TEST(Power, FrequentWakingKeepsTheMachineHalfAwake) {
   EXPECT_LT(very_often, 139);
 }
 
-// Two servers that poll all the time cost more than none, at the same client load.
+// At the same load by clients, a node with two server threads that poll all the time draws more power than a
+// node without server threads.
 TEST(Power, PollingServersCostAtLowLoad) {
   const Machine machine;
   EXPECT_GT(watts(machine, 3, 40 * us, 900 * us, 0.2), watts(machine, 0, 40 * us, 900 * us, 0.2) + 5);

@@ -52,11 +52,12 @@ struct alignas(64) SimRequest : Event {
   Nanos piece_gap = 0;
   Nanos late_by = 0;  // time from a WRITE's acknowledgement until its bytes are visible
   std::array<std::uint8_t, most_pieces> order{};  // order in which the pieces are read or written
-  std::uint32_t sequence = 0;                     // number of the request on its queue pair
+  std::uint32_t sequence = 0;                     // identifies the request on its queue pair
   std::uint32_t paused_seen = 0;  // value of SwitchPort::paused_ns when the link took the request
   std::uint8_t tries = 0, rnr_tries = 0;
-  bool owns_wr = false;     // whether `wr` is the simulation's own copy
-  bool is_done = false;     // the request has ended; it is retired after all earlier ones of its queue pair
+  bool owns_wr = false;  // whether `wr` is the simulation's own copy
+  // true: the request has ended; it is retired after all earlier ones of its queue pair
+  bool is_done = false;
   bool is_delayed = false;  // whether the message (UD) was delayed to reorder it, which happens at most once
   bool is_counted = false;  // whether the request is included in QueuePair::outstanding_reads
   bool has_lock = false;    // true: a split atomic, between its read and its write, holds a lock of the NIC

@@ -1,5 +1,5 @@
-// Resources of the model: a first-come-first-served server, a cache of contexts, a cache of keys, and a pool
-// of objects. All are deterministic, and allocate nothing after warm-up.
+// Resources of the simulator's hardware model: a first-come-first-served server, a cache of contexts, a cache
+// of keys, and a pool of objects. All are deterministic, and allocate nothing after warm-up.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@ Server& lock_of(const SimRequest& r, SimNode& node) {
 }
 // Whether a WRITE may overtake the request: READs and atomics keep their order only among themselves.
 bool may_be_overtaken(const SimRequest& r) { return r.verb == Verb::read || is_atomic(r.verb); }
-// The context in the responder's NIC: that of the connection, or of the datagram queue to which the message
-// was sent.
+// The cached context in the responder's NIC: the context of the connection, or of the datagram queue to which
+// the message was sent.
 CachedContext* context_at(const SimRequest& r, const SimNode& node) {
   if (r.qp->transport != Transport::ud) return &r.qp->responder;
   const std::uint16_t index = r.wr->peer_worker;

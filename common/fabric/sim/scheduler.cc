@@ -44,7 +44,7 @@ Scheduler::Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile)
   }
 }
 
-// ---- Books of one run queue --------------------------------------------------------------------
+// ---- Accounting of one run queue ---------------------------------------------------------------
 
 void Scheduler::charge_current(Core& core, Nanos now) {
   SchedEntity* const running = core.current;
@@ -104,7 +104,7 @@ Nanos Scheduler::slice(std::uint32_t runnable, std::uint64_t weight, std::uint64
   return time_slice(latency_, min_granularity_, runnable, weight, load);
 }
 
-// ---- Life on a queue ---------------------------------------------------------------------------
+// ---- Threads enter a run queue, are chosen, and leave it ---------------------------------------
 
 void Scheduler::enqueue(SchedEntity* entity, std::uint32_t core_index, Nanos now) {
   LOCH_CHECK(!entity->is_queued, "a thread is queued once");

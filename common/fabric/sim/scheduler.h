@@ -61,7 +61,7 @@ class Scheduler {
 
   Scheduler(const CpuProfile& cpu, const SchedulerProfile& profile);
 
-  // ---- Life on a queue ----
+  // ---- Threads enter a run queue, are chosen, and leave it ----
   // The core to which a waking thread goes: its last core if that is idle, else an idle core that shares its
   // cache, else its last core. A new thread goes to the least loaded core of the least loaded socket, on a
   // tie to the core on which it was created.
@@ -80,7 +80,7 @@ class Scheduler {
   SchedEntity* pick(std::uint32_t core, Nanos now);
 
   // ---- Balancing ----
-  // Pulls threads to `core`. Returns those that moved; they are queued on `core` now.
+  // Pulls threads from other cores to `core`. Returns the threads that moved, which are queued on `core` now.
   const std::vector<Moved>& balance_newly_idle(std::uint32_t core, Nanos now);
   const std::vector<Moved>& balance_if_due(std::uint32_t core, Nanos now);
   // Records that the core is idle from `now` on. The core's average idle time decides whether it pulls
@@ -118,7 +118,7 @@ class Scheduler {
   };
   struct Core {
     SchedEntity* current = nullptr;
-    std::vector<SchedEntity*> waiting;  // by vruntime; among equals, in the order of queueing
+    std::vector<SchedEntity*> waiting;  // sorted by vruntime; among equals, in the order of queueing
     Nanos min_vruntime = 0;      // the lowest vruntime of the core's threads, except that it never decreases
     Nanos updated = 0;           // time up to which the running thread's vruntime was charged
     std::uint32_t runnable = 0;  // number of waiting threads, plus one if a thread is running

@@ -14,15 +14,16 @@ namespace loch::fabric::sim {
 
 constexpr std::uint32_t unit_weight = 1024;  // weight of a thread with nice 0
 
-// Virtual run time of a thread of this weight that ran for `span`; the scheduler keeps the virtual run times
-// of all threads equal:
+// Virtual run time of a thread of load weight `weight` (1024 for nice 0) that ran for `span`; the scheduler
+// keeps the virtual run times of all threads equal:
 //   span · 1024/weight
 // Source: Linux 3.13, kernel/sched/fair.c, calc_delta_fair.
 [[nodiscard]] constexpr Nanos virtual_runtime(Nanos span, std::uint32_t weight) {
   return weight == unit_weight ? span : span * unit_weight / weight;
 }
 
-// Time slice of a thread on a core with n runnable threads, whose weights sum to `load`:
+// Time slice of a thread of load weight `weight` on a core with n runnable threads, whose weights sum to
+// `load`. All threads run once in a period of `latency` or, if there are many, of n times `granularity`:
 //   period · weight/load, period = latency if n ≤ ⌊latency/granularity⌋, else n · granularity
 // Source: Linux 3.13, kernel/sched/fair.c, sched_slice and __sched_period: latency 24 ms and granularity 3 ms
 // on 8 and more cores.
@@ -33,15 +34,17 @@ constexpr std::uint32_t unit_weight = 1024;  // weight of a thread with nice 0
   return period * static_cast<Nanos>(weight) / static_cast<Nanos>(load);
 }
 
-// Virtual run time of a thread that wakes up: at most `credit` behind `least`, the lowest virtual run time of
-// the core's threads:
+// Virtual run time of a thread that wakes up: its `own` one from before, but at most `credit` behind `least`,
+// the lowest virtual run time of the core's threads:
 //   max(own, least − credit)
 // Source: Linux 3.13, kernel/sched/fair.c, place_entity: credit is half of latency.
 [[nodiscard]] constexpr Nanos woken_runtime(Nanos own, Nanos least, Nanos credit) {
   return std::max(own, least - credit);
 }
 
-// Time from the choice of a thread until it runs on the core:
+// Time from the choice of a thread until it runs on the core: t_switch (context_switch of the profile's
+// scheduler) if another thread ran there before, and t_wakeup (wakeup of the profile) plus the exit time of
+// the idle state if the core was idle:
 //   (another one than before: t_switch) + (the core was idle: t_wakeup + exit of its idle state)
 // Source: context_switch and wakeup of the profile's scheduler; idle states: the kernel's intel_idle for Ivy
 // Bridge-EP.

@@ -69,7 +69,7 @@ TEST(Profiles, AConstantMayHaveARange) {
   EXPECT_EQ(range.low, 100);
   EXPECT_EQ(range.high, 200);
   EXPECT_FALSE(range.is_log);
-  EXPECT_EQ(plain->nic.pipeline_ns, 135);  // the value stays what is simulated
+  EXPECT_EQ(plain->nic.pipeline_ns, 135);  // the range leaves the simulated value unchanged
   const auto log = parse_hardware(
       with_pipeline("source: s, low: 1e1, high: 1e3, log: yes, range_source: \"a data sheet\""), "p.yaml");
   ASSERT_TRUE(log.has_value()) << log.error().message;

@@ -136,7 +136,8 @@ class Simulation {
   }
 
   // ---- Requests (requester.cc) --------------------------------------------------------------
-  // Takes a request that its worker has built; `at`: when the NIC has the doorbell or the MMIO.
+  // Starts a work request that its worker has built; `at` is the time at which the NIC has the doorbell or
+  // the work request written by MMIO.
   void submit(SimRequest* request, Nanos at);
   [[nodiscard]] SimRequest* new_request(QueuePair* qp, WorkRequest* wr);
   // Completes a request with `status` without executing it, after all earlier requests of its queue pair.
@@ -242,10 +243,11 @@ struct Stages {
 
   // ---- switch_port.cc
   // Whether a message from `sender` arrives at the switch later than scheduled, because the sender's link was
-  // paused, or because the switch's buffer is full, which pauses the link. If so, its event is scheduled
-  // anew.
+  // paused, or because the switch's buffer is full, which pauses the link. If so, the event of the message's
+  // arrival is scheduled anew.
   static bool paused_at_switch(SimRequest* request, SimNode& sender);
-  // Queues a message at the switch: its transmission begins `turn` from now and takes `span`.
+  // Queues a message at the switch: its transmission begins `turn` picoseconds from now and takes `span`
+  // picoseconds.
   static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
 
   // ---- responder.cc

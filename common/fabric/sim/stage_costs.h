@@ -7,17 +7,16 @@
 // converted to picoseconds by integer division. In the formulas
 //   L, W      bytes of payload; bytes of a message on the wire, headers included (wire.h)
 //   ⌈x⌉, ⌊x⌋  rounded up, rounded down
-//   g         a gap: the least time between two requests of a kind at one unit, as in LogGP (Alexandrov et
-//   al., 1995);
-//             the reciprocal of a measured peak rate
+//   g         a gap: the least time between two requests of a kind at one unit, as in LogGP (Alexandrov
+//             et al., 1995); the reciprocal of a measured peak rate
 //   B, β      bandwidth of one direction of the link, of PCIe
 //   P_r, P_c  header bytes of a PCIe packet that writes, and of one that answers a read; C_rc data bytes of
 //             one packet; D bytes of acknowledgments and credits (pcie.link_layer)
 //   M, F      MTU; bytes that a packet takes on the link beside its own (link.framing)
 //   t_x       the latency x of the profile: t_pipeline, t_read, t_write, t_mmio, …
-// and "guidelines" are the Design Guidelines for High Performance RDMA Systems (USENIX ATC 2016), "HERD" is
-// Using RDMA Efficiently for Key-Value Services (SIGCOMM 2014), "Pilaf 2013" Using One-Sided RDMA Reads to
-// Build a Fast, CPU-Efficient Key-Value Store (USENIX ATC 2013). V numbers are rows of `./loch calibrate`.
+// "Kalia et al. 2016" is Design Guidelines for High Performance RDMA Systems (USENIX ATC 2016), "HERD 2014"
+// is Using RDMA Efficiently for Key-Value Services (SIGCOMM 2014), "Pilaf 2013" is Using One-Sided RDMA Reads
+// to Build a Fast, CPU-Efficient Key-Value Store (USENIX ATC 2013). V numbers are rows of `./loch calibrate`.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +30,8 @@
 namespace loch::fabric::sim {
 
 // A request's visit to a first-come-first-served server, in picoseconds: how long the server is busy with the
-// request, and the latency from the request's turn until it leaves the server.
+// request, and the latency from the time at which the server begins with the request until the request leaves
+// the server.
 struct Visit {
   Picos busy = 0;
   Picos latency = 0;
@@ -54,40 +54,48 @@ struct Passage {
 
 // ---- Buses ---------------------------------------------------------------------------------------
 
-// `bytes` of data over PCIe in packets with `packet` picoseconds of headers each:
+// PCIe time in picoseconds of `bytes` bytes of data at the bandwidth β of PCIe, in packets of C_rc data
+// bytes, each with `packet` picoseconds for its header:
 //   bytes/β + ⌈bytes/C_rc⌉ · packet
-// Source: guidelines, section 2.1 and Figure 2a; appendix A for C_rc and the link layer.
+// Source: Kalia et al. 2016, section 2.1 and Figure 2a; appendix A for C_rc and the link layer.
 [[nodiscard]] constexpr Picos pcie_span(const Timing& t, std::uint64_t bytes, Picos packet) {
   const std::uint64_t packets = t.pcie_packet.quotient(bytes + t.pcie_packet.value() - 1);
   return static_cast<Picos>(bytes) * t.pcie_femtos_byte / 1000 + static_cast<Picos>(packets) * packet;
 }
 
-// PCIe time of a DMA read of L bytes, in the direction towards the NIC:
+// PCIe time of a DMA read of L bytes, in the direction towards the NIC. β is the bandwidth of PCIe; a packet
+// has C_rc data bytes, P_c header bytes, and D bytes of acknowledgments and credits:
 //   L/β + ⌈L/C_rc⌉ · (P_c + D)/β
-// Source: guidelines, section 2.1 and Figure 2a; appendix A for C_rc and the link layer.
+// Source: Kalia et al. 2016, section 2.1 and Figure 2a; appendix A for C_rc and the link layer.
 [[nodiscard]] constexpr Picos dma_read_span(const Timing& t, std::uint64_t bytes) {
   return pcie_span(t, bytes, t.answer_packet);
 }
 
-// PCIe time of posted writes of L bytes, in the direction of the writes:
+// PCIe time of posted writes of L bytes, in the direction of the writes. β is the bandwidth of PCIe; a packet
+// has C_rc data bytes, P_r header bytes, and D bytes of acknowledgments and credits:
 //   L/β + ⌈L/C_rc⌉ · (P_r + D)/β
-// Source: guidelines, section 2.1 and Figure 2a; assumed: writes are cut into packets of C_rc bytes too.
+// Source: Kalia et al. 2016, section 2.1 and Figure 2a; assumed: writes are cut into packets of C_rc bytes
+// too.
 [[nodiscard]] constexpr Picos dma_write_span(const Timing& t, std::uint64_t bytes) {
   return pcie_span(t, bytes, t.write_packet);
 }
 
-// Bytes of a message of L bytes that still have to cross PCIe when the whole message has come over the link:
-// the last packet, since the packets before it crossed meanwhile:
+// How many bytes of a message of L bytes still have to cross PCIe when the whole message has come over the
+// link: those of its last packet, of at most M bytes (the MTU), because the earlier packets crossed PCIe
+// meanwhile:
 //   min(L, M)
-// Source: a NIC passes on packet by packet; READs of 16 and 1024 B, alone, in 3 and 4 µs (Pilaf 2013, V124).
+// Source: a NIC passes on packet by packet; single READs of 16 and 1024 B take 3 and 4 µs (Pilaf 2013,
+// section 2.1; V124).
 [[nodiscard]] constexpr std::uint64_t last_packet(const Timing& t, std::uint64_t length) {
   return std::min(length, t.mtu.value());
 }
 
-// Time of a message on a link, in n = ⌈L/M⌉ packets, at least one:
+// Time of a message on a link of bandwidth B. The message has W bytes, headers included, in n packets of up
+// to M payload bytes (the MTU): n = ⌈L/M⌉ for L payload bytes, but at least 1. Each packet occupies the link
+// for F bytes more (preamble and gap):
 //   (W + n · F)/B
-// Source: IEEE 802.3, preamble 8 B and gap 12 B a frame; on InfiniBand F is derived from V167. W is
-// wire_bytes (InfiniBand architecture, volume 1, chapter 9).
+// Source: IEEE 802.3: preamble 8 B and gap 12 B a frame; on InfiniBand F is derived from Table 4 of Kalia et
+// al. 2016 (V167); W is computed by wire_bytes (InfiniBand architecture, volume 1, chapter 9).
 [[nodiscard]] constexpr Picos link_span(const Timing& t, std::uint64_t wire, std::uint64_t payload_bytes) {
   const std::uint64_t mtu = t.mtu.value();
   const std::uint64_t packets = payload_bytes <= mtu ? 1 : t.mtu.quotient(payload_bytes + mtu - 1);
@@ -96,10 +104,10 @@ struct Passage {
 
 // ---- Posting: the CPU hands work requests to its NIC ----------------------------------------------
 
-// Number of 64-byte lines of a work request with i inlined bytes; its header has h = 36 bytes, or 68 for a
-// datagram:
+// Number of 64-byte lines of a work request with a header of h bytes (36, or 68 for a datagram) and i bytes
+// of inlined payload:
 //   ⌈(h + i)/64⌉; 1 for a datagram without payload
-// Source: guidelines, Table 1 and section 2.2.2; Figure 5 for the datagram without payload.
+// Source: Kalia et al. 2016, Table 1 and section 2.2.2; Figure 5 for the datagram without payload.
 [[nodiscard]] constexpr std::uint32_t work_request_lines(Transport transport, std::uint32_t length,
                                                          bool is_inline) {
   return pcie_lines(work_request_bytes(transport, length, is_inline));
@@ -111,23 +119,27 @@ struct HandOver {
   Picos bus = 0;
 };
 
-// Handing over a single work request of n lines by MMIO: the CPU writes the lines to the NIC itself:
+// CPU and PCIe time of handing over one work request of n 64-byte lines by MMIO: the CPU writes the lines to
+// the NIC itself, in t_write_combine each. On PCIe, of bandwidth β, a line has P_r header bytes and D bytes
+// of acknowledgments and credits:
 //   cpu n · t_write_combine, bus n · (64 + P_r + D)/β
-// Source: guidelines, sections 2.1 (write combining) and 3.1 (WQE-by-MMIO); 5.2.1: β/(64 + P_r) lines a
-// second (V170).
+// Source: Kalia et al. 2016, sections 2.1 (write combining) and 3.1 (WQE-by-MMIO); section 5.2.1 has β/(64 +
+// P_r) lines a second (V170).
 [[nodiscard]] constexpr HandOver hand_over_by_mmio(const Timing& t, std::uint32_t lines) {
   return {t.write_combine * lines, t.mmio_line * lines};
 }
 
-// Ringing one doorbell for any number of work requests:
+// CPU and PCIe time of ringing one doorbell for any number of work requests: t_doorbell for the CPU; on PCIe,
+// of bandwidth β, 8 bytes with P_r header bytes and D bytes of acknowledgments and credits:
 //   cpu t_doorbell, bus (8 + P_r + D)/β
-// Source: guidelines, section 3.1 (Doorbell) and appendix A.
+// Source: Kalia et al. 2016, section 3.1 (Doorbell) and appendix A.
 [[nodiscard]] constexpr HandOver hand_over_by_doorbell(const Timing& t) {
   return {t.doorbell, t.doorbell_packet};
 }
 
-// Time in nanoseconds at which the NIC has the work request or the doorbell; the PCIe bus is free `turn` from
-// now:
+// Time in nanoseconds at which the NIC has the work request or the doorbell that the CPU hands over. The PCIe
+// bus is busy with earlier transfers for `turn` picoseconds from now, and a write takes t_mmio to reach the
+// NIC:
 //   max(end of the CPU's work, now + ⌈turn⌉) + ⌈t_mmio⌉
 // Source: the latency of a posted write, one way: pcie.mmio of the profile.
 [[nodiscard]] constexpr Nanos handed_over_at(const Timing& t, Nanos now, Nanos busy_until, Picos turn) {
@@ -136,45 +148,50 @@ struct HandOver {
 
 // ---- The requester's NIC --------------------------------------------------------------------------
 
-// Gap of the requester's side of the NIC for a work request of n lines; g_ud is the gap of datagrams:
+// Time that the requester's side of the NIC needs for a work request of n 64-byte lines before the next one:
+// g_verb by the verb, or g_ud for a datagram; g_line for each line after the first; and g_payload if the NIC
+// fetches the payload:
 //   (g_verb or g_ud) + (n − 1) · g_line + (the payload is fetched: g_payload)
-// Source: HERD, 5.3 (V145) and guidelines, Tables 4 and 5 (V167, V168): peak rates of single verbs; g_line
-// and g_payload are differences between the columns of Table 5.
+// Source: HERD 2014, section 5.3 (V145) and Kalia et al. 2016, Tables 4 and 5 (V167, V168): peak rates of
+// single verbs; g_line and g_payload are differences between the columns of Table 5.
 [[nodiscard]] constexpr Picos requesting_gap(const Timing& t, Verb verb, Transport transport,
                                              std::uint32_t lines, bool fetches_payload) {
   const Picos gap = transport == Transport::ud ? t.request_ud : t.request[gap_of(verb)];
   return gap + (lines - 1) * t.request_line + (fetches_payload ? t.payload : 0);
 }
 
-// How long a queue pair's processing unit is still busy with the work request that it fetched before this
-// one; the unit takes one every g_queue_pair:
+// For how many picoseconds a queue pair's processing unit in the NIC is still busy with the work request that
+// it fetched before this one. The unit takes one work request every g_queue_pair:
 //   max(busy until − now, 0)
-// Source: guidelines, sections 3.3 (a queue pair is bound to a unit) and 5.2.1, Figure 11b (V171).
+// Source: Kalia et al. 2016, sections 3.3 (a queue pair is bound to a unit) and 5.2.1, Figure 11b (V171).
 [[nodiscard]] constexpr Picos unit_wait(Picos busy_until, Picos now) {
   return std::max(busy_until - now, Picos{0});
 }
 
-// The NIC fetches a work request of n lines:
+// For how long a NIC's fetch of a work request of n 64-byte lines keeps PCIe busy, and the fetch's latency;
+// t_read is the latency of a DMA read:
 //   busy dma_read_span(64 · n), latency t_read + dma_read_span(64 · n)
-// Source: guidelines, section 3.1 and appendix A.
+// Source: Kalia et al. 2016, section 3.1 and appendix A.
 [[nodiscard]] constexpr Visit work_request_fetch(const Timing& t, std::uint32_t lines) {
   const Picos data = dma_read_span(t, std::uint64_t{lines} * pcie_line);
   return {data, data + t.pcie_read};
 }
 
-// The NIC fetches a payload of L bytes that is not inlined; the message leaves with its first packet:
+// For how long a NIC's fetch of a payload of L bytes that is not inlined keeps PCIe busy, and the latency
+// until the message leaves with its first packet of at most M bytes (the MTU); t_read is the latency of a DMA
+// read:
 //   busy dma_read_span(L), latency t_read + dma_read_span(min(L, M))
-// Source: guidelines, sections 2.2.2 and 3.2 (inlining saves this DMA).
+// Source: Kalia et al. 2016, sections 2.2.2 and 3.2 (inlining saves this DMA).
 [[nodiscard]] constexpr Visit payload_fetch(const Timing& t, std::uint64_t length) {
   return {dma_read_span(t, length), t.pcie_read + dma_read_span(t, last_packet(t, length))};
 }
 
-// Latency of a miss in the NIC's cache of contexts, page translations or work requests. The NIC can have n
-// PCIe reads under way (nic.outstanding_fetches), so it begins a fetch every t_read/n; the fetch of this miss
-// begins `turn` from now:
+// Latency of a miss in the NIC's cache of contexts, page translations or work requests. A miss is one PCIe
+// read of latency t_read. The NIC can have n such reads under way (nic.outstanding_fetches), so it begins one
+// every t_read/n; the read for this miss begins `turn` picoseconds from now:
 //   turn + t_read
-// Source: HERD, 5.5 (contexts) and guidelines, 5.3.2 (work requests, V176); that a miss is one PCIe read, and
-// how many are under way, is assumed.
+// Source: HERD 2014, section 5.5 (contexts) and Kalia et al. 2016, section 5.3.2 (work requests, V176); that
+// a miss is one PCIe read, and how many are under way, is assumed.
 [[nodiscard]] constexpr Picos cache_miss(const Timing& t, Picos turn) { return turn + t.pcie_read; }
 
 // The first and the last page that a buffer touches, both included.
@@ -182,7 +199,8 @@ struct Pages {
   std::uint64_t first = 0, last = 0;
 };
 
-// Numbers of the pages in which L bytes at `offset` of a region lie; 0 bytes count as 1 byte:
+// Numbers of the first and the last page, of `page` bytes each, in which L bytes at `offset` of a region lie;
+// 0 bytes count as 1 byte:
 //   ⌊offset/page⌋ to ⌊(offset + L − 1)/page⌋
 // Source: a NIC's translations are by page: nic.page of the profile.
 [[nodiscard]] constexpr Pages pages_of(const Timing& t, std::uint64_t offset, std::uint64_t length) {
@@ -242,44 +260,48 @@ struct Pages {
 
 // ---- Wire and switch ------------------------------------------------------------------------------
 
-// Time in nanoseconds at which the first bytes of a message reach the other node's link, if its last bytes
-// leave its own node's link at `left` after `span` on that link:
+// Time in nanoseconds at which the first bytes of a message reach the other node's link. The message occupies
+// its own node's link for `span` picoseconds, until the time `left`; t_switch and t_cable are the latencies
+// of the switch and of the cables:
 //   ⌈left − span + t_switch + t_cable⌉
 // Source: cut-through switches; their data sheets, 5 ns a metre of cable.
 [[nodiscard]] constexpr Nanos first_bytes_at(const Timing& t, Picos left, Picos span) {
   return nanos_up(left - span + t.network);
 }
 
-// Bytes on the wire of a refusal (NAK), which is an acknowledgment with its header:
+// Bytes on the wire of a refusal (NAK), which is an acknowledgment: packet_overhead bytes of packet headers,
+// and 4 bytes of its own header (AETH):
 //   packet_overhead + 4
 // Source: InfiniBand architecture, volume 1, chapter 9 (AETH).
 [[nodiscard]] constexpr std::uint32_t refusal_bytes(LinkFormat format) { return packet_overhead(format) + 4; }
 
-// Bytes in a switch's buffer are counted as their time on the link. How much of `amount`, which leaves
-// without a break and has left completely at `gone`, is in the buffer now:
+// How much data is in a switch's buffer now, measured as its time on the link. The data, `amount` picoseconds
+// in all, leave without a break and have left completely at the time `gone`:
 //   clamp(gone − now, 0, amount)
 // Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
 [[nodiscard]] constexpr Picos still_waiting(Picos now, Picos gone, Picos amount) {
   return std::clamp(gone - now, Picos{0}, amount);
 }
 
-// Time at which `part` of an `amount` in a switch's buffer will have left, if all of it has left at `gone`:
+// Time at which the first `part` picoseconds of the data in a switch's buffer, measured as time on the link,
+// will have left, if all `amount` picoseconds of the data will have left at the time `gone`:
 //   min(max(now, gone − amount) + part, max(now, gone))
 // Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
 [[nodiscard]] constexpr Picos part_gone_at(Picos now, Picos gone, Picos amount, Picos part) {
   return std::min(std::max(now, gone - amount) + part, std::max(gone, now));
 }
 
-// How much of a message of `span` waits in the switch's buffer for its turn at the output port, if the buffer
-// has `room` left:
+// How much of a message waits in the switch's buffer. The message's transmission, which takes `span`, begins
+// `turn` from now, and the buffer has room for `room`, all in picoseconds of time on the link:
 //   min(span, turn, room)
 // Source: IEEE 802.1Qbb and 802.3x (decision 0081).
 [[nodiscard]] constexpr Picos taken_by_port(Picos span, Picos turn, Picos room) {
   return std::min({span, turn, room});
 }
 
-// How long the switch pauses the sender's link while a message of `span` waits for its turn at the output
-// port, if the buffer has `room` left:
+// For how long the switch pauses the sender's link. The message's transmission at the output port, which
+// takes `span`, begins `turn` from now, and the switch's buffer has room for `room`, all in picoseconds of
+// time on the link:
 //   turn − room if span > room and turn > room, else 0
 // Source: IEEE 802.1Qbb and 802.3x (pause), credits of InfiniBand (decision 0081).
 [[nodiscard]] constexpr Picos link_held(Picos span, Picos turn, Picos room) {
@@ -292,12 +314,15 @@ struct Pages {
 // the completion queue entry.
 enum class Receives : std::uint8_t { nothing, placed, in_completion };
 
-// Gap of the responder's side of the NIC for a request, by whether it takes a posted receive buffer:
+// Time that the responder's side of the NIC needs for a request before the next one. A READ needs g_read, and
+// g_byte for each of its L bytes. A request that takes no posted receive buffer needs g_verb, by its verb. A
+// request that takes one needs g_recv and, for its payload, g_payload, or g_inline_receive if the payload is
+// in the completion queue entry:
 //   READ: g_read + L · g_byte
 //   takes no receive: g_verb
 //   takes one: g_recv + (L > 0: g_payload, or g_inline_receive in the completion)
-// Source: HERD, 5.3 (V145) and guidelines, Tables 4 and 5 (V167, V168); g_byte: Pilaf 2013, Table 1 (V123);
-// g_inline_receive: guidelines, 5.2.2 (V173); decision 0073.
+// Source: HERD 2014, section 5.3 (V145) and Kalia et al. 2016, Tables 4 and 5 (V167, V168); g_byte: Pilaf
+// 2013, Table 1 (V123); g_inline_receive: Kalia et al. 2016, section 5.2.2 (V173); decision 0073.
 [[nodiscard]] constexpr Picos responding_gap(const Timing& t, Verb verb, std::uint32_t length,
                                              Receives receives) {
   if (verb == Verb::read)
@@ -307,73 +332,81 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
   return t.respond[gap_send] + (receives == Receives::in_completion ? t.inline_receive : t.payload);
 }
 
-// The NIC reads the L bytes of a READ from memory; the response leaves with its first packet:
+// For how long PCIe is busy while the NIC reads the L bytes of a READ from memory, and the latency until the
+// response leaves with its first packet of at most M bytes (the MTU); t_read is the latency of a DMA read:
 //   busy dma_read_span(L), latency t_read + dma_read_span(min(L, M))
-// Source: guidelines, section 2.1; t_read: 400 to 900 ns are usual, pcie.read of the profile.
+// Source: Kalia et al. 2016, section 2.1; t_read (pcie.read of the profile) is usually 400 to 900 ns.
 [[nodiscard]] constexpr Visit memory_read(const Timing& t, std::uint64_t length) {
   return {dma_read_span(t, length), t.pcie_read + dma_read_span(t, last_packet(t, length))};
 }
 
-// The NIC writes L bytes to memory, for a WRITE, or for a SEND whose payload is not in its completion queue
-// entry:
+// For how long PCIe is busy while the NIC writes L bytes to memory, for a WRITE, or for a SEND whose payload
+// is not in its completion queue entry; and the latency of the last packet, of at most M bytes (the MTU).
+// t_write is the latency of a DMA write:
 //   busy dma_write_span(L), latency t_write + dma_write_span(min(L, M))
-// Source: guidelines, section 2.1 and Figure 6; t_write: pcie.write of the profile.
+// Source: Kalia et al. 2016, section 2.1 and Figure 6; t_write: pcie.write of the profile.
 [[nodiscard]] constexpr Visit memory_write(const Timing& t, std::uint64_t length) {
   return {dma_write_span(t, length), t.pcie_write + dma_write_span(t, last_packet(t, length))};
 }
 
-// The NIC writes a payload of L bytes within the completion queue entry of c bytes:
+// For how long PCIe is busy while the NIC writes a completion queue entry of c bytes with a payload of L
+// bytes in it, and the latency of this write; t_write is the latency of a DMA write:
 //   busy dma_write_span(c + L), latency t_write + dma_write_span(c + L)
-// Source: guidelines, sections 3.2 (inline RECV) and 5.2.2 (V173).
+// Source: Kalia et al. 2016, sections 3.2 (inline RECV) and 5.2.2 (V173).
 [[nodiscard]] constexpr Visit write_in_completion(const Timing& t, std::uint64_t length) {
   const Picos entry = dma_write_span(t, t.completion_bytes + length);
   return {entry, entry + t.pcie_write};
 }
 
-// An atomic holds its lock for a PCIe read and write:
+// For how long an atomic holds its lock in the NIC, and its latency: t_hold is the time of a PCIe read and a
+// PCIe write:
 //   busy t_hold, latency t_hold
-// Source: guidelines, sections 3.4 and 5.4 (V178): t_hold is the reciprocal of the rate on one counter.
+// Source: Kalia et al. 2016, sections 3.4 and 5.4 (V178): t_hold is the reciprocal of the rate of atomics on
+// one counter.
 [[nodiscard]] constexpr Visit atomic_update(const Timing& t) { return {t.atomic_hold, t.atomic_hold}; }
 
-// Number of the lock that an atomic at `offset` takes, of `locks` locks (a power of two):
+// Number of the lock that an atomic on the word at `offset` takes, of `locks` locks (a power of two):
 //   offset mod locks
-// Source: guidelines, 5.4: 4096 buckets by the last 12 bits of the address on Connect-IB, one on ConnectX-3
-// (V178).
+// Source: Kalia et al. 2016, section 5.4: 4096 buckets by the last 12 bits of the address on Connect-IB, one
+// on ConnectX-3 (V178).
 [[nodiscard]] constexpr std::uint64_t atomic_lock(std::uint64_t offset, std::uint64_t locks) {
   return offset & (locks - 1);
 }
 
 // ---- Completion -----------------------------------------------------------------------------------
 
-// The NIC writes a READ's L bytes to the requester's memory; the completion that follows them adds t_write:
+// For how long PCIe is busy while the NIC writes a READ's L bytes to the requester's memory, and the latency
+// of the last packet, of at most M bytes (the MTU), without t_write, which the completion after it adds:
 //   busy dma_write_span(L), latency dma_write_span(min(L, M))
-// Source: guidelines, section 2.1; the bytes go over the bus while they come from the link (last_packet).
+// Source: Kalia et al. 2016, section 2.1; the bytes go over the bus while they come from the link
+// (last_packet).
 [[nodiscard]] constexpr Visit data_landing(const Timing& t, std::uint64_t length) {
   return {dma_write_span(t, length), dma_write_span(t, last_packet(t, length))};
 }
 
-// Time in nanoseconds at which a polling worker has handled a completion or a changed word that arrives now;
-// a busy worker does not poll:
+// Time in nanoseconds at which a worker has handled a completion, or a change of a word that it watches, that
+// arrives now. The worker notices the arrival after t_poll, or at the end of its present work if that is
+// later, and takes t_completion to handle it:
 //   max(now + t_poll, end of its work) + t_completion
-// Source: cpu.poll of the profile, half a polling loop and a miss to the line that the NIC wrote;
-// cpu.completion, cycles that read and acknowledge a completion.
+// Source: cpu.poll of the profile: half a polling loop and a cache miss on the line that the NIC wrote;
+// cpu.completion: cycles to read and acknowledge a completion.
 [[nodiscard]] constexpr Nanos handled_at(const Timing& t, Nanos now, Nanos busy_until) {
   return std::max(now + t.poll, busy_until) + t.completion;
 }
 
 // ---- Cache lines ----------------------------------------------------------------------------------
 
-// Aligned 64-byte lines that `length` bytes at `offset` touch:
+// Number of aligned 64-byte lines that `length` bytes at `offset` touch:
 //   ⌈(offset mod 64 + length)/64⌉
-// Source: a DMA is whole by the cache line, not beyond: rule 1 of common/fabric/fabric.h.
+// Source: a DMA is indivisible only within a cache line (rule 1 of common/fabric/fabric.h).
 [[nodiscard]] constexpr std::uint64_t lines_touched(std::uint64_t offset, std::uint64_t length) {
   return (offset % 64 + length + 63) / 64;
 }
 
 // Offset in a message of `length` bytes at which its piece i of n begins, if the message goes to memory at
-// `offset` and is torn between 64-byte lines:
+// `offset`, touches lines_touched 64-byte lines there, and is torn between lines:
 //   clamp(64 · ⌊lines_touched · i/n⌋ − offset mod 64, 0, length)
-// Source: a DMA is whole by the cache line, not beyond: rule 1 of common/fabric/fabric.h.
+// Source: a DMA is indivisible only within a cache line (rule 1 of common/fabric/fabric.h).
 [[nodiscard]] constexpr std::uint32_t piece_begin(std::uint64_t offset, std::uint32_t length,
                                                   std::uint64_t piece, std::uint64_t pieces) {
   const std::uint64_t skew = offset % 64;  // bytes of the first line that are not the message's

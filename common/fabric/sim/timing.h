@@ -13,7 +13,7 @@
 
 namespace loch::fabric::sim {
 
-// Kinds of requests that have a gap of their own at a NIC.
+// Kinds of requests; a NIC needs a time of its own (gap) between two requests of the same kind.
 enum GapKind : std::uint8_t { gap_read, gap_write, gap_send, gap_atomic };
 [[nodiscard]] constexpr GapKind gap_of(Verb verb) {
   return verb == Verb::read    ? gap_read
@@ -31,9 +31,10 @@ struct Timing {
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
   Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
-  Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;  // time on the PCIe bus towards the NIC
-  Picos completion_entry = 0;                                // time on the PCIe bus from the NIC to memory
-  Picos port_buffer = 0;  // buffer of a switch port, as ps of time on the link; 0: unlimited
+  // time on the PCIe bus towards the NIC: of a line written by MMIO, of a doorbell, and of fetching a RECV
+  Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;
+  Picos completion_entry = 0;  // time of a completion queue entry on the PCIe bus from the NIC to memory
+  Picos port_buffer = 0;       // buffer of a switch port, as ps of time on the link; 0: unlimited
   std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
   // PCIe time of a packet's header, in answers to reads and in writes; a packet has `pcie_packet` bytes of
   // data

@@ -77,7 +77,7 @@ class SimWorker final : public Worker {
   void begin_reconnect(ReconnectWait* wait) override;
   void begin_compute(Nanos span, std::coroutine_handle<> waiter) override;
 
-  // ---- For the rest of the simulation ---------------------------------------------------------
+  // ---- Called by other parts of the simulation -----------------------------------------------
   void connect_all();
   void start(coro::Task<void> main);
   void end_task();      // at the end of a run: destroys coroutines that have not finished
@@ -164,7 +164,8 @@ class SimWorker final : public Worker {
   [[nodiscard]] QueuePair* rc_queue_pair(NodeId peer, std::uint32_t lane) const {
     return queue_pairs_[lane * std::size_t{2} * peers_.size() + peer];
   }
-  // Number of lanes for which there are places in the table of RC and UC queue pairs.
+  // Number of RC (and of UC) queue pairs that the worker may have to each peer; the table queue_pairs_ has
+  // places for them.
   [[nodiscard]] std::uint32_t lanes() const {
     return static_cast<std::uint32_t>(queue_pairs_.size() / (2 * peers_.size()));
   }
@@ -178,9 +179,9 @@ class SimWorker final : public Worker {
   // run().
   alignas(64) Wake wake_;
   bool wake_is_pending_ = false;
-  bool has_work_ = false;  // run() has to be called when the thread is on a core again
-  // the delay of the scheduled run() includes a poll and the handling of one completion, so that poll() does
-  // not charge them again
+  bool has_work_ = false;  // true: run() has to be called when the thread is on a core again
+  // true: the delay of the scheduled run() includes a poll and the handling of one completion, so that poll()
+  // does not charge them again
   bool has_paid_ = false;
   bool has_ended_ = false, is_dead_ = false;
   bool is_inside_ = false;   // run() is resuming the worker's coroutines

@@ -177,8 +177,8 @@ void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t inde
   (watch->previous_of_worker != nullptr ? watch->previous_of_worker->next_of_worker : watches_) =
       watch->next_of_worker;
   if (watch->next_of_worker != nullptr) watch->next_of_worker->previous_of_worker = watch->previous_of_worker;
-  // The watch ends for another reason than a change of its memory, and must leave the list of watches whose
-  // memory has changed.
+  // The watch ends for another reason than a change of the memory that it watches, and must leave the list of
+  // watches whose memory has changed.
   if (watch->is_candidate) {
     SimWatch** link = &candidates_first_;
     SimWatch* before = nullptr;

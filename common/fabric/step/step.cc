@@ -351,7 +351,7 @@ void StepFabric::complete(StepWorker& worker, StepWorker::Parked& parked, WcStat
   worker.settle();
 }
 
-// ---- news and time
+// ---- watches that became ready, and passing time
 
 bool StepFabric::has_news(Worker& worker) const {
   const StepWorker& w = own(worker);
@@ -428,7 +428,7 @@ void StepFabric::ring_timer(Worker& worker, std::size_t i) {
   w.timers_.erase(w.timers_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
-// ---- scripts
+// ---- functions for scripted tests, which run a worker by whole requests
 
 bool StepFabric::step(Worker& worker, bool lets_time_pass) {
   StepWorker& w = own(worker);

@@ -52,11 +52,11 @@ enum class Fate : std::uint8_t {
 // How a READ or WRITE is torn: into two parts at a boundary of 64-byte lines, executed in either order.
 struct Tear {
   // True (only of a READ): all data are fetched at one instant, and the two parts are placed in the
-  // requester's memory at two. False: the two parts are read from (READ) or written to (WRITE) the peer's
-  // memory at two instants.
+  // requester's memory at two instants. False: the two parts are read from (READ) or written to (WRITE) the
+  // peer's memory at two instants.
   bool is_at_landing = false;
   bool is_upper_first = false;
-  std::uint32_t lower_bytes = 0;  // length of the part at the lower addresses
+  std::uint32_t lower_bytes = 0;  // length of the part with the lower addresses
 };
 
 class StepWorker final : public Worker {
@@ -142,8 +142,9 @@ class StepFabric final : public Fabric {
   ~StepFabric() override;
 
   // ---- scripts
-  // Runs the worker until it has executed one more work request. False if it has executed none, because its
-  // main coroutine has ended or waits for other workers (or for a timer, if `lets_time_pass` is false).
+  // Runs the worker until it has executed one more work request. Returns false if the worker has executed
+  // none, because its main coroutine has ended or waits for other workers (or for a timer, if
+  // `lets_time_pass` is false).
   bool step(Worker& worker, bool lets_time_pass = true);
   // Executes the worker's requests until its main coroutine has ended; aborts if it has not ended after a
   // million requests.
@@ -167,8 +168,8 @@ class StepFabric final : public Fabric {
   [[nodiscard]] Nanos now() const { return now_; }
   [[nodiscard]] std::uint64_t executed() const { return executed_; }
 
-  // ---- single moves, for who enumerates them. A worker that was killed has none.
-  // Runs what is ready until everything waits.
+  // ---- single moves, for a caller that enumerates all possible ones. A worker that was killed has no moves.
+  // Resumes the worker's ready coroutines until all of them wait.
   void drain(Worker& worker) { own(worker).ready_.drain(); }
   // The number of the worker's requests that were posted and not executed yet; index 0 is the oldest.
   [[nodiscard]] std::size_t posted(Worker& worker) const { return own(worker).parked_.size(); }
@@ -191,7 +192,7 @@ class StepFabric final : public Fabric {
   // Executes one half of request `i` without completing it. A later execute() executes the other half, unless
   // it makes the request fail.
   void execute_half(Worker& worker, std::size_t i, const Tear& tear);
-  // The tear of a request of which one half was executed; null if there is none.
+  // How request `i` is split into halves, if one half of it was executed; otherwise null.
   [[nodiscard]] const Tear* torn(Worker& worker, std::size_t i) const {
     const auto& parked = own(worker).parked_[i];
     return parked.torn ? &*parked.torn : nullptr;
@@ -237,7 +238,7 @@ class StepFabric final : public Fabric {
   };
   [[nodiscard]] std::vector<Memory> memories() const;
 
-  // ---- the contract
+  // ---- implementation of fabric::Fabric
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   [[nodiscard]] std::uint32_t nodes() const override { return config_.nodes; }
   [[nodiscard]] bool is_local(NodeId) const override { return true; }

@@ -260,7 +260,7 @@ TEST(StepFabric, AKilledWorkerNeverGoesOnAndItsFramesAreFreed) {
   EXPECT_EQ(coro::FramePool::local().live(), before);
 }
 
-// ---- halves
+// ---- torn requests, which are executed in two halves
 
 // A request for the 130 bytes of the peer's memory from offset 40 on: 24, 64 and 42 bytes of three cache
 // lines.
@@ -334,7 +334,7 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
 }
 
 // The READ fetches its cache lines from the peer at two instants and places all of them in the local buffer
-// at one.
+// at one instant.
 TEST(StepFabric, AReadIsFetchedInHalves) {
   for (const bool is_upper_first : {false, true}) {
     Pair pair;
@@ -353,7 +353,7 @@ TEST(StepFabric, AReadIsFetchedInHalves) {
 }
 
 // The READ fetches all its cache lines from the peer at one instant and places them in the local buffer at
-// two.
+// two instants.
 TEST(StepFabric, AReadLandsInHalves) {
   for (const bool is_upper_first : {false, true}) {
     Pair pair;

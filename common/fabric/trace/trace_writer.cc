@@ -97,9 +97,9 @@ void TraceWriter::name_track(std::uint32_t node, std::uint32_t track, std::strin
   metadata("thread_name", node, track, text);
 }
 
-// Of the track's lanes that are free at `start`, returns the one whose last box ended latest, or a new lane
-// if none is free. If the spans of a track are written in the order of their ends, the track gets no more
-// lanes than it has spans that overlap at one instant.
+// Chooses a lane (row) of the track for a box that begins at `start`: of the lanes that are free then, the
+// one whose last box ended latest, or a new lane if none is free. If the spans of a track are written in the
+// order of their ends, the track gets no more lanes than it has spans that overlap at one instant.
 std::uint32_t TraceWriter::take_lane(std::uint32_t node, std::uint32_t track, Nanos start, Nanos end) {
   Track& of = tracks_[{node, track}];
   std::size_t best = of.lane_ends.size();

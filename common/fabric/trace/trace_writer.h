@@ -33,7 +33,7 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // Track numbers are below lane_stride. Lane n = 0, 1, ... of a track has the track's number plus n *
+  // Track numbers are below lane_stride. Lane (row) n = 0, 1, ... of a track has the track's number plus n *
   // lane_stride.
   static constexpr std::uint32_t lane_stride = 1'000'000;
 
@@ -50,7 +50,7 @@ class TraceWriter {
  private:
   struct Track {
     std::string name;
-    std::vector<Nanos> lane_ends;  // for each lane of the track: the end of its last box, in ns
+    std::vector<Nanos> lane_ends;  // for each lane (row) of the track: the end of its last box, in ns
   };
 
   TraceWriter() = default;
@@ -62,7 +62,7 @@ class TraceWriter {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Track> tracks_;  // key: node, track number
   std::FILE* file_ = nullptr;
   std::string path_;       // the path as given by the caller
-  std::string whole_;      // the final path, to which the temporary file is renamed
+  std::string whole_;      // path that the finished trace gets when close() renames the temporary file
   std::string temporary_;  // path of the temporary file; empty if path_ is a device or pipe
   std::string line_;       // JSON of the event being written; a member so that its memory is reused
   bool is_first_ = true;

@@ -74,7 +74,7 @@ auto rank_in_network(const Candidate& one) {
                     one.gid ? one.gid->index : 0);
 }
 
-// ---- --device ----------------------------------------------------------------------------------
+// ---- The option --device -----------------------------------------------------------------------
 
 std::vector<std::string_view> split(std::string_view text, char by) {
   std::vector<std::string_view> parts;
@@ -151,7 +151,7 @@ Result<Filter> filter_of(const HostOffer& host) {
                                                        host.wish.device, host.host, fmt::join(names, ", ")));
 }
 
-// ---- One host ----------------------------------------------------------------------------------
+// ---- Choice among the ports of one host --------------------------------------------------------
 
 Result<std::vector<Candidate>> candidates_of(const HostOffer& host) {
   if (host.ports.empty()) {
@@ -214,7 +214,7 @@ Chosen chosen_of(const Candidate& one, std::string network) {
           .network = std::move(network)};
 }
 
-// ---- All hosts ---------------------------------------------------------------------------------
+// ---- Choice of one network for all hosts -------------------------------------------------------
 
 using Candidates = std::vector<std::vector<Candidate>>;  // indexed by host
 
@@ -257,7 +257,7 @@ std::string table(std::span<const HostOffer> hosts, const Candidates& candidates
   return fmt::format("{}", fmt::join(rows, "; "));
 }
 
-// ---- Partitions --------------------------------------------------------------------------------
+// ---- InfiniBand partitions ---------------------------------------------------------------------
 
 constexpr std::uint16_t full_member = 0x8000, default_partition = 0xffff;
 

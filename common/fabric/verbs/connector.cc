@@ -145,7 +145,7 @@ Result<> Connector::complete(VerbsWorker& worker, SendQueue& queue, const LinkRe
   return {};
 }
 
-// ---- The thread ----------------------------------------------------------------------------------
+// ---- The connector's thread ----------------------------------------------------------------------
 
 void Connector::start() {
   if (thread_.joinable()) return;
@@ -311,7 +311,7 @@ void Connector::heed(const Incoming& incoming) {
   ++bad_messages_;
 }
 
-// ---- Faults ----------------------------------------------------------------------------------------
+// ---- Asynchronous events and failed queue pairs ----------------------------------------------------
 
 void Connector::heed_events() {
   ibv_async_event event{};
@@ -423,7 +423,7 @@ Result<> Connector::fence(NodeId dead, Nanos within) {
   return {};
 }
 
-// ---- Nodes that come back ----------------------------------------------------------------------------
+// ---- Nodes that restart and come back ----------------------------------------------------------------
 
 // Handles a `back` notice, which a restarted node sends, or the `here` notice that answers one: records the
 // addresses and regions of the sender's current incarnation, and answers `back` with `here`.

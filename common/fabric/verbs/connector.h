@@ -1,4 +1,4 @@
-// Connects queue pairs: in bulk during the exchange, and singly during the run, on the connector's own
+// Connects queue pairs: in bulk during Fabric::exchange(), and singly during the run, on the connector's own
 // thread, when a queue pair is first used, when it has failed, and when another process asks for it. Control
 // path.
 //
@@ -34,12 +34,12 @@ class Connector {
   Connector& operator=(const Connector&) = delete;
 
   [[nodiscard]] Result<> open();
-  // Registers a worker of this process. Called before the exchange.
+  // Registers a worker of this process. Called before Fabric::exchange().
   void add_worker(VerbsWorker* worker);
   [[nodiscard]] bool is_local(NodeId node) const;
 
   // ---- The exchange, on the set-up thread -----------------------------------------------------
-  // The posting end of a queue, ready to be told of the other.
+  // Creates the posting end of a queue pair, which is not connected to a receiving end yet.
   [[nodiscard]] Result<LinkRecord> open_sender(VerbsWorker& worker, SendQueue& queue);
   // Makes the receiving end of a queue pair whose posting end is `sender`. The receiving node is one of this
   // process.
@@ -55,7 +55,7 @@ class Connector {
   // the nodes that did not answer.
   [[nodiscard]] Result<std::uint64_t> return_to_all(Nanos within);
 
-  // ---- The run ----------------------------------------------------------------------------------
+  // ---- During the run ---------------------------------------------------------------------------
   void start();
   void stop();
   // Destroys the receiving ends. They use the workers' receive queues, so this is called before the workers
@@ -65,8 +65,8 @@ class Connector {
   // state `connecting` and has no request outstanding. The connector owns it until it sets the state to
   // `ready` or `refused` and notifies the worker.
   void connect_later(VerbsWorker& worker, SendQueue& queue);
-  // Tells every worker of this process that a node was lost or is back. Any thread may call it after the
-  // exchange.
+  // Tells every worker of this process that a node was lost or is back. Any thread may call it after
+  // Fabric::exchange().
   void notice_workers();
   // Hands a message from another process to the connector's thread. Called on the control plane's thread.
   void deliver(std::uint32_t from, std::string_view message);

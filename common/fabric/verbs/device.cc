@@ -103,7 +103,7 @@ Result<> Device::query() {
   const int recv_most = attributes.max_srq_wr > 0 ? std::min(attributes.max_qp_wr, attributes.max_srq_wr)
                                                   : attributes.max_qp_wr;
   can.recv_queue_depth = std::min<std::uint32_t>(receive_depth, static_cast<std::uint32_t>(recv_most));
-  can.datagram_queue_pairs = ud_lanes_most;  // one UD queue pair for each lane of a worker
+  can.datagram_queue_pairs = ud_lanes_most;  // the UD queue pairs of one worker
   most_completions_ = attributes.max_cqe;
   return {};
 }
@@ -192,7 +192,7 @@ CompletionQueue Device::make_private_queue(int entries, ibv_pd* domain) const {
   asked.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
   asked.parent_domain = domain;
   // Providers may omit locks for the flag SINGLE_THREADED (some only in the extended polling functions) or
-  // for a parent domain. Some providers refuse a parent domain here; then the flag is given alone.
+  // for a parent domain. Some providers refuse a parent domain here; they get SINGLE_THREADED alone.
   for (const std::uint32_t mask : {std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS} | IBV_CQ_INIT_ATTR_MASK_PD,
                                    std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}}) {
     if (domain == nullptr && (mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) continue;

@@ -37,8 +37,8 @@ class Device {
   [[nodiscard]] WorkerDomain make_worker_domain() const;
   // Makes a completion queue that only one thread polls, without locks if the device offers that. While that
   // thread polls, no other thread may reset or destroy a queue pair that uses the completion queue, because
-  // the provider then removes the queue pair's completions from it. `domain` may be null. If the queue cannot
-  // be made, returns null and sets errno.
+  // the provider then removes the queue pair's completions from that completion queue. `domain` may be null.
+  // If the queue cannot be made, returns null and sets errno.
   [[nodiscard]] CompletionQueue make_private_queue(int entries, ibv_pd* domain) const;
   [[nodiscard]] const Port& port() const { return port_; }
   // Makes senders wait up to 1 s for a receiver that has no buffer posted because its worker lost its core.

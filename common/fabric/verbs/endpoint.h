@@ -19,8 +19,8 @@ namespace loch::fabric::verbs {
 struct Address {
   std::uint16_t lid = 0;  // InfiniBand LID; 0 on RoCE
   Gid gid{};
-  // InfiniBand: the port shares its LID with others, as virtual functions do, so that packets need a global
-  // routing header even within the subnet.
+  // On InfiniBand, true if the port shares its LID with others, as virtual functions do, so that packets need
+  // a global routing header even within the subnet.
   bool needs_grh = false;
   std::uint32_t mtu_bytes = 1024;  // MTU of the port; a connection uses the smaller MTU of its two ports
   bool operator==(const Address&) const = default;
@@ -38,8 +38,8 @@ inline constexpr std::size_t ud_lanes_most = 64;  // upper bound of a worker's U
 
 struct WorkerRecord {
   std::uint16_t index = 0;
-  std::uint32_t ud_qpn = 0;            // number of the UD queue pair of lane 0, which sends and receives
-  std::vector<std::uint32_t> ud_also;  // numbers of the UD queue pairs of the other lanes, which only send
+  std::uint32_t ud_qpn = 0;            // number of the worker's first UD queue pair, which sends and receives
+  std::vector<std::uint32_t> ud_also;  // numbers of the worker's other UD queue pairs, which only send
   bool operator==(const WorkerRecord&) const = default;
 };
 

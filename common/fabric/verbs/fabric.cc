@@ -208,7 +208,7 @@ Result<Worker*> VerbsFabric::add_worker(const WorkerSpec& spec) {
   return made;
 }
 
-// ---- The exchange ------------------------------------------------------------------------------
+// ---- The exchange of addresses and keys among the processes ------------------------------------
 
 NodeRecord VerbsFabric::record_of(NodeId node) const {
   NodeRecord record;
@@ -388,7 +388,7 @@ Result<RemoteRegion> VerbsFabric::lookup(NodeId node, std::string_view region) c
   return realtime::unknown_region(node, region, is_exchanged_);
 }
 
-// ---- Runs ----------------------------------------------------------------------------------------
+// ---- Runs of the load ----------------------------------------------------------------------------
 
 // Waits until the clients of all processes have ended, or have taken too long. This thread sleeps until a
 // notice of another process or a time-out wakes it, and does not poll: where a worker polls on every core,

@@ -75,7 +75,7 @@ unsigned flags_of(SendQueue& queue, const WorkRequest& request, bool is_detached
 WcStatus VerbsWorker::check_local(const WorkRequest& request) const {
   if (request.peer >= links_.size()) return WcStatus::local_error;
   if (shared_->peers[request.peer].load(std::memory_order_relaxed) == nullptr)
-    return WcStatus::retry_exceeded;  // the peer was lost before the exchange reached it
+    return WcStatus::retry_exceeded;  // the peer was lost before Fabric::exchange() learned its address
   const Capabilities& can = shared_->capabilities;
   if (request.is_inline && (request.length > can.max_inline_bytes || request.verb == Verb::read))
     return WcStatus::local_error;

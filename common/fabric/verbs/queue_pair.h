@@ -38,7 +38,9 @@ struct Port {
   std::uint8_t service_level = 0;
   std::uint8_t traffic_class = 0;
   std::uint32_t flow_label = 0;
-  bool is_roce = true;  // on RoCE, peers are addressed by GID; on InfiniBand, within a subnet by LID
+  // true: RoCE, where peers are addressed by GID; false: InfiniBand, where peers in a subnet are addressed by
+  // LID
+  bool is_roce = true;
   // Code n of the local ACK timeout, 4.096 us * 2^n; a request fails after six retries. 14 (67 ms) suits a
   // hardware NIC. Soft-RoCE gets a larger value, because it acknowledges only when its kernel gets a core.
   std::uint8_t ack_timeout = 14;

@@ -4,9 +4,9 @@
 // (common/cluster/control.h). Data moves through the devices alone.
 //
 // A queue pair has a direction: one end posts requests, the other receives them. Its name is (worker, peer
-// node, peer worker, lane, transport). exchange() connects each worker's RC queue pair of lane 0 to worker 0
-// of every node. Any other queue pair is connected when it is first used; its first request waits for the
-// connection.
+// node, peer worker, lane, transport), where the lane numbers the queue pairs between the same two workers.
+// exchange() connects each worker's RC queue pair of lane 0 to worker 0 of every node. Any other queue pair
+// is connected when it is first used; its first request waits for the connection.
 #pragma once
 
 #include <functional>

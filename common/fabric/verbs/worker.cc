@@ -444,7 +444,7 @@ void VerbsWorker::cut(SendQueue& queue) {
 // Posts a last, signaled request to a queue pair that was cut. The device flushes it; its completion retires
 // the unsignaled requests before it that were executed before the cut and have no completions of their own.
 void VerbsWorker::drain(SendQueue& queue) {
-  // if the send queue is full, the next completion calls drain() again
+  // True: the send queue is full, so that no request can be posted; the next completion calls drain() again.
   queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();
   if (queue.outstanding() == 0 || queue.needs_marker) return;
   SendSlot& slot = queue.slot_of(queue.posted);

@@ -1,8 +1,9 @@
 // The data path of the verbs fabric. A worker is one thread with one completion queue for the requests that
 // it posts and one for the messages that it receives. post() builds work requests of libibverbs. At the end
-// of each turn of the polling loop, the requests of all coroutines for one queue pair are given to it as one
-// chain by one doorbell. After a warm-up, this code makes no allocation, takes no lock, throws no exception
-// and makes no system call (a provider may make one for its doorbell, as rxe's does).
+// of each iteration of the polling loop, the requests that all coroutines have posted on one queue pair are
+// given to the device as one chain by one doorbell. After a warm-up, this code makes no allocation, takes no
+// lock, throws no exception and makes no system call (a provider may make one for its doorbell, as rxe's
+// does).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -253,9 +254,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t nodes_;
   WorkerDomain domain_;  // declared before its queues, so that it is destroyed after them
   CompletionQueue send_cq_, receive_cq_;
-  SharedReceiveQueue shared_receives_[2];            // index 0: RC, 1: UC
-  SendQueue datagram_;                               // UD queue pair of lane 0, where datagrams arrive
-  std::vector<SendQueue*> datagram_lanes_;           // UD queue pairs by lane
+  SharedReceiveQueue shared_receives_[2];   // index 0: RC, 1: UC
+  SendQueue datagram_;                      // the worker's first UD queue pair, where datagrams arrive
+  std::vector<SendQueue*> datagram_lanes_;  // all UD queue pairs of the worker, by number
   std::vector<std::unique_ptr<SendQueue>> queues_;   // owns all send queues but datagram_
   std::vector<Link> links_;                          // RC connections by peer node
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
@@ -272,8 +273,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::vector<std::uint32_t> free_landing_;
   MemoryRegion landing_memory_;
 
-  // A request that is to be posted to the device at the end of the turn of the polling loop, or as soon as
-  // `ring_at_` requests are staged. The fields that are equal in all requests are set once. Inline data is
+  // A request that is to be posted to the device at the end of this iteration of the polling loop, or as soon
+  // as `ring_at_` requests are staged. The fields that are equal in all requests are set once. Inline data is
   // copied to staged_inline_, because the caller may change it after post().
   struct Staged {
     ibv_send_wr request{};
@@ -285,8 +286,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t ring_at_ = 1;  // number of staged requests that ring the doorbell; 1 before the thread runs
   SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
-  // A RECV that is to be posted to the device at the end of the turn of the polling loop, before the staged
-  // requests.
+  // A RECV that is to be posted to the device at the end of this iteration of the polling loop, before the
+  // staged requests.
   struct StagedReceive {
     ibv_recv_wr request{};
     ibv_sge slice{};

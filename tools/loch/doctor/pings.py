@@ -14,8 +14,8 @@ from typing import Any
 from loch.doctor.judge import NO, OK, WARN, Line
 from loch.mpirun import mpirun
 
-LAUNCH_LIMIT_S = 60.0  # for starting the processes and for their set-up
-END_LIMIT_S = 3.0  # for the end of the processes after the result; a host that hangs would hold up mpirun
+LAUNCH_LIMIT_S = 60.0  # seconds for starting the processes and for their set-up
+END_LIMIT_S = 3.0  # seconds for the processes to end after the result; a host that hangs would hold up mpirun
 MENDS = {
     "silent": "does the program run there? ./loch devices, and ssh HOST dmesg",
     "unreachable": "one subnet and VLAN for both ports, no filter of UDP port 4791; ./loch devices on both",

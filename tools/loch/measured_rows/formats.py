@@ -28,7 +28,7 @@ class Format:
     columns: frozenset[str]
     published: str  # column with the measured rate, in millions of operations a second
     flags: Callable[[Row, str], list[str]]  # flags of `loch bench` for a row; the second argument is --hardware, or ""
-    rate: Callable[[Row, float], float]  # the rate in the unit of `published`, from operations a second of all nodes
+    rate: Callable[[Row, float], float]  # converts operations a second of all nodes to the unit of `published`
     title: Callable[[Row], str]
 
 

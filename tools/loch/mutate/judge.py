@@ -218,7 +218,7 @@ class Bench:
 
     def __init__(self, scratch: Scratch, say: Callable[[str], None], patience: float = 1) -> None:
         self._scratch = scratch
-        self._patience = patience  # factor on the usual time limits
+        self._patience = patience  # the usual time limits are multiplied by this number
         self.copy = scratch.copy
         self._say = say
         self._usual: dict[str, float] = {}

@@ -45,7 +45,8 @@ class Module:
     variants: tuple[Variant, ...] = ()
     only: re.Pattern[str] | None = None  # names of the files to edit; None: all files of the folders
     without: re.Pattern[str] | None = None
-    # pattern of lines that are not edited: they implement known-bad variants or published holes (docs/protocols.md)
+    # pattern of lines that are not edited: they implement known-bad variants or holes (known faults) of published
+    # designs (docs/protocols.md)
     skip: re.Pattern[str] | None = None
 
     def files(self, tree: Path) -> list[str]:

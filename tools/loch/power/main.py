@@ -165,7 +165,8 @@ def parser() -> Parser:
     add("--samples", metavar="FILE", help="write the raw samples here: t_ns,host,source,watts")
     add("--json", metavar="FILE", help="write the JSON here, not to standard output")
     add("--check", action="store_true", help="read every source once, print what was found, run nothing")
-    # for --host on another machine: prints samples until standard input ends
+    # `loch power --host` starts this command with --stream on the other machine: it prints samples until its standard
+    # input ends
     add("--stream", action="store_true", help=argparse.SUPPRESS)
     return top
 

@@ -33,8 +33,9 @@ class Band:
     middle: float
     high: float
     n: int
-    decided: list[dict[str, Any]] = field(default_factory=list)  # the factors that decide it (influence.Share)
-    explained: float | None = None  # share of the variance that the surrogate explains
+    # the factors that decide the width of this band (influence.Share)
+    decided: list[dict[str, Any]] = field(default_factory=list)
+    explained: float | None = None  # share of the variance that the surrogate (a model fitted to the draws) explains
 
 
 @dataclass
@@ -43,13 +44,15 @@ class Bands:
 
     samples: int
     seed: int
-    binary: str  # sha256 of the program that ran the draws
-    name: str  # what a band is called, by the number of draws
+    binary: str  # sha256 of the loch-bench that simulated the draws
+    name: str  # the word by which reports call a band; it depends on the number of draws
     factors: list[dict[str, Any]] = field(default_factory=list)
-    points: dict[tuple, dict[str, Band]] = field(default_factory=dict)  # by grid.choice_key(), then by result field
+    # bands by grid.choice_key(), then by result field
+    points: dict[tuple, dict[str, Band]] = field(default_factory=dict)
     published: dict[str, Band] = field(default_factory=dict)  # by the number's id and system
-    claims: dict[str, tuple[int, int]] = field(default_factory=dict)  # by text: draws in which it holds, of how many
-    failed: int = 0  # drawn points without a result
+    # text of a claim -> number of draws in which the claim holds, and number of all draws
+    claims: dict[str, tuple[int, int]] = field(default_factory=dict)
+    failed: int = 0  # number of points of draws that ended without a result
 
     def of_point(self, system: str, axes: dict[str, Any], name: str) -> Band | None:
         return self.points.get(grid.choice_key(system, axes), {}).get(name)

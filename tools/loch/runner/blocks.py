@@ -86,7 +86,7 @@ class Report:
     first."""
 
     blocks: tuple[Block, ...]
-    # index of the first block that report.html hides until its reader opens the report
+    # index in `blocks` of the first block that a page of several reports hides until the reader unfolds the details
     detail: int = field(default=0)
 
 

@@ -40,7 +40,8 @@ class _Run:
     comparisons: list[published.Comparison] = field(default_factory=list)
     # tables of the figure's values, as (head, rows)
     obtained: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)
-    banded: list[str] = field(default_factory=list)  # with --samples: bands, and which constants decide them
+    # with --samples: lines about the bands, and about the hardware constants that decide their widths
+    banded: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)  # warnings that are printed at the end of the run
     peak: tuple[int, str] = (0, "")  # memory in bytes and title of the simulated point that used most
 

@@ -23,7 +23,8 @@ from .errors import BadInput, did_you_mean
 from .grid import choice_key, show
 from .tables import Results, Row
 
-LEVEL = 0.05  # largest Holm-corrected p value of a difference that counts as found
+# if at most this many exchanges of the labels A and B are possible, the permutation test tries all of them
+LEVEL = 0.05
 ENUMERATED_MAX = 20_000  # up to this many exchanges of the labels A and B are all tried
 SAMPLED = 9_999
 SEED = 20170601  # random seed for drawing exchanges of the labels: equal inputs give equal p values

@@ -48,7 +48,7 @@ class Distribution:
 
     shares: list[tuple[float, float]]  # (value, share of samples at or below it), ascending
     samples: float  # number of samples of the distribution; the weight when repeats are merged
-    is_whole: bool  # whether all values are known, as opposed to a few percentiles
+    is_whole: bool  # whether all samples are known, as opposed to a few percentiles
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Series:
     protocol: str
     is_measured: bool  # whether the system runs in real time, not simulated; a panel shows only one of the two
     is_drawn: bool
-    hardened_of: str  # name of the series of which this one is the hardened variant
+    hardened_of: str  # name of the series of the published design, if this is its hardened variant
     points: list[Point]
     # text that says how the series' values were obtained, by the axis values of a panel; with the key () it holds for
     # all points

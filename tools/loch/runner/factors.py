@@ -53,7 +53,7 @@ class Reading:
 
     option: str
     values: tuple[Any, ...]
-    papers: tuple[str, ...]  # sources such as nessie-2017
+    papers: tuple[str, ...]  # ids of the papers that leave the option open, such as nessie-2017
     source: str
 
 

@@ -26,7 +26,7 @@ class Point:
     params: dict[str, Any]
     tuning: bool = False
     chosen: dict[str, Any] = field(default_factory=dict)  # the parameters that tuning chose, or tries
-    power: Power | None = None  # how power is read during the point, if it is
+    power: Power | None = None  # how power is read during the point; None: power is not read
     draw: int | None = (
         None  # for `--samples`: the number of the draw of constants, from 0; None: the values of the files
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-EVALUATIONS = 4096  # evaluations of the surrogate for each Sobol index
+EVALUATIONS = 4096  # evaluations of the surrogate (a fitted model) for each Sobol index
 SEED = 20240229  # random seed of these evaluations: equal inputs give equal indices
 
 
@@ -24,7 +24,7 @@ class Share:
     factor: str
     correlation: float  # Spearman's rank correlation over the draws
     first: float | None = None  # share of the surrogate's variance that the factor alone makes
-    total: float | None = None  # with its interactions
+    total: float | None = None  # the factor's share including its interactions
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class Decided:
     """The factors that decide a result, strongest first; none where no correlation stands out."""
 
     shares: tuple[Share, ...]
-    explained: float | None  # share of the variance that the surrogate predicts, leave one out; None without a surrogate
+    # share of the variance that the surrogate (a fitted model) predicts in leave-one-out validation; None without a
+    # surrogate
+    explained: float | None
 
 
 def ranks(values: Array) -> Array:

@@ -6,7 +6,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-LEVEL = 0.95  # level that an interval of a median is meant to have
+LEVEL = 0.95  # confidence level that an interval of a median is meant to have
 BAND = 0.90  # share of further draws that a band is meant to contain
 
 

@@ -84,7 +84,7 @@ class System:
     maximize: bool = True
     where: str = ""  # file:line of the system, for later error messages
     hardened_of: str = ""  # name of the system of which this is the hardened variant, drawn dashed in the same colour
-    is_drawn: bool = True  # false: used by claims and published numbers only, and not drawn
+    is_drawn: bool = True  # false: the system is used only by claims and published numbers, and is not drawn
     # axis -> the only values of the axis at which this system runs
     only: dict[str, list[Any]] = field(default_factory=dict)
 

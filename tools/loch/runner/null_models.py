@@ -17,9 +17,9 @@ from .model import Experiment
 from .published import Cell, Comparison, PublishedItem
 from .tables import Results, Row
 
-# Result fields that the bandwidth model answers.
+# Result fields that the bandwidth model predicts.
 ANSWERED = ("throughput_ops_s", "goodput_bytes_s", "latency_us.all.mean", "latency_us.get.mean", "latency_us.put.mean")
-# Result fields that it needs besides, of every simulated point.
+# Further result fields that the bandwidth model needs of every simulated point.
 NEEDED = (
     "wire_bytes.total",
     "operations.total",
@@ -95,7 +95,8 @@ def _answers(row: Row) -> dict[str, float]:
     unloaded = gets * alone["get"] + (1 - gets) * alone["put"]
     nodes, servers = int(params["nodes"]), int(params.get("server_nodes") or 0)
     under_way = (nodes - servers) * int(params.get("clients", 1)) * int(params.get("window", 1))
-    # Every node sends in a symmetric cluster; with servers apart, each of their links has two directions.
+    # In a symmetric cluster every node's link sends data; with servers apart from the clients, data flows over each
+    # server's link in both directions.
     links = gbits / 8 * 1e9 * (2 * servers if servers else nodes)
     rate = min(links * total / sent, under_way / unloaded)
     waiting = under_way / rate - unloaded

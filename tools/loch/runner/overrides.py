@@ -11,7 +11,8 @@ from .errors import BadInput, did_you_mean
 from .located import Item, cut, from_plain, parse
 
 SMOKE = {"measure.repeats": 1, "scale": 0.001, "measure.warmup": "1ms", "measure.duration": "2ms"}
-# Run lengths in real time; the file's lengths are for simulated time, in which 20 ms are thousands of operations.
+# Run lengths in real time; the experiment file's lengths are for simulated time, in which 20 ms are thousands of
+# operations.
 REAL_TIME = {"warmup": "500ms", "duration": "5s"}
 REAL_TIME_SMOKE = {"warmup": "100ms", "duration": "500ms"}
 _MEASURE_KEYS = document_shape.keys(document_shape.Measure)

@@ -24,14 +24,14 @@ FIXED = (
     "hardware",
     "processes",
     "scale",
-)  # these options have one value for the whole experiment
+)  # options that have one value for the whole experiment, not one for each axis value
 
 
 @dataclass(frozen=True)
 class Case:
     """A value and the condition on axis values under which it applies."""
 
-    text: str  # the condition as written in the file
+    text: str  # the text of the condition, as it is in the experiment file
     conditions: tuple[expression.Binary, ...]
     value: Any
     place: Item  # the position in the file, for error messages

@@ -33,14 +33,17 @@ class Cell:
     """
 
     id: str
-    field: str  # a result field; for a single number, a text that describes it
+    # name of the result field of this number; for a number that belongs to no series, a text that describes it
+    field: str
     series: str
     at: Any
     value: float | None
     kind: str = "E"  # a letter of KINDS, such as E for an exact number
-    calibration: bool = False  # whether the simulator was calibrated on it, so that it is no prediction
+    # whether the simulator was calibrated on this value, so that the result is no prediction
+    calibration: bool = False
     explained: str = ""  # section docs/fidelity.md#anchor that explains why the result misses this value
-    obtained: Any = None  # for a single number: expression tree over results
+    # for a number that belongs to no series: the expression over results that gives the obtained number
+    obtained: Any = None
     axis: str = ""
     where: tuple[tuple[str, Any], ...] = ()
     place: str = ""  # file:line of the number, for error messages
@@ -60,7 +63,7 @@ class PublishedItem:
     setup: str
     cells: tuple[Cell, ...]
     called: str = "published"  # word for the item's numbers in figures and reports
-    # section docs/fidelity.md#anchor for missed numbers that name no section of their own
+    # section docs/fidelity.md#anchor that explains numbers that the results miss and that name no section of their own
     explained: str = ""
 
     def value(self, field: str, series: str, at: Any) -> float | None:
@@ -320,7 +323,8 @@ class Comparison:
     axes: tuple[tuple[str, Any], ...] = ()  # the axis values of the obtained result
     missing: str = ""  # why there is no obtained value
     field: str = ""  # the result field, if the number is the value of a single field
-    ratio: tuple | None = None  # for a ratio of two systems: both names, the result field, the axis values
+    # for a ratio of two systems: the names of both systems, the result field, the axis values
+    ratio: tuple | None = None
 
     @property
     def error(self) -> float | None:

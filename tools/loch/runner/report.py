@@ -163,7 +163,8 @@ def _comparisons(results: Results) -> list[Block]:
         return []
     called = published.called(results.experiment)
     head = comparison_head(called)
-    # A trend has no error: that it is far from the number that its words amount to may be what the paper says.
+    # A trend (words such as "at least twice") has no relative error: a result that is far from the number in the
+    # words may agree with the paper.
     errors = {len(head) - 1: [None if each.cell.kind == "T" else each.error for each in comparisons]}
     return [
         Heading(2, (Plain(f"{called.capitalize()} against obtained"),)),
@@ -478,7 +479,7 @@ def commit_of(results: Results) -> str:
 
 def source_line(results: Results) -> str:
     """Which paper and figure a picture reproduces, its verdict and commit; first of all what is reversed in it."""
-    from . import second_score  # imported here because it imports the modules that this one is used by
+    from . import second_score  # imported here, because second_score imports modules that import this module
 
     paper = results.experiment.paper
     if paper is None:

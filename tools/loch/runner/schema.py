@@ -17,7 +17,8 @@ from .options import BENCH, Option
 from .values import at_most, field_of, known, listed, no_program, option_of, text_of, truth_of, value_of
 
 TOP = document_shape.keys(document_shape.Experiment)
-# Upper limits of an experiment; a larger one is a mistake that would take hours before its first point runs.
+# Upper limits on the size of an experiment. A larger experiment is taken for a mistake: reading it alone would take
+# hours.
 SYSTEMS_MAX, AXIS_MAX = 100, 1000
 COMBINATIONS_MAX = 100_000  # combinations of axis values, before `exclude` removes some
 POINTS_MAX = 10_000

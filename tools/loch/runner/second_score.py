@@ -30,9 +30,11 @@ class Number:
     error: float
     role: roles.Role
     mark: str
-    inside: bool | None = None  # whether it lies in its band; None without a band
-    interpolated: float | None = None  # error of the null model that interpolates the published neighbours
-    bandwidth: float | None = None  # error of the null model of bandwidth and round trips
+    # whether the published value lies in the band of results that draws of hardware constants gave; None without a band
+    inside: bool | None = None
+    # error of a simple model that interpolates between the neighbouring published values
+    interpolated: float | None = None
+    bandwidth: float | None = None  # error of a simple model that predicts from bandwidth and round trips alone
 
     @property
     def counts(self) -> bool:

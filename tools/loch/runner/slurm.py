@@ -31,8 +31,7 @@ CALL_S = 60.0  # time limit of one call of a Slurm command, in seconds
 ASK_S = 2.0  # seconds between two calls of squeue
 # seconds without an answer of Slurm's controller, or with every submission refused, after which the run ends
 SILENCE_S = 600.0
-# without --slurm-points, a task gets so many points that each of the tasks that run at a time is followed by others,
-# for about ROUNDS rounds of tasks in all
+# without --slurm-points, the waiting points are divided into ROUNDS tasks for each task that may run at a time
 ROUNDS = 4
 PENDING_S = 60.0  # seconds of waiting after which the reason why no task runs is printed
 ARRAY_MAX = 1001  # Slurm's default of MaxArraySize

@@ -82,7 +82,8 @@ class Results:
         self.experiment = experiment
         self.rows = rows
         self.commit = ""  # the commit of the program that ran the points, if they do not say it (reference results)
-        self.bands: Bands | None = None  # what sampled constants give, if the experiment was run with --samples
+        # bands of the results of draws of hardware constants, if the experiment was run with --samples
+        self.bands: Bands | None = None
         self._by_place: dict[tuple, list[Row]] = {}
         for row in rows:
             if row.ok:

@@ -26,7 +26,7 @@ class Target:
     kind: str
     calibration: bool
     withheld: bool
-    elsewhere: str  # where the target is covered, if no simulation covers it
+    elsewhere: str  # which test or page covers the target, if no simulation covers it
 
 
 def base(identity: str) -> str:

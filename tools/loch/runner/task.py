@@ -63,7 +63,7 @@ def run_point(folder: Path, number: str, lease: Lease) -> bool:
     task = json.loads((folder / f"{number}.task.json").read_text(encoding="utf-8"))
     (folder / f"{number}.began").touch()
     # the files' name has the point's number, the host and this process: another node may still run the same point,
-    # although it was taken for lost
+    # although that node was taken for lost
     own = f"{number}.{os.uname().nodename}.{os.getpid()}"
     result, output = folder / f"{own}.result", folder / f"{own}.output"
     began = time.monotonic()

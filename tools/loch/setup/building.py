@@ -56,7 +56,8 @@ def configure(preset: str, protocol_folders: str) -> None:
     command = ["cmake", "--preset", preset, "-B", folder, f"-DLOCH_PROTOCOLS={protocol_folders}"]
     if not _configured(command, log):
         blame_protocol(log, protocol_folders)
-        # The CMake cache may be of an interrupted run, another compiler or another folder: configure again without it.
+        # The CMake cache may stem from an interrupted run, another compiler or another folder: configure again without
+        # the cache.
         _remove(os.path.join(folder, "CMakeCache.txt"))
         shutil.rmtree(os.path.join(folder, "CMakeFiles"), ignore_errors=True)
         if not _configured(command, log):

@@ -47,7 +47,7 @@ class Machine:
         try:
             self.ports["control"].sendall(line.encode() + b"\n")
         except OSError:
-            pass  # QEMU has ended, which the run notices by its process
+            pass  # QEMU has ended; the run finds that out by watching QEMU's process
 
     def kill(self) -> None:
         """Kills the machine at once, as a crash would: it writes no data back."""

@@ -275,7 +275,8 @@ void Hub::body() {
     const Nanos time = now();
     storm(time);
     if (settings.events_per_second != 0) until = std::min(until, next_event_);
-    // A sender does not wake this thread while the program polls, so it looks by itself when polls end.
+    // A sender does not wake this thread while the program polls. So this thread wakes up from time to time
+    // and looks for messages, in case the program has stopped polling.
     const Nanos most = wire.is_open() ? look_most : sleep_most;
     if (until > time) wire.sleep(seen, std::min(until - time, most));
   }
@@ -310,7 +311,7 @@ void Hub::remove(Nic* nic) {
   std::erase(nics_, nic);
 }
 
-// ---- Addresses ---------------------------------------------------------------------------------------
+// ---- LIDs and GIDs of the ports ----------------------------------------------------------------------
 
 // Gives the port its LID and GIDs. The last two bytes of a GID hold the device's and the process's number;
 // the bytes before them name the subnet.

@@ -57,7 +57,7 @@ class Hub {
   // Makes the NIC thread, at time `when`, check the reply deadline of the queue pair and execute its due
   // requests.
   void look_later(std::uint32_t qpn, Nanos when);
-  // Marks the queue pair, so that the next settle() flushes its send queue.
+  // Marks the queue pair, so that the next call of settle() flushes its send queue.
   void flush_later(std::uint32_t qpn);
   // Flushes the send queues that flush_later() named. Takes the send_mutex of each, so the caller must hold
   // no lock.

@@ -133,7 +133,7 @@ struct SendRequest {
   Domain* path_domain = nullptr;
   std::uint32_t to_qpn = 0, to_qkey = 0;
   Nanos due = 0;
-  bool is_resent = false;  // whether its first transmission counted as lost
+  bool is_resent = false;  // whether the request's first transmission counted as lost
 };
 
 // A WRITE that the target's NIC has acknowledged and not placed yet.
@@ -180,7 +180,7 @@ struct QueuePair : ibv_qp_ex {
   [[nodiscard]] bool is_datagram() const { return qp_base.qp_type == IBV_QPT_UD; }
 };
 
-// ---- Requests and what comes of them -------------------------------------------------------------
+// ---- Requests and how they are executed ----------------------------------------------------------
 
 struct Request {
   std::uint32_t to_qpn = 0, from_qpn = 0;

@@ -161,8 +161,8 @@ std::uint32_t reads_under_way(QueuePair& qp) {
   return count;
 }
 
-// Whether a request must wait for replies to earlier READs and atomics: it has the flag IBV_SEND_FENCE and at
-// least one is outstanding, or it is itself a READ or atomic and max_rd_atomic are outstanding.
+// Whether a request must wait for replies to earlier READs and atomics: it has the flag IBV_SEND_FENCE and a
+// READ or atomic is outstanding, or it is itself a READ or atomic and max_rd_atomic of them are outstanding.
 bool has_to_wait(QueuePair& qp, const SendRequest& request) {
   const std::uint32_t reads = reads_under_way(qp);
   if ((request.flags & IBV_SEND_FENCE) != 0 && reads != 0) return true;

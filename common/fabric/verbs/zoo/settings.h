@@ -18,9 +18,9 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// What can be made to fail, in the order of `call_names`: functions of libibverbs, and two more. A `request`
-// that fails is refused when it is posted; the earlier requests of its chain are accepted. A `completion`
-// that fails has an error status, although its request was executed.
+// What can be made to fail, in the order of `call_names`: functions of libibverbs, and the two kinds of event
+// `request` and `completion`. A `request` that fails is refused when it is posted; the earlier requests of
+// its chain are accepted. A `completion` that fails has an error status, although its request was executed.
 enum class Call : std::uint8_t {
   get_device_list,
   open_device,
@@ -53,7 +53,7 @@ inline constexpr std::size_t calls_count = static_cast<std::size_t>(Call::comple
 
 struct Failure {
   Call call = Call::completion;
-  std::uint64_t n = 1;  // number of the failing call, counted from 1 since LOCH_ZOO was read
+  std::uint64_t n = 1;  // which call fails, counted from 1 since LOCH_ZOO was read
   int reason = 0;       // an errno; for a completion, an ibv_wc_status
 };
 
@@ -75,7 +75,7 @@ struct Settings {
   std::uint32_t first_qpn = 64;
   std::vector<Failure> failures;
   std::vector<Raise> raises;
-  std::uint64_t swallow = 0;        // all completions from this number on are dropped; 0: none
+  std::uint64_t swallow = 0;        // the completion with this number and all later ones are dropped; 0: none
   std::string net;                  // file that the processes of one network share; "": no other processes
   std::string counters;             // folder for files of error counters, named as in sysfs; "": none
   std::uint32_t counter_start = 0;  // first value of the counters of transport errors

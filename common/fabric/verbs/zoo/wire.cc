@@ -17,7 +17,7 @@ namespace loch::fabric::verbs::zoo {
 
 static_assert(std::is_trivially_copyable_v<Frame>);
 
-// A process whose program polled so recently, in ns, receives a message without being woken.
+// If the program of a process polled within this many ns, the process receives a message without being woken.
 constexpr Nanos poll_trust = 20'000;
 
 std::expected<void, std::string> Wire::open(const std::string& path) {
