@@ -26,8 +26,8 @@ Worked expect_sound_work(const OwnedProtocol& protocol, const std::string& fabri
   return worked;
 }
 
-void expect_moves_of_keys(const OwnedProtocol& protocol, const std::string& fabric,
-                          std::uint32_t operations, const std::map<std::string, std::string>& options) {
+void expect_moves_of_keys(const OwnedProtocol& protocol, const std::string& fabric, std::uint32_t operations,
+                          const std::map<std::string, std::string>& options) {
   kv::DeployConfig config = small_deploy(2, 2, 1, 340);
   config.max_keys = 420;  // 420 keys nearly fill the table; those that are not preloaded are inserted
   StoreCluster::Shape shape{.config = config, .options = options};
