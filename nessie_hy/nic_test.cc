@@ -133,7 +133,9 @@ TEST(ByNicOnSim, ACasThatEndedInAnErrorIsLookedAt) {
     lossy.losses = {.seed = 5, .rc_error = 0.02, .rc_error_executed = 0.5};
     StoreCluster run(make_fabric("sim", lossy), protocol().module,
                      {.config = small_deploy(3, 2, 1, 24),
-                      .options = by_nic({{"nessie-hy.give-up-after", "60s"},
+                      .options = by_nic({{"nessie-hy.min-spare", "4096"},
+                                         {"nessie-hy.expiry", "60s"},
+                                         {"nessie-hy.give-up-after", "60s"},
                                          {"nessie-hy.reconnect-timeout", "10s"},
                                          {"nessie-hy.retry-after", "5ms"}}),
                       .mutant = std::string(mutant)});
