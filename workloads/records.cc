@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
+#include <bit>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include "common/base/check.h"
@@ -21,6 +20,40 @@ constexpr std::uint32_t text_key_bytes = 24;    // "user" and 20 digits
 constexpr std::uint32_t short_text_bytes = 11;  // 64 bits in characters of 6 bits each
 constexpr std::uint32_t word_key_bytes = 8;
 constexpr int size_filler = '.';
+
+// The eight decimal digits of a number below 10^8 as text, the first digit in the lowest byte.
+std::uint64_t eight_digits(std::uint32_t number) {
+  // Each half of the word has four digits, then each quarter two, then each byte one.
+  const std::uint64_t fours = number / 10'000 | std::uint64_t{number % 10'000} << 32;
+  const std::uint64_t hundreds = fours * 10'486 >> 20 & 0x7F'0000'007F;
+  const std::uint64_t twos = hundreds | (fours - hundreds * 100) << 16;
+  const std::uint64_t tens = twos * 103 >> 10 & 0x000F'000F'000F'000F;
+  return (tens | (twos - tens * 10) << 8) | 0x3030'3030'3030'3030;
+}
+
+constexpr std::size_t most_digits = 24;  // three words; a number has at most 20 digits
+struct Decimal {
+  std::array<char, most_digits> text;
+  std::size_t first;  // index of the first digit that is not a leading zero
+};
+
+// The decimal digits of a number. As std::to_chars, with a third of its instructions.
+Decimal decimal(std::uint64_t number) {
+  constexpr std::uint64_t half = 100'000'000;  // 8 digits
+  const std::uint64_t upper = number / (half * half), lower = number % (half * half);
+  const std::uint64_t words[] = {eight_digits(static_cast<std::uint32_t>(upper)),
+                                 eight_digits(static_cast<std::uint32_t>(lower / half)),
+                                 eight_digits(static_cast<std::uint32_t>(lower % half))};
+  Decimal out;
+  std::memcpy(out.text.data(), words, sizeof words);
+  std::size_t word = 0;
+  constexpr std::uint64_t zeros = 0x3030'3030'3030'3030;
+  while (word < 2 && words[word] == zeros) ++word;
+  // the last digit is written even if it is 0
+  const std::uint64_t digits = (words[word] ^ zeros) | (word == 2 ? std::uint64_t{1} << 56 : 0);
+  out.first = 8 * word + static_cast<std::size_t>(std::countr_zero(digits)) / 8;
+  return out;
+}
 
 }  // namespace
 
@@ -55,13 +88,12 @@ void Records::key(std::uint64_t i, std::byte* out) const {
   if (size >= text_key_bytes) {
     const std::uint64_t number = shape_.order == KeyOrder::hashed ? fnv64(i) : i;
     constexpr std::string_view prefix = "user";
-    std::array<char, std::numeric_limits<std::uint64_t>::digits10 + 1> digits;
-    char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-    const auto count = static_cast<std::size_t>(end - digits.data());
+    const Decimal digits = decimal(number);
+    const std::size_t count = most_digits - digits.first;
     const std::size_t zeros = shape_.zero_padding > count ? shape_.zero_padding - count : 0;
     std::memcpy(out, prefix.data(), prefix.size());
     std::memset(out + prefix.size(), '0', zeros);
-    std::memcpy(out + prefix.size() + zeros, digits.data(), count);
+    std::memcpy(out + prefix.size() + zeros, digits.text.data() + digits.first, count);
     return;
   }
   const std::uint64_t number = mix64(i);

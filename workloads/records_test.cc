@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "common/base/rng.h"
 #include "common/kv/value.h"
 #include "workloads/inserts.h"
 
@@ -28,6 +29,18 @@ TEST(Records, KeysAreYcsbs) {
   EXPECT_EQ(name_of(make(128, KeyOrder::ordered), 7), "user7");
   EXPECT_EQ(name_of(make(128, KeyOrder::ordered, 6), 7), "user000007");
   EXPECT_EQ(name_of(make(128, KeyOrder::ordered, 120), 7), "user" + std::string(119, '0') + "7");
+}
+
+TEST(Records, KeysOfAnyNumberAreItsDigits) {
+  const Records records = make(128, KeyOrder::ordered);
+  std::uint64_t power = 1;
+  for (int digits = 1; digits <= 20; ++digits, power *= 10) {
+    for (const std::uint64_t number :
+         {power - 1, power, power + 1, 7 * power, power / 3, mix64(power) % power}) {
+      EXPECT_EQ(name_of(records, number), "user" + std::to_string(number));
+    }
+  }
+  EXPECT_EQ(name_of(records, UINT64_MAX), "user18446744073709551615");
 }
 
 TEST(Records, KeysOfEverySizeAreDistinct) {
