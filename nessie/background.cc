@@ -15,6 +15,9 @@ namespace {
 // Longest sleep of the background work, in ns. While the worker's clients run, each sleep is followed by a
 // check whether they have ended.
 constexpr Nanos longest_pause = 4'000'000;
+// Longest pause between two turns that find nothing to do, in ns, unless nessie.recycle-interval is longer. A
+// run ends that much later at most, with all cores idle.
+constexpr Nanos longest_idle_pause = 1'000'000;
 
 // Runs after the clients have ended: until all stamps (marks of entries that may be reused) are written, all
 // unfinished operations completed, and all entries examined that may have left the index without a stamp; at
@@ -64,7 +67,7 @@ coro::Task<void> run_background(Lane* lane, const bool* done) {
     // sleeps longer and longer, instead of waking for every turn.
     const bool is_idle = !lane->settings.stamps_lazily && own.unlinked.empty() && own.unfinished.empty() &&
                          !own.table.has_doubts() && !own.table.is_short();
-    pause = is_idle ? std::min(2 * pause, std::max(usual_pause, longest_pause)) : usual_pause;
+    pause = is_idle ? std::min(2 * pause, std::max(usual_pause, longest_idle_pause)) : usual_pause;
     const Nanos next = worker.now() + pause;
     while (!*done && !worker.stopping() && worker.now() < next)
       co_await worker.sleep_until(std::min(next, worker.now() + longest_pause));

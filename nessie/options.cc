@@ -221,7 +221,7 @@ std::vector<kv::OptionSpec> option_specs() {
             duration,
             "100us",
             "pause between two turns of a worker's background stamping and recycling; with eager stamping it "
-            "doubles while there is nothing to do, up to 4ms",
+            "doubles while there is nothing to do, up to 1ms",
             {},
             1e3,
             1e12},
