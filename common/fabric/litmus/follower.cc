@@ -34,6 +34,8 @@ class Follower final : public Node {
   }
   [[nodiscard]] bool is_awaited(std::uint32_t index, std::uint64_t word);
   [[nodiscard]] coro::Task<void> echo(std::uint64_t number);
+  // Tells the leading node when the round makes the number of tries complete.
+  [[nodiscard]] coro::Task<void> count_round(std::uint64_t rounds);
   [[nodiscard]] coro::Task<void> store_blocks();
   [[nodiscard]] coro::Task<void> read_blocks();
   [[nodiscard]] coro::Task<void> swap_by_cpu();
@@ -61,9 +63,14 @@ coro::Task<void> Follower::echo(std::uint64_t number) {
   if (!done.ok()) fail_with(race_, fmt::format("a WRITE of node 1 failed: {}", name(done.status)));
 }
 
+coro::Task<void> Follower::count_round(std::uint64_t rounds) {
+  if (rounds == plan_.tries) co_await echo(enough(number_));
+}
+
 // Stores a block line by line.
 coro::Task<void> Follower::store_blocks() {
   for (std::uint64_t n = 0; !is_over(); ++n) {
+    co_await count_round(n);
     for (std::uint64_t line = 0; line < block_bytes; line += line_bytes) {
       for (std::uint64_t at = 0; at < line_bytes; at += word_bytes)
         store(layout::block + line + at, block_word(n));
@@ -85,6 +92,7 @@ coro::Task<void> Follower::read_blocks() {
     }
     copy_from_shared(block.data(), region_->at(layout::own_block), block_bytes);
     count_torn(block, own_);
+    co_await count_round(own_.tries);
   }
 }
 
@@ -92,7 +100,8 @@ coro::Task<void> Follower::read_blocks() {
 coro::Task<void> Follower::swap_by_cpu() {
   const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(region_->at(layout::cas_cpu)));
   std::uint64_t known = word.load();
-  while (!is_over()) {
+  for (std::uint64_t rounds = 0; !is_over(); ++rounds) {
+    co_await count_round(rounds);
     const std::uint64_t desired = known + (1ull << 32);
     if (word.compare_exchange_strong(known, desired)) {
       ++own_.tries;
@@ -105,7 +114,8 @@ coro::Task<void> Follower::swap_by_cpu() {
 
 coro::Task<void> Follower::swap_by_nic() {
   std::uint64_t known = 0;
-  while (!is_over()) {
+  for (std::uint64_t rounds = 0; !is_over(); ++rounds) {
+    co_await count_round(rounds);
     const std::uint64_t expected = known, desired = known + (1ull << 32);
     const Completion done = co_await worker_->cas(own_memory_, layout::cas_nic, expected, desired);
     if (!done.ok()) {

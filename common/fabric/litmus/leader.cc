@@ -26,6 +26,11 @@ class Leader final : public Node {
   [[nodiscard]] bool goes_on(std::uint64_t tries) const {
     return tries < plan_.tries && worker_->now() < until_;
   }
+  // The same where both nodes go on without waiting for each other: both have to have had their tries.
+  [[nodiscard]] bool goes_on_with_other(std::uint64_t tries) const {
+    const bool is_enough = tries >= plan_.tries && load(layout::echo) == enough(race_number_);
+    return !is_enough && worker_->now() < until_;
+  }
   [[nodiscard]] coro::Task<bool> tell(std::uint64_t where, std::uint64_t value);
   [[nodiscard]] coro::Task<bool> await_echo(std::uint64_t number);
   [[nodiscard]] coro::Task<bool> await_report(std::uint64_t number, Seen* seen);
@@ -44,6 +49,7 @@ class Leader final : public Node {
 
   Worker* witness_ = nullptr;  // on queue pairs of its own
   Race race_ = Race::read_cpu;
+  std::uint64_t race_number_ = 0;
   Nanos until_ = 0;
   std::uint64_t number_ = 0;  // of the latest WRITE to a word; never used twice
   std::uint64_t swapped_ = 0;
@@ -84,7 +90,7 @@ coro::Task<bool> Leader::await_report(std::uint64_t number, Seen* seen) {
 
 coro::Task<bool> Leader::read_blocks(Seen* seen) {
   std::array<std::byte, block_bytes> block;
-  while (goes_on(seen->tries)) {
+  while (goes_on_with_other(seen->tries)) {
     const WorkRequest read = request(Verb::read, layout::block, layout::own_block, block_bytes);
     const Completion done = co_await worker_->execute(read);
     if (!done.ok()) co_return fail_with(race_, fmt::format("a READ failed: {}", name(done.status)));
@@ -95,7 +101,7 @@ coro::Task<bool> Leader::read_blocks(Seen* seen) {
 }
 
 coro::Task<bool> Leader::write_blocks() {
-  for (std::uint64_t n = 0; goes_on(n); ++n) {
+  for (std::uint64_t n = 0; goes_on_with_other(n); ++n) {
     for (std::uint64_t at = 0; at < block_bytes; at += word_bytes)
       store(layout::own_block + at, block_word(n));
     const WorkRequest write = request(Verb::write, layout::block, layout::own_block, block_bytes);
@@ -156,7 +162,7 @@ coro::Task<bool> Leader::write_in_front_of_sends() {
 coro::Task<bool> Leader::swap(std::uint64_t word) {
   std::uint64_t known = 0;
   swapped_ = 0;
-  for (std::uint64_t tries = 0; goes_on(tries); ++tries) {
+  for (std::uint64_t tries = 0; goes_on_with_other(tries); ++tries) {
     const std::uint64_t expected = known;
     const Completion done = co_await worker_->cas(peer_memory_, word, expected, expected + 1);
     if (!done.ok()) co_return fail_with(race_, fmt::format("a CAS failed: {}", name(done.status)));
@@ -268,6 +274,7 @@ coro::Task<bool> Leader::take_part(Race race, Seen* seen) {
 coro::Task<bool> Leader::run_race(std::size_t index) {
   race_ = plan_.races[index];
   const std::uint64_t number = index + 1;
+  race_number_ = number;
   const bool has_begun = co_await tell(layout::command, number);
   if (!has_begun) co_return false;
   until_ = worker_->now() + plan_.time;

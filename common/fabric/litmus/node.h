@@ -31,6 +31,8 @@ inline constexpr std::uint64_t bytes = 65'536;
 }  // namespace layout
 
 inline constexpr std::uint32_t receive_buffers = 8;
+// In `echo`: the following node has done as many rounds of this race as there are to be tries.
+[[nodiscard]] constexpr std::uint64_t enough(std::uint64_t race_number) { return (1ull << 40) + race_number; }
 inline constexpr std::uint64_t give_up = 255;           // as a command: the races have ended early
 inline constexpr std::uint64_t nothing_more = ~0ull;    // in `completed`: the races have ended
 inline constexpr std::uint64_t last_message = 1 << 30;  // payload of the SEND that ends a race
