@@ -378,7 +378,7 @@ Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions
   // Whole values also where a memory is given, which tables are sized to, and where values of several sizes
   // share a log.
   const bool is_asked_for = looks_at_values(module, o) || given.text("memory").has_value() ||
-                            o.value_sizes != nullptr || o.load.replay != nullptr;
+                            o.value_sizes != nullptr || o.load.replay.has_value();
   const bool is_kept = o.verify_full || (is_asked_for && data <= kv::whole_values_up_to);
   const bool elide = is_sim && !is_kept && o.value_size > kv::value_stamp_bytes;
   o.kept_value_bytes = elide ? kv::value_stamp_bytes : o.value_size;
