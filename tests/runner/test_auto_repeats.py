@@ -73,6 +73,7 @@ class Run(Folder):
         self.assertEqual(ran, 30)
         report = (out / "report.md").read_text(encoding="utf-8")
         self.assertIn("n = 6 to 24 runs", report)
+        self.assertIn("seeds 1 to 24", report)
         self.assertEqual({row["seed"] for row in self.rows(out)}, {str(seed) for seed in range(1, 25)})
         _, again = self.run_it(AUTO, out, FAKE_NOISE="value-size=4096")
         self.assertEqual(again, 30)  # a complete run is not run again, and asks for no more

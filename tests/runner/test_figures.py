@@ -68,7 +68,7 @@ class Figures(Folder):
         self.assertEqual(report.origin(results, system), "measured on rxe0 (Soft-RoCE)")
 
     def test_what_goes_over_sockets_or_their_model_says_so(self):
-        measure = SimpleNamespace(seed=1, repeats=3)
+        measure = SimpleNamespace(seed=1, repeats=3, is_auto=False)
         for fabric, transport, label in (
             ("shm", "unix socket", "measured (unix socket on some CPU, 2 cores)"),
             ("verbs", "tcp", "measured (tcp on some CPU, 2 cores)"),
@@ -84,7 +84,9 @@ class Figures(Folder):
 
     def test_an_axis_of_hardware_is_named(self):
         system = SimpleNamespace(name="M", is_measured=False, params={"fabric": "sim"})
-        experiment = SimpleNamespace(measure=SimpleNamespace(seed=1, repeats=1), axes={"hardware": ["new", "old"]})
+        experiment = SimpleNamespace(
+            measure=SimpleNamespace(seed=1, repeats=1, is_auto=False), axes={"hardware": ["new", "old"]}
+        )
         self.assertEqual(
             report.origin(SimpleNamespace(experiment=experiment, rows=[]), system), "simulated (new, old, seed 1)"
         )

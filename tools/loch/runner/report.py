@@ -31,10 +31,9 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
     row = next((row for row in results.rows if row.ok and row.point.system == system.name), None)
     transport = row.result.known.transport if row else "verbs"
     if not system.is_measured:
-        last = max(
-            (row.point.params["seed"] for row in results.rows if row.point.system == system.name),
-            default=measure.seed + measure.repeats - 1,
-        )
+        last = measure.seed + measure.repeats - 1
+        if measure.is_auto:
+            last = max((r.point.params["seed"] for r in results.rows if r.point.system == system.name), default=last)
         seeds = f"seed {measure.seed}" if last == measure.seed else f"seeds {measure.seed} to {last}"
         model = "" if transport == "verbs" else f"{transport}, "
         return f"simulated ({model}{hardware(results, system, place)}, {seeds})"
