@@ -79,6 +79,8 @@ class TrafficClient final : public kv::Client {
     fabric::Target target;
     target.node = static_cast<NodeId>(turn % settings.shape.serving_nodes());
     if (settings.draws_peers) target.node = other_node();
+    // drawing a peer and an address takes about as many cycles as the fixed part of hashing a key
+    if (settings.draws_peers) co_await worker_.compute(worker_.costs().hash(0));
     if (!is_reached(target.node)) [[unlikely]] {
       const bool is_there = co_await reach(target.node);
       if (!is_there) co_return false;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import shutil
 import subprocess
 import sys
 import unittest
@@ -212,6 +214,42 @@ class Command(EndToEnd):
         done = self.rows(f"{HEAD}\na,connectx3-56g-ib,read,32,2,1,1,2,1,1,,,\n", "--out", "none/out.csv")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--out", done.stderr)
+
+    def calibrate(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`loch calibrate` in a home of one profile, which has no microbenchmarks of the program's own, and two tables."""
+        hardware = self.folder / "experiments/hardware"
+        (hardware / "data").mkdir(parents=True)
+        text = (ROOT / "experiments/hardware/connectx3-56g-ib.yaml").read_text(encoding="utf-8")
+        (hardware / "mine.yaml").write_text(text.replace("name: connectx3-56g-ib", "name: mine"), encoding="utf-8")
+        rows = (
+            "a,mine,read,32,2,1,1,2,1,1,0.5,0,0",
+            "a,other,read,32,2,1,1,2,1,1,0.5,0,0",
+            "a,mine,read,8,2,1,1,2,1,1,,,",
+        )
+        (hardware / "data/swarm.csv").write_text("\n".join([HEAD, *rows, ""]), encoding="utf-8")
+        (hardware / "data/none.csv").write_text(f"{HEAD}\na,other,read,32,2,1,1,2,1,1,0.5,0,0\n", encoding="utf-8")
+        loch = [str(ROOT / "loch"), "--no-setup", "calibrate", *words]
+        return self.call(loch, LOCH_BIN=BINARY, LOCH_HOME=str(self.folder))
+
+    def test_calibrate_prints_the_published_rows_of_its_profile(self) -> None:
+        done = self.calibrate("--hardware", "mine", "--json", "rows.json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("1 published rates (M/s)", done.stdout)
+        (row,) = json.loads((self.folder / "rows.json").read_text(encoding="utf-8"))
+        self.assertEqual((row["id"], row["hardware"], row["published"]), ("rc-swarm", "mine", 0.5))
+        self.assertAlmostEqual(row["error"], row["obtained"] / 0.5 - 1)
+        self.assertIn(f"{100 * row['error']:+.1f} %", done.stdout)
+
+    def test_calibrate_is_refused_as_the_program_refuses(self) -> None:
+        for words in (("--hardware", "none"), ("--jsn", "x"), ("--json",)):
+            done = self.calibrate(*words)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done.stderr)
+            shutil.rmtree(self.folder / "experiments")
+
+    def test_a_profile_given_as_a_file(self) -> None:
+        done = self.calibrate("--hardware=experiments/hardware/mine.yaml", "--json=-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row["hardware"] for row in json.loads(done.stdout)], ["mine"])
 
     def test_the_published_table_is_whole(self) -> None:
         with open(DATA, encoding="utf-8", newline="") as stream:

@@ -96,7 +96,7 @@ def main(argv: list[str]) -> int:
     with_setup = argv[:1] != ["--no-setup"]
     command, *words = (argv if with_setup else argv[1:]) or [""]
     try:
-        if command == "calibrate" and any(word.partition("=")[0] in ("--rows", "--out") for word in words):
+        if command == "calibrate" and not {"--pcie", "--help", "-h"} & set(words) or _has_rows(command, words):
             return _of_package(command, words, with_setup)
         if command == "litmus" and _has_hostfile(words):
             return _of_package(command, words, with_setup)
@@ -112,6 +112,11 @@ def _has_hostfile(words: list[str]) -> bool:
     from loch import litmus
 
     return litmus.has_hostfile(words)
+
+
+def _has_rows(command: str, words: list[str]) -> bool:
+    """Whether it is `calibrate` with a table of its own."""
+    return command == "calibrate" and any(word.partition("=")[0] in ("--rows", "--out") for word in words)
 
 
 def _set_up(with_setup: bool) -> int:
@@ -237,11 +242,10 @@ def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
     os.environ["LOCH_BIN"] = _program(with_setup)
     _set_environment(with_setup)
     if command == "calibrate":
-        from loch.measured_rows import main as measured_rows
+        from loch.measured_rows import main as own_rows, tables
 
-        return measured_rows.main(
-            words, lambda: with_setup and _ready(lambda needs: needs.for_program()), _program(with_setup)
-        )
+        calibrate = own_rows.main if _has_rows(command, words) else tables.main
+        return calibrate(words, lambda: with_setup and _ready(lambda needs: needs.for_program()), _program(with_setup))
     if command == "sequence":
         from loch import sequence
 

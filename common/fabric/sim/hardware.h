@@ -69,6 +69,17 @@ struct NicProfile {
   // ns added between two RECVs whose payload is in the completion queue entry
   double inline_receive_ns = 0;
   double pipeline_ns = 0;  // latency of one pass through the NIC
+  // whether requests and the data that answer READs leave through one unit, which is busy until the message
+  // is on the link; otherwise READs take their turn where messages arrive
+  bool is_transmit_shared = false;
+  // number of units that transmit, each as many times slower; a queue pair is bound to one of them
+  std::uint32_t transmit_units = 1;
+  // for how many ns the unit that transmits stands still for a queue pair's context that is not in the cache
+  double context_stall_ns = 0;
+  // READs: bytes of a segment, 0: without limit; and ns added to the gaps of the request and of the response
+  // for each segment beyond one
+  std::uint32_t segment_bytes = 0;
+  double segment_ns = 0;
   // number of locks for atomics, chosen by address; 1: one lock for the whole NIC
   std::uint32_t atomic_buckets = 1;
   double atomic_hold_ns = 0;             // for how long an atomic holds its lock: one PCIe read and one write

@@ -97,6 +97,19 @@ Picos Stages::context(Simulation& sim, SimNode& node, CachedContext* context) {
   return cache_miss(sim.timing, node.fetch.turn(sim.now_ps(), sim.timing.fetch_gap));
 }
 
+Picos Stages::transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos gap) {
+  const Picos now = sim.now_ps();
+  if (node.transmit_units.empty()) return node.requester.turn(now, gap);
+  node.requester.busy += gap;  // the mean of the units
+  std::uint32_t number = qp.owner->index() + qp.lane;
+  if (qp.transport != Transport::ud) {
+    const NodeId other = qp.home == &node ? qp.peer : qp.home->id;
+    number = connection_number(qp.owner->index(), node.id, other, qp.lane,
+                               static_cast<std::uint32_t>(sim.nodes.size()));
+  }
+  return node.transmit_units[unit_of(sim.timing, number)].turn(now, unit_span(sim.timing, gap));
+}
+
 // Latency of translating the pages of a buffer: the NIC waits for the first page's translation, and fetches
 // the others while data are transferred.
 Picos Stages::translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
@@ -152,12 +165,15 @@ void Stages::start(SimRequest* r) {
   ++node.requests;
   const std::uint32_t lines = lines_of(*r);
   const bool fetches_payload = has_payload(r->verb) && !r->wr->is_inline && r->wr->length > 0;
-  const Picos gap = requesting_gap(timing, r->verb, qp->transport, lines, fetches_payload) +
-                    posted_gap(timing, r->verb, node.posted);
+  Picos gap = requesting_gap(timing, r->verb, qp->transport, lines, fetches_payload) +
+              posted_gap(timing, r->verb, node.posted) + segments_gap(timing, r->verb, r->wr->length);
+  if (timing.is_transmit_shared && r->to != r->from)
+    gap = transmit_hold(gap, link_span(timing, r->request_wire, request_payload(*r)));
   Passage way{.now = now};
-  way.visit(node.requester, {gap, pass_latency(timing, node.queue_pairs_in_use)});
+  const Picos miss = context(sim, node, context_of(*r));
+  way.wait(transmit_turn(sim, node, *qp, gap + context_stall(timing, miss > 0)));
+  way.delay += pass_latency(timing, node.queue_pairs_in_use) + miss;
   if (r->is_fetched) way.delay += timing.busy_fetch;
-  way.delay += context(sim, node, context_of(*r));
   if (!r->has_mmio) {
     const Picos unit = unit_wait(qp->unit_until, now);
     qp->unit_until = now + unit + timing.queue_pair;

@@ -101,6 +101,27 @@ bool is_let_in(SimRequest* r) {
   return true;
 }
 
+// Takes the request's turns at the units of the responder's NIC; `span` is its message's time on the link. A
+// READ takes its turn where its answer leaves: at the unit that transmits, if requests and answers share one.
+void pass_units(SimRequest* r, Receives receives, Picos span, Passage* way) {
+  const Timing& timing = r->sim->timing;
+  SimNode& node = *r->to;
+  const std::uint32_t length = r->wr->length;
+  CachedContext* const receiver = context_at(*r, node);
+  const Picos miss = receiver != nullptr ? Stages::context(*r->sim, node, receiver) : 0;
+  const bool is_answered = r->verb == Verb::read || is_atomic(r->verb);
+  const Picos stall = is_answered ? context_stall(timing, miss > 0) : 0;
+  Picos gap = responding_gap(timing, r->verb, length, receives) + segments_gap(timing, r->verb, length);
+  if (timing.is_transmit_shared && r->verb == Verb::read) {
+    const Picos answer = r->from != r->to ? link_span(timing, r->response_wire, length) : 0;
+    way->wait(Stages::transmit_turn(*r->sim, node, *r->qp, transmit_hold(gap, answer) + stall));
+    gap = timing.response;
+  } else {
+    gap += stall;
+  }
+  way->visit(node.responder, {gap, span + pass_latency(timing, node.queue_pairs_in_use) + miss});
+}
+
 // Takes the request through the responder's link, NIC and bus, with their queues and latencies. Returns the
 // time in picoseconds at which the whole message has arrived.
 Picos pass_responder(SimRequest* r, Passage* way) {
@@ -119,10 +140,7 @@ Picos pass_responder(SimRequest* r, Passage* way) {
   const Picos done = now + way->turn + span;  // when the whole message has arrived
   const Receives receives = receives_of(*r);
   const std::uint32_t length = r->wr->length;
-  way->visit(node.responder, {responding_gap(timing, r->verb, length, receives),
-                              span + pass_latency(timing, node.queue_pairs_in_use)});
-  if (CachedContext* const receiver = context_at(*r, node))
-    way->delay += Stages::context(sim, node, receiver);
+  pass_units(r, receives, span, way);
   if (r->verb != Verb::send && r->wr->remote.id < node.regions.size()) {
     const SimRegion& region = *node.regions[r->wr->remote.id];
     const std::uint64_t touched = std::min<std::uint64_t>(length, region.bytes());

@@ -17,6 +17,7 @@ Simulation::Simulation(const SimConfig& sim_config)
     auto node = std::make_unique<SimNode>();
     node->id = static_cast<NodeId>(i);
     node->atomic_locks.resize(hardware.nic.atomic_buckets);
+    if (hardware.nic.transmit_units > 1) node->transmit_units.resize(hardware.nic.transmit_units);
     node->contexts = ContextCache(hardware.nic.queue_pair_entries);
     node->translations = KeyCache(hardware.nic.translation_entries);
     const CrowdedNic& nic = hardware.nic.crowded;

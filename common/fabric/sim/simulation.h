@@ -76,6 +76,7 @@ struct alignas(64) SimNode {
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
   std::vector<Server> atomic_locks;
+  std::vector<Server> transmit_units;  // instead of `requester`, on a card with more than one
   SwitchPort port;
   std::int64_t skew = 0;  // ns by which the node's clock differs from virtual time
   std::int64_t drift_ppb = 0;
@@ -228,6 +229,9 @@ struct Stages {
   // Takes the request out of SimNode::posted, if it is in there.
   static void unpost(SimRequest* request);
   static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
+  // The time from now until the node's unit that transmits the queue pair's messages begins with one that
+  // takes `gap`: a request of the node, or the answer to a READ.
+  static Picos transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos gap);
   static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                            std::uint64_t length);
   static Nanos slow(Simulation& sim) {

@@ -160,6 +160,47 @@ struct HandOver {
   return gap + (lines - 1) * t.request_line + (fetches_payload ? t.payload : 0);
 }
 
+// Gap that a READ of L bytes has beyond a READ of one segment of s bytes, once at the requester's NIC and
+// once at the responder's; s = 0 is without limit:
+//   (⌈L/s⌉ − 1) · g_segment
+// Source: rc-swarm, sizes: a ConnectX-3 takes 41 ns more for a READ of 264 than of 232 bytes, asked and
+// answered (experiments/hardware/data); that either side takes half of it is assumed.
+[[nodiscard]] constexpr Picos segments_gap(const Timing& t, Verb verb, std::uint32_t length) {
+  if (verb != Verb::read || t.segment_bytes == 0 || length == 0) return 0;
+  return (length - 1) / t.segment_bytes * t.segment;
+}
+
+// How long the unit of a NIC that transmits both requests and the data that answer READs is busy with a
+// message of this gap and of `span` on the link:
+//   max(g, span)
+// Source: rc-swarm: a Connect-IB that asks and answers at once takes g_request + max(g_respond, span) a READ,
+// 19.6 ns at 8 bytes and 43.9 at 392 (measured: 19.5 and 43.5).
+[[nodiscard]] constexpr Picos transmit_hold(Picos gap, Picos span) { return std::max(gap, span); }
+
+// How long one of n units that transmit is busy with a message that would take all of them `gap`:
+//   n · gap
+// Source: rc-swarm, windows: below the peak rate of a Connect-IB, READs wait for each other some eight times
+// as long as one takes (experiments/hardware/data).
+[[nodiscard]] constexpr Picos unit_span(const Timing& t, Picos gap) { return t.transmit_units * gap; }
+
+// Number of a node's end of the connection of worker w with the worker of the same number at another node, on
+// lane l, of N nodes; the nodes before `other`, the own one not counted, are a:
+//   w · (N − 1) + a + l
+// Source: queue pairs are numbered as they are made, one worker's after the other's.
+[[nodiscard]] constexpr std::uint32_t connection_number(std::uint32_t worker, NodeId own, NodeId other,
+                                                        std::uint32_t lane, std::uint32_t nodes) {
+  const std::uint32_t before = other > own ? other - 1u : other;
+  return worker * (nodes - 1) + before + lane;
+}
+
+// Number of the unit, of n, to which queue pair k of a node is bound:
+//   k mod n
+// Source: guidelines, sections 3.3 (a queue pair is bound to a unit) and 5.2.1; that they are dealt out in
+// turn is assumed.
+[[nodiscard]] constexpr std::uint32_t unit_of(const Timing& t, std::uint32_t queue_pair) {
+  return queue_pair % t.transmit_units;
+}
+
 // For how many picoseconds a queue pair's processing unit in the NIC is still busy with the work request that
 // it fetched before this one. The unit takes one work request every g_queue_pair:
 //   max(busy until − now, 0)
@@ -193,6 +234,16 @@ struct HandOver {
 // Source: HERD 2014, section 5.5 (contexts) and Kalia et al. 2016, section 5.3.2 (work requests, V176); that
 // a miss is one PCIe read, and how many are under way, is assumed.
 [[nodiscard]] constexpr Picos cache_miss(const Timing& t, Picos turn) { return turn + t.pcie_read; }
+
+// How long the unit that transmits stands still for the context of a request's queue pair, at the requester's
+// NIC, and of a READ's or an atomic's, at the responder's:
+//   (the context is not in the NIC's cache: t_context)
+// Source: rc-swarm, queue pairs: a READ asked and answered takes 0.8 µs more on a ConnectX-3, and some 12 ns
+// on a Connect-IB, when hardly a context is cached (experiments/hardware/data). That READs through cached
+// contexts wait too follows from rates that stay even; that no arriving WRITE or SEND does is assumed.
+[[nodiscard]] constexpr Picos context_stall(const Timing& t, bool is_miss) {
+  return is_miss ? t.context_stall : 0;
+}
 
 // The first and the last page that a buffer touches, both included.
 struct Pages {

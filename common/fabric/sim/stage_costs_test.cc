@@ -40,6 +40,9 @@ HardwareProfile round_numbers() {
   p.nic.payload_ns = 16.5;
   p.nic.inline_receive_ns = 9.1;
   p.nic.atomic_hold_ns = 370;
+  p.nic.context_stall_ns = 425;
+  p.nic.segment_bytes = 256;
+  p.nic.segment_ns = 20.5;
   p.nic.outstanding_fetches = 8;
   p.nic.page_bytes = 4096;
   p.cpu.doorbell_ns = 60;
@@ -187,6 +190,34 @@ TEST(CrowdedNic, OtherProfilesHaveNothingOfIt) {
   EXPECT_EQ(answer_gap(t, 1'000'000), 0);
   EXPECT_EQ(pass_latency(t, 1'000'000), t.pipeline);
   EXPECT_TRUE(t.crowding.empty());
+}
+
+TEST_F(StageCosts, OnlyReadsBeyondASegmentHaveALargerGap) {
+  EXPECT_EQ(segments_gap(t, Verb::read, 0), 0);
+  EXPECT_EQ(segments_gap(t, Verb::read, 1), 0);
+  EXPECT_EQ(segments_gap(t, Verb::read, 256), 0);
+  EXPECT_EQ(segments_gap(t, Verb::read, 257), 20'500);
+  EXPECT_EQ(segments_gap(t, Verb::read, 512), 20'500);
+  EXPECT_EQ(segments_gap(t, Verb::read, 1024), 3 * 20'500);
+  EXPECT_EQ(segments_gap(t, Verb::write, 1024), 0);
+  HardwareProfile p = round_numbers();
+  p.nic.segment_bytes = 0;
+  EXPECT_EQ(segments_gap(Timing(p), Verb::read, 1 << 20), 0);
+}
+
+TEST_F(StageCosts, ASharedUnitIsHeldByTheGapOrTheLink) {
+  EXPECT_EQ(transmit_hold(38'500, 20'000), 38'500);
+  EXPECT_EQ(transmit_hold(38'500, 90'000), 90'000);
+  EXPECT_EQ(unit_span(t, 38'500), 38'500);
+  EXPECT_EQ(unit_of(t, 7), 0u);
+  HardwareProfile p = round_numbers();
+  p.nic.transmit_units = 8;
+  EXPECT_EQ(unit_span(Timing(p), 38'500), 8 * 38'500);
+  EXPECT_EQ(unit_of(Timing(p), 19), 3u);
+  EXPECT_EQ(connection_number(2, 3, 4, 1, 6), 2u * 5 + 3 + 1);
+  EXPECT_EQ(connection_number(2, 3, 2, 0, 6), 2u * 5 + 2);
+  EXPECT_EQ(context_stall(t, true), 425'000);
+  EXPECT_EQ(context_stall(t, false), 0);
 }
 
 TEST_F(StageCosts, TheNicFetchesWorkRequestsAndPayloads) {

@@ -54,6 +54,11 @@ Timing::Timing(const HardwareProfile& profile) {
   respond_femtos_byte = std::llround(nic.respond_byte_ns * 1e6);
   pipeline = picos(nic.pipeline_ns);
   atomic_hold = picos(nic.atomic_hold_ns);
+  is_transmit_shared = nic.is_transmit_shared;
+  transmit_units = nic.transmit_units;
+  context_stall = picos(nic.context_stall_ns);
+  segment_bytes = nic.segment_bytes;
+  segment = picos(nic.segment_ns);
   const PcieProfile& pcie_bus = profile.pcie;
   pcie_read = picos(pcie_bus.read_ns);
   pcie_write = picos(pcie_bus.write_ns);

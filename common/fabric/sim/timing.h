@@ -30,6 +30,10 @@ struct Timing {
   Picos respond[4];
   Picos request_ud = 0, response = 0, pipeline = 0, atomic_hold = 0;
   Picos request_line = 0, queue_pair = 0, payload = 0, inline_receive = 0;
+  bool is_transmit_shared = false;
+  std::uint32_t transmit_units = 1;
+  Picos context_stall = 0, segment = 0;
+  std::uint32_t segment_bytes = 0;  // 0: without limit
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
   // time on the PCIe bus towards the NIC: of a line written by MMIO, of a doorbell, and of fetching a RECV
   Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;

@@ -68,8 +68,16 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
         raise CommandError(f"--out {given.out}: {fault}")
     if status := setup():
         return status
-    outcomes = _run_all(table, given.hardware, [program, "bench", *_constants(given.hardware_set)], given.jobs)
+    outcomes = run_all(table, given.hardware, [program, "bench", *_constants(given.hardware_set)], given.jobs)
     write_atomically(given.out, written(table, outcomes))
+    failed = named_failures(table, outcomes)
+    if given.out != "-":
+        print(comparison(table, outcomes), end="")
+    return 3 if failed == len(outcomes) else 0
+
+
+def named_failures(table: Table, outcomes: list[Outcome]) -> int:
+    """Names the rows that could not be run on standard error, and returns how many they are."""
     failed = 0
     for number, (row, outcome) in enumerate(zip(table.rows, outcomes), 1):
         if outcome.reason:
@@ -77,9 +85,7 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
             print(f"row {number} ({table.format.title(row)}): {outcome.reason}", file=sys.stderr)
     if failed:
         print(f"{failed} of {len(outcomes)} rows could not be run", file=sys.stderr)
-    if given.out != "-":
-        print(comparison(table, outcomes), end="")
-    return 3 if failed == len(outcomes) else 0
+    return failed
 
 
 def read_table(path: str) -> Table:
@@ -111,7 +117,7 @@ def _constants(text: str) -> list[str]:
     return ["--hardware-set", text] if text else []
 
 
-def _run_all(table: Table, hardware: str, bench: list[str], jobs: int) -> list[Outcome]:
+def run_all(table: Table, hardware: str, bench: list[str], jobs: int) -> list[Outcome]:
     with ThreadPoolExecutor(jobs) as pool:
         pending = [pool.submit(outcome_of, table.format, row, hardware, bench) for row in table.rows]
         try:
@@ -163,7 +169,7 @@ def comparison(table: Table, outcomes: list[Outcome]) -> str:
     """Published against obtained, row by row, and the median and the largest error; "" if no row has a result."""
     lines, errors = [], []
     for row, outcome in zip(table.rows, outcomes):
-        published = _number(row.get(table.format.published, ""))
+        published = published_rate(table, row)
         if not published or outcome.rate is None:
             continue
         errors.append(outcome.rate / published - 1)
@@ -182,8 +188,9 @@ def comparison(table: Table, outcomes: list[Outcome]) -> str:
     return "\n".join([head, *lines, end, ""])
 
 
-def _number(text: str) -> float:
+def published_rate(table: Table, row: Row) -> float:
+    """The published rate of a row; 0 if it has none."""
     try:
-        return float(text)
+        return float(row.get(table.format.published, ""))
     except ValueError:
         return 0.0
