@@ -131,6 +131,11 @@ class Rounds(unittest.TestCase):
         flags = self.flags(series="doorbell_and_throttling")
         self.assertEqual((flags["--doorbells"], flags["--throttle"]), ("own", "adaptive"))
 
+    def test_what_threads_do_in_a_time_counts(self) -> None:
+        # threads with a doorbell register of their own end a fixed number of operations before the others
+        self.assertIn("--duration", self.flags(series="per_thread_qp"))
+        self.assertNotIn("--operations", self.flags(series="per_thread_qp"))
+
     def test_what_no_run_can_be(self) -> None:
         for name, value in (
             ("series", "shared_qp"),
@@ -203,6 +208,7 @@ class Command(EndToEnd):
         done = self.rows("\n".join([head, *rows, ""]))
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         rates = {row["series"]: float(row["obtained"]) for row in self.out()}
+        self.assertAlmostEqual(rates["per_thread_qp"], 37.4, delta=2)  # as `loch calibrate` obtains it
         self.assertGreater(rates["per_thread_doorbell"], 1.2 * rates["per_thread_qp"])
         self.assertGreater(rates["per_thread_qp"], 10)
 

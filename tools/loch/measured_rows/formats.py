@@ -9,7 +9,6 @@ from typing import Callable, Mapping, TypeVar
 from loch.runner.compat import BaseModel, Extra, Field, ValidationError
 
 OPERATIONS = 100_000  # operations that are measured, over all machines
-ROUNDS_OPERATIONS = 40_000  # work requests that are measured in rounds
 ROUNDS = 10  # and at least so many for each operation that is outstanding
 QUEUE_PAIRS_MAX = 64  # of a thread to one machine, as micro-verbs.queue-pairs allows
 
@@ -76,7 +75,7 @@ SMART_HARDWARE = "connectx6-200g-ib"
 SERIES = {  # flags of `loch bench` by series
     "per_thread_qp": ("--doorbells", "shared"),
     "per_thread_doorbell": ("--doorbells", "own"),
-    "doorbell_and_throttling": ("--doorbells", "own", "--throttle", "adaptive"),
+    "doorbell_and_throttling": ("--doorbells", "own", "--throttle", "adaptive", "--throttle-sample", "50us"),
 }
 
 
@@ -88,14 +87,14 @@ def rounds_flags(row: Row, hardware: str = "") -> list[str]:
     if sharing is None:
         known = ", ".join(SERIES)
         raise CannotRun(f"series '{shape.series}': expected one of {known}: threads share no queue pair here")
-    rounds = max(ROUNDS_OPERATIONS // shape.depth, ROUNDS * shape.threads)
     return [
         *("--protocol", "micro-verbs", "--fabric", "sim", "--hardware", hardware or shape.hardware or SMART_HARDWARE),
         *("--nodes", "2", "--server-nodes", "1", "--clients", str(shape.threads), *sharing),
         *("--get", "1", "--keys", "16", "--key-size", "16", "--value-size", str(shape.block_bytes)),
         *("--micro-verbs.verb", verb, "--micro-verbs.transport", transport, "--micro-verbs.inline", "off"),
         *("--micro-verbs.direction", "outbound", "--micro-verbs.round", str(shape.depth)),
-        *("--warmup", "100us", "--operations", str(rounds)),
+        # by time, since threads are not equally fast; the first limits of --throttle are tried in the warm-up
+        *("--warmup", "500us", "--duration", "500us"),
     ]
 
 
