@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
+#include "common/fabric/sim/scheduler_costs.h"
 #include "common/fabric/sim/stage_costs.h"
 
 namespace loch::fabric::sim {
@@ -109,6 +110,10 @@ void SimWorker::forget_posted() {
 }
 
 void SimWorker::charge(Nanos span) { busy_until_ = std::max(busy_until_, sim_.now()) + slowed(span); }
+
+Nanos SimWorker::slowed_by_others(Nanos span) const {
+  return crowded(span, sim_.timing.crowding[node_.cpu->busy_cores()]);
+}
 
 bool SimWorker::local_buffer_is_good(const WorkRequest& wr) const {
   const Region* region = wr.local.region;

@@ -9,7 +9,6 @@
 
 #include "common/coro/root.h"
 #include "common/fabric/fabric.h"
-#include "common/fabric/sim/scheduler_costs.h"
 #include "common/fabric/sim/simulation.h"
 #include "common/fabric/sim/tracing.h"
 
@@ -154,9 +153,9 @@ class SimWorker final : public Worker {
   void charge(Nanos span);
   // CPU time of work that takes `span` on an idle node, with the threads that are busy now.
   [[nodiscard]] Nanos slowed(Nanos span) const {
-    const std::vector<double>& crowding = sim_.timing.crowding;
-    return crowding.empty() ? span : crowded(span, crowding[node_.cpu->busy_cores()]);
+    return sim_.timing.crowding.empty() ? span : slowed_by_others(span);
   }
+  [[nodiscard]] Nanos slowed_by_others(Nanos span) const;
   [[nodiscard]] Nanos hand_over(const WorkRequest& first, bool has_mmio);
   void post_one(WorkRequest* wr, bool owns, bool has_mmio, Nanos at);
   [[nodiscard]] QueuePair* queue_pair(const WorkRequest& wr);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any, Callable
 
 from loch import places
 from loch.ending import CommandError, reason, status_of
+from loch.measured_rows.formats import format_of
 from loch.measured_rows.main import Outcome, Table, comparison, named_failures, read_table, run_all, published_rate
 from loch.written import write_atomically
 
@@ -49,14 +51,27 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
     return 3 if failed else 0
 
 
+def is_of_a_known_format(path: Path) -> bool:
+    """Whether the columns of a table are those of one of the formats that `calibrate --rows` reads."""
+    with open(path, encoding="utf-8-sig", newline="") as stream:
+        return format_of(next(csv.reader(stream), [])) is not None
+
+
 def tables_of(hardware: str, program: str) -> list[Table]:
     """The published tables with the rows of one profile, or of all; a table without such rows is left out."""
     name = hardware if hardware == "all" else profile_name(hardware, program)
     found = []
     home = os.environ.get("LOCH_HOME") or places.SOURCE  # where loch-bench finds its profiles, too
     for path in sorted(Path(home, "experiments", "hardware", "data").glob("*.csv")):
+        if not is_of_a_known_format(path):
+            continue  # a table of a store's figures
         table = read_table(str(path))
-        rows = [row for row in table.rows if published_rate(table, row) and name in ("all", row.get("hardware", ""))]
+        # a row that names no profile stands in no table of this command
+        rows = [
+            row
+            for row in table.rows
+            if row.get("hardware") and published_rate(table, row) and name in ("all", row["hardware"])
+        ]
         if rows:
             found.append(Table(table.format, table.columns, rows))
     return found
