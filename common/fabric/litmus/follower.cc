@@ -7,7 +7,10 @@
 namespace loch::fabric::litmus {
 namespace {
 
-constexpr Nanos between_stores = 20;  // ns between two lines that the CPU stores, or two of its swaps
+constexpr Nanos between_stores = 20;  // ns between two lines that the CPU stores
+// Between two swaps of the CPU pass 20 ns to 40 us, any order of magnitude as likely as another: a CAS of the
+// other node succeeds only if the word has not changed for a round trip.
+constexpr std::uint64_t swap_gaps = 12;
 
 // Index in the set of words that the node watches.
 enum Watched : std::uint32_t { at_a = 0, at_b = 1, at_flag = 2, at_stop = 3, watched = 4 };
@@ -107,7 +110,7 @@ coro::Task<void> Follower::swap_by_cpu() {
       ++own_.tries;
       known = desired;
     }
-    const Nanos soon = worker_->now() + between_stores;
+    const Nanos soon = worker_->now() + (between_stores << worker_->rng().below(swap_gaps));
     co_await worker_->spin_until(soon);
   }
 }

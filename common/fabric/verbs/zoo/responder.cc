@@ -94,6 +94,7 @@ bool hold(QueuePair& qp, const Request& request, std::span<const std::byte> data
   if (!holds_writes(model) || !qp.is_reliable() || kind_of(request.opcode) != Kind::write) return false;
   Nanos due = now();
   if (model.late_us != 0) {
+    if (qp.landings.empty() && hub().happens(0.5)) return false;
     due += static_cast<Nanos>(hub().random() % (std::uint64_t{model.late_us} * 1000));
   } else {
     const auto likely = std::ranges::max(model.overtaken);
