@@ -216,8 +216,6 @@ TEST(BenchOptions, RefusesInOneLineThatNamesTheFlag) {
            {{"--settle", "2"}, "with its unit"},
            {{"--verify", "perhaps"}, "--verify"},
            {{"--keys", "1000000000", "--value-size", "128K", "--memory", "1G"}, "do not fit"},
-           {{"--nodes", "2000", "--fabric", "shm"},
-            "--nodes 2000: a cluster of more than 1024 is for --fabric sim"},
            {{"--nodes", "4096", "--clients", "4096"},
             "--nodes 4096: the connections of the simulation's workers"},
            {{"--value-size", "2M", "--keys", "100"}, "a slot holds 1M"},
@@ -260,6 +258,8 @@ TEST(BenchOptions, ProtocolsAndFabricsThatAreNotHere) {
     all.insert(all.end(), words.begin(), words.end());
     EXPECT_THAT(message(all), HasSubstr("for --fabric sim, not shm"));
   }
+  EXPECT_THAT(message({"--protocol", "slots", "--fabric", "shm", "--nodes", "2000"}),
+              HasSubstr("--nodes 2000: a cluster of more than 1024 is for --fabric sim, not shm"));
   EXPECT_THAT(message({"--protocol", "slots", "--fabric", "tcp"}), HasSubstr("one of sim, shm, verbs"));
 }
 
