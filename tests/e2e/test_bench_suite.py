@@ -34,6 +34,12 @@ class Table(unittest.TestCase):
         self.assertIn("| run | it ended with status 3 |", lines[3])
         self.assertEqual(len({line.count("|") for line in lines}), 1)
 
+    def test_a_load_that_is_lost_in_the_noise_is_no_rate(self) -> None:
+        none, short, long = (rows.Ended("", 2 * user, user, 1) for user in (1.0, 1.01, 3.0))
+        with self.assertRaisesRegex(rows.Failed, "too short"):
+            rows._load_s(rows.Suite("none"), none, short)
+        self.assertEqual(rows._load_s(rows.Suite("none"), none, long), 2.0)
+
     def test_a_failed_turn_ends_the_row(self) -> None:
         turns = iter([{"events_s": 1.0}])
 

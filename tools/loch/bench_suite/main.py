@@ -14,7 +14,7 @@ from loch.flags import Parser
 from loch.written import why_not, write_atomically
 
 EPILOG = """All rows are measured once a turn, one after another, so that a machine that is busy for a while disturbs all of
-them. Rates are of CPU time, and without what a run needs before its first event. "to the queue" is a row's rate of
+them. Rates are of CPU time, without what a run needs before its first event. "to the queue" is a row's rate of
 events over that of the bare queue. A peer makes the bare queue's churn: 1,000 timers, each set again when it fires.
 Those that are not installed are named with the package that has them; loch installs none of them.
 
@@ -35,7 +35,9 @@ def _run(words: list[str], setup: Callable[[], int], program: str) -> int:
     parser.add_argument(
         "--only", metavar="GROUP,…", default=",".join(rows.GROUPS), help=f"of {', '.join(rows.GROUPS)}; default: all"
     )
-    parser.add_argument("--brief", action="store_true", help="a hundredth of the load: to try the command")
+    parser.add_argument(
+        "--brief", action="store_true", help="a hundredth of the load, set-up included: to try the command"
+    )
     parser.add_argument("--json", metavar="FILE", default="", help="all turns of all rows; -: standard output")
     given = parser.parse_args(words)
     if not 1 <= given.repeats <= 100:
