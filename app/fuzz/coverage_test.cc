@@ -29,7 +29,8 @@ TEST_P(Coverage, EveryProbeIsReached) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Protocols, Coverage,
-                         testing::Values("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd"),
+                         testing::Values("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd",
+                                         "race"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

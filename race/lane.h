@@ -1,0 +1,102 @@
+// The buffers and connections of one window slot, and the requests that operations make with them: READs of
+// the two combined buckets and of blocks, and the CAS of a slot, whose outcome after an error is learned by
+// reading the slot over a new connection.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "race/store.h"
+
+namespace loch::race {
+
+// The slots of a key's two combined buckets, as one look at them found them.
+class View {
+ public:
+  struct Seen {
+    std::uint64_t offset = 0;  // in the node's table
+    Word word = 0;
+    std::uint8_t combined = 0;  // number of the combined bucket
+    bool is_overflow = false;
+  };
+  static constexpr std::uint32_t most = 4 * slots_per_bucket;
+
+  // Adds the slots of combined bucket number `i`, which lie at `bytes`, and notes whether the headers are
+  // `header`. A slot that both combined buckets have is added once.
+  void add(const Places& places, std::size_t i, const std::byte* bytes, Word header);
+  [[nodiscard]] const Seen* begin() const { return slots_.data(); }
+  [[nodiscard]] const Seen* end() const { return slots_.data() + count_; }
+  // Whether every header was that of the key's subtable.
+  [[nodiscard]] bool is_laid_out() const { return is_laid_out_; }
+  // The slot that an INSERT takes: one with a block before one without, then in the less loaded combined
+  // bucket, in the main bucket first. Null: no slot is free.
+  [[nodiscard]] const Seen* free_slot() const;
+  // Puts the slots into the order in which SMART's artifact looks at them: both main buckets first.
+  void order_as_published();
+
+ private:
+  std::array<Seen, most> slots_{};
+  std::uint32_t count_ = 0;
+  bool is_laid_out_ = true;
+};
+
+struct Swap {
+  enum class Outcome : std::uint8_t { swapped, lost, unknown };
+  Outcome outcome = Outcome::lost;
+  [[nodiscard]] bool done() const { return outcome == Outcome::swapped; }
+};
+
+// What a READ of the slot proves about a CAS that ended in an error, if the slot holds neither word.
+enum class Proof : std::uint8_t {
+  none,          // others may have replaced either word
+  after_stays,   // only this worker changes `after`, so that the CAS did not happen
+  before_stays,  // only this worker changes `before`, so that the CAS happened
+};
+
+// How the READ of a block ended.
+struct Fetched {
+  enum class State : std::uint8_t { failed, changed, other_key, is_key };
+  State state = State::failed;
+  BlockHead head;
+};
+
+struct Lane {
+  Lane(RaceStore& of, fabric::Worker& by, std::uint32_t number);
+  Lane(const Lane&) = delete;
+
+  [[nodiscard]] std::uint64_t out_at() const { return number * 2 * settings.block.bytes(); }
+  [[nodiscard]] std::uint64_t in_at() const { return out_at() + settings.block.bytes(); }
+  [[nodiscard]] std::uint64_t buckets_at() const { return number * buckets_bytes; }
+
+  RaceStore& store;
+  const Settings& settings;
+  NodeState& node;
+  WorkerState& own;
+  fabric::Worker& worker;
+  std::uint64_t number;
+  std::vector<std::byte> scratch;  // the checked bytes of a block; valid until the next co_await
+};
+
+// Connects anew to a node, after an error. False: it cannot be reached, or its memory is not what it was.
+[[nodiscard]] coro::Task<bool> reconnect(Lane* lane, fabric::NodeId node);
+
+// READs from a node's table or blocks, again over a new connection after an error. False: it cannot be
+// reached.
+[[nodiscard]] coro::Task<bool> read(Lane* lane, const rpc::Remote* from, std::uint64_t offset,
+                                    fabric::LocalSlice into, std::uint32_t bytes, fabric::OpStats* stats);
+// READs both combined buckets behind one doorbell, and before them WRITEs the lane's block to `block`, if
+// given. False: a node cannot be reached, or its memory was never laid out.
+[[nodiscard]] coro::Task<bool> look(Lane* lane, const Places* places, const Block* block, View* view,
+                                    fabric::OpStats* stats);
+// READs the block that the word names, into the lane's second buffer, and compares its key.
+[[nodiscard]] coro::Task<Fetched> fetch(Lane* lane, fabric::NodeId node, Word word, kv::Key key,
+                                        fabric::OpStats* stats);
+// READs the word of a slot; none: its node cannot be reached.
+[[nodiscard]] coro::Task<std::optional<Word>> read_slot(Lane* lane, Slot slot);
+// CAS of a slot. A CAS that was not executed is posted again.
+[[nodiscard]] coro::Task<Swap> swap(Lane* lane, Slot slot, Word before, Word after, Proof proof,
+                                    fabric::OpStats* stats);
+
+}  // namespace loch::race

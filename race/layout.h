@@ -1,0 +1,144 @@
+// Byte layouts of RACE hashing (Zuo et al., USENIX ATC 2021) and where a key can be.
+//
+//   word     0     8     16              50           62       63
+//            | fp  | len | block         | generation | frozen | pending |       len 0: free
+//   bucket   | header u64 | word u64 [7] |                                       64 bytes
+//   header   | depth u31 | laid out u1 | suffix u32 |
+//   group    | main bucket 2g | overflow bucket g | main bucket 2g + 1 |         192 bytes
+//   block    | generation u16 | key bytes u16 | value bytes u32 | writer u32 | 0 u32 | key | value | pad |
+//   crc u32 |
+//
+// A combined bucket is a main bucket and the overflow bucket beside it; one READ of 128 bytes fetches it. A
+// key is in one of two combined buckets of one subtable, so that two READs fetch the 28 slots that may name
+// it. `block` and `len` are in units of 64 bytes; a block has the size of the largest value. The published
+// word has 48 bits for the block and neither generation nor flags. `frozen` is reserved for splits and always
+// 0.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/base/rng.h"
+#include "common/fabric/region.h"
+#include "common/kv/protocol.h"
+
+namespace loch::race {
+
+using Word = std::uint64_t;
+
+constexpr std::uint32_t slots_per_bucket = 7, bucket_bytes = 64, group_bytes = 3 * bucket_bytes;
+constexpr std::uint32_t slots_per_group = 3 * slots_per_bucket;
+constexpr std::uint32_t combined_bytes = 2 * bucket_bytes;
+constexpr std::uint32_t block_unit = 64;
+constexpr std::uint32_t generations = 1U << 12;
+
+// What a slot's word names.
+struct Entry {
+  std::uint32_t fingerprint = 0, units = 0;
+  std::uint64_t block = 0;  // offset in the node's region of blocks, in units of 64 bytes
+  std::uint32_t generation = 0;
+  bool is_pending = false;
+  [[nodiscard]] constexpr Word pack() const {
+    return (Word{fingerprint} & 0xFF) | (Word{units} & 0xFF) << 8 |
+           (block & ((std::uint64_t{1} << 34) - 1)) << 16 | Word{generation % generations} << 50 |
+           (is_pending ? Word{1} << 63 : 0);
+  }
+  [[nodiscard]] static constexpr Entry unpack(Word word) {
+    return {static_cast<std::uint32_t>(word & 0xFF), static_cast<std::uint32_t>(word >> 8 & 0xFF),
+            word >> 16 & ((std::uint64_t{1} << 34) - 1),
+            static_cast<std::uint32_t>(word >> 50 & (generations - 1)), (word >> 63) != 0};
+  }
+  friend bool operator==(const Entry&, const Entry&) = default;
+};
+static_assert(Entry::unpack(Entry{201, 17, 123'456'789, 4'095, true}.pack()) ==
+              Entry{201, 17, 123'456'789, 4'095, true});
+static_assert(Entry{255, 255, (std::uint64_t{1} << 34) - 1, 4'095, false}.pack() >> 62 == 0);
+
+[[nodiscard]] constexpr bool is_pending(Word word) { return (word >> 63) != 0; }
+[[nodiscard]] constexpr bool is_free(Word word) { return (word & 0xFF00) == 0; }
+// The word of a free slot with which the block of `word` is left, for the client whose INSERT takes the slot.
+// 0 is a free slot without a block; no slot names block 0.
+[[nodiscard]] constexpr Word parked(Word word) { return word & (((Word{1} << 46) - 1) << 16); }
+static_assert(is_free(parked(Entry{201, 17, 5, 9, true}.pack())) && !is_pending(parked(~Word{0})));
+static_assert(Entry::unpack(parked(Entry{201, 17, 5, 9, true}.pack())) == Entry{0, 0, 5, 9, false});
+
+// The first word of each bucket of a subtable. Memory that nobody has laid out, such as that of a node which
+// came back, holds another word.
+[[nodiscard]] constexpr Word header_of(std::uint32_t depth, std::uint32_t suffix) {
+  return Word{suffix} << 32 | Word{1} << 31 | depth;
+}
+
+// A slot, by its node and the byte offset in that node's table.
+struct Slot {
+  fabric::NodeId node = 0;
+  std::uint64_t offset = 0;
+  friend bool operator==(const Slot&, const Slot&) = default;
+};
+
+// Where a key can be.
+struct Places {
+  fabric::NodeId node = 0;
+  std::uint32_t fingerprint = 0, subtable = 0;
+  std::array<std::uint64_t, 2> bucket{};  // offsets of the two combined buckets in the node's table
+  std::array<bool, 2> is_odd{};           // whether the overflow bucket comes before the main one
+};
+
+// Shape of the tables, the same on every node.
+struct Shape {
+  std::uint32_t nodes = 1, depth = 0;
+  std::uint64_t groups = 1;            // in each of the 2^depth subtables
+  bool has_correlated_hashes = false;  // as SMART's artifact: subtable and first bucket from one number
+  [[nodiscard]] std::uint32_t subtables() const { return 1U << depth; }
+  [[nodiscard]] std::uint64_t table_bytes() const { return subtables() * groups * group_bytes; }
+  [[nodiscard]] Places places(kv::Key key) const;
+};
+
+// Sizes of a block, with a key and a value of the largest size.
+class BlockLayout {
+ public:
+  static constexpr std::uint32_t header_bytes = 16, crc_bytes = 4;
+  BlockLayout(std::uint32_t key_size, std::uint32_t value_size, std::uint32_t kept_value_bytes)
+      : key_size_(key_size), value_size_(value_size), kept_(kept_value_bytes) {}
+  [[nodiscard]] std::uint32_t key_at() const { return header_bytes; }
+  [[nodiscard]] std::uint32_t value_at() const { return header_bytes + (key_size_ + 7) / 8 * 8; }
+  [[nodiscard]] std::uint32_t bytes() const {
+    return (value_at() + value_size_ + crc_bytes + block_unit - 1) / block_unit * block_unit;
+  }
+  [[nodiscard]] std::uint32_t units() const { return bytes() / block_unit; }
+  [[nodiscard]] std::uint32_t crc_at() const { return bytes() - crc_bytes; }
+  [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
+  [[nodiscard]] std::uint32_t kept() const { return kept_ < value_size_ ? kept_ : value_size_; }
+  // The bytes that the checksum covers: all before the padding that memory stores.
+  [[nodiscard]] std::uint32_t checked_bytes() const { return value_at() + kept(); }
+  [[nodiscard]] fabric::Elision elision() const {
+    const std::uint32_t head = (checked_bytes() + 7) / 8 * 8, tail = 8;
+    if (kept() == value_size_ || head + tail >= bytes()) return {};
+    return {.entry_bytes = bytes(), .keep_head = head, .keep_tail = tail};
+  }
+
+ private:
+  std::uint32_t key_size_, value_size_, kept_;
+};
+
+// The head of a block.
+struct BlockHead {
+  std::uint16_t generation = 0, key_bytes = 0;
+  std::uint32_t value_bytes = 0;
+  std::uint32_t writer = 0;  // number of the client worker in the cluster
+  std::uint32_t zero = 0;
+};
+static_assert(sizeof(BlockHead) == BlockLayout::header_bytes);
+
+[[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes);
+// Writes a block, its checksum included, to registered memory that no peer reads yet. `scratch` and `out`
+// have room for checked_bytes().
+void write_block(const BlockLayout& layout, std::byte* head, std::byte* crc, const BlockHead& header,
+                 kv::Key key, const kv::ValueView& value, std::span<std::byte> scratch);
+// Reads a block that has landed in registered memory. False: its checksum is wrong, so that it was read while
+// it was written.
+[[nodiscard]] bool read_block(const BlockLayout& layout, const std::byte* head, const std::byte* crc,
+                              std::span<std::byte> out, BlockHead* header);
+
+}  // namespace loch::race

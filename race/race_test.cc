@@ -1,0 +1,272 @@
+// Tests RACE hashing: layouts, requests per operation, blocks that come back, and loads on sim and shm.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "race/lane.h"
+#include "race/module.h"
+#include "tests/support/store_cluster.h"
+#include "tests/support/store_loads.h"
+#include "tests/support/store_run.h"
+
+namespace loch::race {
+namespace {
+
+using support::make_fabric, support::run_store, support::small_deploy, support::StoreCluster,
+    support::StoreRun, support::total;
+
+kv::Key key_of(const std::uint64_t& number) {
+  return {reinterpret_cast<const std::byte*>(&number), sizeof number};
+}
+
+TEST(Layout, TheChecksumIsCrc32c) {
+  const char text[] = "123456789";
+  EXPECT_EQ(crc32c(std::as_bytes(std::span(text, 9))), 0xE306'9283U);
+}
+
+TEST(Layout, ABlockOfTheArtifactIsOneUnit) {
+  const BlockLayout small(8, 8, 8);
+  EXPECT_EQ(small.bytes(), 64u);
+  EXPECT_EQ(small.value_at(), 24u);
+  EXPECT_EQ(small.crc_at(), 60u);
+  EXPECT_FALSE(small.elision().on());
+  const BlockLayout large(16, 1'024, 32);
+  EXPECT_EQ(large.bytes() % block_unit, 0u);
+  EXPECT_EQ(large.elision().entry_bytes, large.bytes());
+  EXPECT_EQ(large.elision().keep_head, 16u + 16u + 32u);
+}
+
+TEST(Layout, EveryByteOfABlockIsChecked) {
+  const BlockLayout layout(8, 24, 24);
+  alignas(8) std::array<std::byte, 64> memory{};
+  std::vector<std::byte> scratch(layout.checked_bytes());
+  const std::uint64_t number = 7;
+  const std::array<std::byte, 24> value{std::byte{1}, std::byte{2}};
+  const BlockHead head{4'095, 8, 24, 3, 0};
+  write_block(layout, memory.data(), memory.data() + layout.crc_at(), head, key_of(number),
+              {value.data(), 24, 24}, scratch);
+  BlockHead seen;
+  ASSERT_TRUE(read_block(layout, memory.data(), memory.data() + layout.crc_at(), scratch, &seen));
+  EXPECT_EQ(seen.generation, 4'095);
+  EXPECT_EQ(seen.writer, 3u);
+  EXPECT_EQ(std::memcmp(scratch.data() + layout.key_at(), &number, 8), 0);
+  for (std::uint32_t i = 0; i < layout.checked_bytes(); ++i) {
+    memory[i] ^= std::byte{1};
+    EXPECT_FALSE(read_block(layout, memory.data(), memory.data() + layout.crc_at(), scratch, &seen)) << i;
+    memory[i] ^= std::byte{1};
+  }
+}
+
+// The two combined buckets of a key are different, of its subtable, and neither crosses its group.
+TEST(Places, LieInTheKeysSubtable) {
+  const Shape shape{.nodes = 3, .depth = 2, .groups = 10};
+  std::set<std::uint32_t> subtables, nodes;
+  for (std::uint64_t number = 0; number < 2'000; ++number) {
+    const Places places = shape.places(key_of(number));
+    nodes.insert(places.node);
+    subtables.insert(places.subtable);
+    EXPECT_NE(places.bucket[0], places.bucket[1]);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(places.bucket[i] / (shape.groups * group_bytes), places.subtable);
+      EXPECT_EQ(places.bucket[i] % group_bytes, places.is_odd[i] ? bucket_bytes : 0u);
+    }
+  }
+  EXPECT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(subtables.size(), 4u);
+}
+
+// Subtable and first bucket of SMART's artifact are residues of one number: of a subtable's buckets only one
+// in gcd(subtables, buckets) is the first of any key. The hardened variant uses all of them.
+TEST(Places, PublishedHashesAreCorrelated) {
+  Shape shape{.nodes = 1, .depth = 4, .groups = 40};
+  for (const bool is_published : {false, true}) {
+    shape.has_correlated_hashes = is_published;
+    std::set<std::uint64_t> first;
+    for (std::uint64_t number = 0; number < 20'000; ++number) {
+      const Places places = shape.places(key_of(number));
+      if (places.subtable == 3) first.insert(places.bucket[0]);
+    }
+    EXPECT_EQ(first.size(), is_published ? 80 / std::gcd(16, 80) : 80u);
+  }
+}
+
+TEST(Seen, AnOverflowBucketThatBothHaveIsSeenOnce) {
+  alignas(8) std::array<std::byte, group_bytes> group{};
+  Places places;
+  places.bucket = {0, bucket_bytes};
+  places.is_odd = {false, true};
+  const auto put = [&](std::uint64_t at, Word word) { std::memcpy(group.data() + at, &word, 8); };
+  for (std::uint64_t at = 0; at < group_bytes; at += bucket_bytes) put(at, header_of(0, 0));
+  put(8, Entry{1, 1, 5, 0, false}.pack());
+  View view;
+  view.add(places, 0, group.data(), header_of(0, 0));
+  view.add(places, 1, group.data() + bucket_bytes, header_of(0, 0));
+  EXPECT_EQ(view.end() - view.begin(), 21);
+  EXPECT_TRUE(view.is_laid_out());
+  // the second main bucket, which is empty, comes before the overflow bucket
+  ASSERT_NE(view.free_slot(), nullptr);
+  EXPECT_EQ(view.free_slot()->offset, 2 * bucket_bytes + 8u);
+  // … and a slot with a block before one without
+  put(bucket_bytes + 16, parked(Entry{1, 1, 9, 4, false}.pack()));
+  View with_block;
+  with_block.add(places, 0, group.data(), header_of(0, 0));
+  with_block.add(places, 1, group.data() + bucket_bytes, header_of(0, 0));
+  EXPECT_EQ(with_block.free_slot()->offset, bucket_bytes + 16u);
+  put(bucket_bytes + 16, 0);
+  for (std::uint64_t i = 1; i <= slots_per_bucket; ++i)
+    put(2 * bucket_bytes + 8 * i, Entry{1, 1, 9 + i, 0, false}.pack());
+  View full;
+  full.add(places, 0, group.data(), header_of(0, 0));
+  full.add(places, 1, group.data() + bucket_bytes, header_of(0, 0));
+  EXPECT_EQ(full.free_slot()->offset, 16u);
+  put(bucket_bytes, 0);
+  View other;
+  other.add(places, 0, group.data(), header_of(0, 0));
+  EXPECT_FALSE(other.is_laid_out());
+}
+
+struct Requests {
+  std::uint32_t read, write, cas;
+  friend bool operator==(const Requests&, const Requests&) = default;
+};
+
+coro::Task<void> one_of_each(support::Lane* lane, std::vector<Requests>* seen,
+                             std::vector<kv::OpStatus>* ended) {
+  const auto note = [&](const support::Lane::Outcome& of) {
+    seen->push_back({of.stats.read, of.stats.write, of.stats.cas});
+    ended->push_back(of.result.status);
+  };
+  const support::Lane::Outcome hit = co_await lane->get(1);
+  note(hit);
+  const support::Lane::Outcome update = co_await lane->put(1, 5);
+  note(update);
+  const support::Lane::Outcome removed = co_await lane->remove(1);
+  note(removed);
+  const support::Lane::Outcome miss = co_await lane->get(1);
+  note(miss);
+  const support::Lane::Outcome insert = co_await lane->put(1, 6);
+  note(insert);
+}
+
+// GET: 2 READs of buckets and 1 of a block. UPDATE: a WRITE and a CAS more. DELETE: a CAS more. INSERT:
+// WRITE, 2 READs, CAS, 2 READs, and in the hardened variant the CAS that commits.
+TEST(OnSim, RequestsOfEachOperation) {
+  const auto module = make_module();
+  for (const char* variant : {"hardened", "published"}) {
+    kv::DeployConfig config = small_deploy(2, 1, 0, 4);
+    config.server_nodes = 1;
+    StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module,
+                         {.config = config, .options = {{"race.variant", variant}}});
+    std::vector<Requests> seen;
+    std::vector<kv::OpStatus> ended;
+    cluster.start(0, [&](support::Lane* lane) { return one_of_each(lane, &seen, &ended); });
+    ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+    const std::uint32_t commits = variant == std::string("hardened") ? 2 : 1;
+    EXPECT_EQ(seen, (std::vector<Requests>{{3, 0, 0}, {3, 1, 1}, {3, 0, 1}, {2, 0, 0}, {4, 1, commits}}))
+        << variant;
+    EXPECT_EQ(ended, (std::vector{kv::OpStatus::ok, kv::OpStatus::ok, kv::OpStatus::ok,
+                                  kv::OpStatus::not_found, kv::OpStatus::ok}));
+  }
+}
+
+coro::Task<void> update_often(support::Lane* lane, std::uint64_t* wrong) {
+  for (std::uint64_t i = 0; i < 9'000; ++i) {
+    const support::Lane::Outcome put = co_await lane->put(i % 4, i);
+    if (put.result.status != kv::OpStatus::ok) ++*wrong;
+    if (i % 10 != 0) continue;
+    const support::Lane::Outcome got = co_await lane->get(i % 4);
+    if (got.result.status != kv::OpStatus::ok || got.value != i || got.is_torn) ++*wrong;
+  }
+}
+
+// Two blocks are enough for any number of updates, past the number of generations of a word; where no block
+// is freed they are used up.
+TEST(OnSim, BlocksComeBack) {
+  const auto module = make_module();
+  for (const bool is_published : {false, true}) {
+    kv::DeployConfig config = small_deploy(2, 1, 0, 4, 64);
+    config.max_keys = 4;
+    std::map<std::string, std::string> options = {{"race.spare-blocks", "1"}};
+    if (is_published) options["race.variant"] = "published";
+    StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module, {.config = config, .options = options});
+    std::uint64_t wrong = 0;
+    cluster.start(0, [&](support::Lane* lane) { return update_often(lane, &wrong); });
+    ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+    if (is_published)
+      EXPECT_GT(wrong, 8'900u);
+    else
+      EXPECT_EQ(wrong, 0u);
+    if (!is_published) EXPECT_EQ(cluster.store().audit({}), std::vector<std::string>{});
+  }
+}
+
+class On : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, On, ::testing::Values("sim", "shm"));
+
+TEST_P(On, ValuesAreNeitherTornNorForeign) {
+  const auto module = make_module();
+  for (const std::uint32_t server_nodes : {0U, 1U}) {
+    kv::DeployConfig config = small_deploy(3, 2, 0, 12);
+    config.server_nodes = server_nodes;
+    StoreCluster cluster(make_fabric(GetParam(), {.nodes = 3}), *module,
+                         {.config = config, .options = {{"race.spare-blocks", "16"}, {"race.depth", "1"}}});
+    support::Tally tally;
+    for (std::size_t w = 0; w < cluster.workers(); ++w)
+      cluster.start(w, [&](support::Lane* lane) { return support::work(lane, 12, 1'000, &tally); });
+    ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(tally.torn, 0u);
+    EXPECT_EQ(tally.foreign, 0u);
+    EXPECT_EQ(tally.ok + tally.not_found + tally.other, 1'000u * cluster.workers());
+    EXPECT_LT(tally.other, 50u * cluster.workers());
+    EXPECT_EQ(cluster.store().audit({}), std::vector<std::string>{});
+  }
+}
+
+// Requests fail, executed or not: what they left is settled, and no block is lost for more than a DELETE's
+// unknown end.
+TEST_P(On, FailedRequestsLeaveNothingBehind) {
+  const auto module = make_module();
+  StoreRun run;
+  run.fabric = GetParam();
+  run.deploy = {.nodes = 3, .client_workers = 2, .window = 2, .key_size = 16, .value_size = 64, .keys = 16};
+  run.deploy.server_nodes = 1;
+  run.operations = 4'000;
+  run.rc_error = 0.01;
+  run.options = {{"race.reconnect-timeout", "1s"}};
+  const auto outcome = run_store(*module, run);
+  ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+  EXPECT_EQ(total(outcome).corrupt, 0u);
+  EXPECT_GT(outcome.protocol_counters.at("ambiguous_swaps"), 5);
+  EXPECT_GT(total(outcome).completed(), 3'800u);
+}
+
+TEST(Module, RefusesInOneLine) {
+  const auto module = make_module();
+  const auto refused = [&](const kv::DeployConfig& config, std::map<std::string, std::string> set) {
+    kv::Options options(module->options());
+    for (const auto& [key, value] : set) EXPECT_TRUE(options.set(key, value).has_value());
+    const auto store = module->deploy(config, options, {});
+    return store.has_value() ? std::string() : store.error().message;
+  };
+  const kv::DeployConfig good = small_deploy(2, 1, 0, 10);
+  EXPECT_EQ(refused(good, {}), "");
+  kv::DeployConfig bad = good;
+  bad.server_workers = 1;
+  EXPECT_NE(refused(bad, {}).find("servers: race has no server workers"), std::string::npos);
+  bad = good;
+  bad.value_size = 17'000;
+  EXPECT_NE(refused(bad, {}).find("value-size: 17000 bytes"), std::string::npos);
+  bad = good;
+  bad.memory_bytes = 1'000;
+  EXPECT_NE(refused(bad, {}).find("bytes of each of 2 nodes, which have 1000"), std::string::npos);
+  EXPECT_NE(refused(good, {{"race.mend-r2", "true"}}).find("expected race.variant published"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace loch::race

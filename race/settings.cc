@@ -1,0 +1,225 @@
+// Derives and checks the options and sizes of RACE hashing, and lists its known-bad variants.
+#include "race/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "common/kv/spare.h"
+
+namespace loch::race {
+namespace {
+
+std::unexpected<Error> refuse(std::string message) {
+  return fail(ErrorCode::invalid_argument, std::move(message));
+}
+
+// An option with a range, and with the role by which fuzzer and explorer know it.
+kv::OptionSpec ranged(kv::OptionType type, std::string key, std::string initial, std::string help,
+                      double minimum, double maximum, kv::OptionRole role = kv::OptionRole::none) {
+  kv::OptionSpec spec =
+      settings::of(type, std::move(key), std::move(initial), std::move(help), minimum, maximum);
+  spec.role = role;
+  return spec;
+}
+
+struct NamedFlaw {
+  std::string_view name;
+  Flaw flaw;
+  kv::Mutant mutant;
+};
+
+const std::vector<NamedFlaw>& flaws() {
+  static const std::vector<NamedFlaw> all = {
+      {"no-second-read", Flaw::no_second_read, {"an INSERT commits without a second read (R2)", 13}},
+      {"skips-pending", Flaw::skips_pending, {"the second read looks for committed entries alone", 2}},
+      {"get-sees-pending", Flaw::get_sees_pending, {"a GET returns the value of a pending entry", 2}},
+      {"no-block-generation", Flaw::no_block_generation, {"a block's generation is not compared (R5)", 44}},
+      {"no-generation", Flaw::no_generation, {"words of a block that is used again are alike (R6)", 44}},
+      {"checksum-unread",
+       Flaw::checksum_unread,
+       {"a torn block is read as it is", 0, "nothing within 500 seeds"}},
+      {"link-error-frees",
+       Flaw::link_error_frees,
+       {"a block whose link ended in an error is free (R16)", 276}},
+      {"update-error-fails",
+       Flaw::update_error_fails,
+       {"an UPDATE that ended in an error is not done (R16)", 20}},
+      {"scrub-clears-all", Flaw::scrub_clears_all, {"a scrub takes away what living clients insert", 140}},
+  };
+  return all;
+}
+
+Result<> check_config(const kv::DeployConfig& config) {
+  if (config.nodes == 0 || config.client_workers == 0 || config.window == 0)
+    return refuse(
+        "clients: race is client-driven; expected at least 1 client worker and a window of at least 1");
+  if (config.server_workers != 0)
+    return refuse(fmt::format("servers: race has no server workers, {} were asked for; expected 0",
+                              config.server_workers));
+  if (config.key_size < 1 || config.key_size > 4096)
+    return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
+  if (config.max_keys < config.keys)
+    return refuse(
+        fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
+  constexpr std::uint32_t most_units = 255;
+  const BlockLayout block(config.key_size, config.value_size, config.kept_value_bytes);
+  if (config.value_size == 0 || config.value_size > most_units * block_unit || block.units() > most_units) {
+    return refuse(
+        fmt::format("value-size: {} bytes with keys of {} do not fit the 255 units of 64 bytes that a "
+                    "slot's word can name; expected a block of at most 16320 bytes",
+                    config.value_size, config.key_size));
+  }
+  return {};
+}
+
+Result<Rules> choose_rules(const kv::Options& options, std::string_view mutant) {
+  Rules rules;
+  const bool is_published = options.choice("race.variant") == "published";
+  for (const char* key : {"race.mend-r2", "race.mend-r5", "race.reuse"}) {
+    if (!is_published && options.boolean(key))
+      return refuse(
+          fmt::format("{}: changes the published variant; expected race.variant published alongside", key));
+  }
+  if (is_published) {
+    rules.is_pending_first = options.boolean("race.mend-r2");
+    rules.has_word_generation = rules.has_block_generation = options.boolean("race.mend-r5");
+    rules.frees_blocks = options.boolean("race.reuse");
+    rules.parks_blocks = false;
+  }
+  if (mutant.empty()) return rules;
+  const auto found = std::ranges::find(flaws(), mutant, &NamedFlaw::name);
+  if (found == flaws().end()) return refuse(fmt::format("mutant: race has none named {}", mutant));
+  rules.flaw = found->flaw;
+  if (rules.flaw == Flaw::no_block_generation) rules.has_block_generation = false;
+  if (rules.flaw == Flaw::no_generation) rules.has_block_generation = rules.has_word_generation = false;
+  return rules;
+}
+
+Shape choose_shape(const kv::DeployConfig& config, const kv::Options& options) {
+  const double keys =
+      static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1)) / config.serving_nodes();
+  const double slots = std::ceil(keys / options.real("race.load-factor"));
+  const auto groups =
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(slots / slots_per_group)));
+  Shape shape{.nodes = config.serving_nodes()};
+  shape.has_correlated_hashes = options.choice("race.variant") == "published";
+  // A table with fewer groups than subtables has as many subtables as it has groups.
+  const auto most = static_cast<std::uint32_t>(std::bit_width(groups) - 1);
+  shape.depth = std::min(static_cast<std::uint32_t>(options.integer("race.depth")), most);
+  shape.groups = (groups + shape.subtables() - 1) / shape.subtables();
+  return shape;
+}
+
+// Blocks that each client worker begins with on each node: for keys that it inserts, and to be ahead of the
+// blocks that come back; where nothing comes back, one for each PUT that the load may make, as far as memory
+// goes.
+std::uint64_t blocks_per_client(const Settings& s, const kv::Options& options) {
+  const kv::DeployConfig& config = s.config;
+  const double clients = s.clients(), nodes = config.serving_nodes();
+  const auto inserted = static_cast<double>(config.max_keys - config.keys);
+  // Any client may be the one that inserts most of the new keys; where there are many, none inserts all.
+  const double own = std::max(2 * inserted / nodes / clients, std::min(inserted, 64.0));
+  double spare = static_cast<double>(options.integer("race.spare-blocks"));
+  if (!s.rules.frees_blocks) {
+    const kv::SpareNeed need{
+        .lanes = static_cast<double>(config.window),
+        .puts_per_ns_max = 1,
+        .reuse_after = config.load_time,
+        .entry_bytes = std::max<std::uint64_t>(1, s.block.elision().physical_bytes(s.block.bytes())),
+        .limit_bytes =
+            static_cast<std::uint64_t>(static_cast<double>(options.integer("race.spare-limit")) / clients)};
+    spare = std::max(spare, kv::spare_for_load(config, need));
+  }
+  return static_cast<std::uint64_t>(spare + std::ceil(own)) + config.window;
+}
+
+Result<> check_memory(const Settings& s) {
+  const std::uint64_t blocks = s.blocks_per_node();
+  if (blocks * s.block.units() >= std::uint64_t{1} << 34)
+    return refuse("keys: more blocks than the 34 bits of a slot's word can name");
+  const std::uint64_t need =
+      s.shape.table_bytes() + s.block.elision().physical_bytes(blocks * s.block.bytes());
+  if (s.config.memory_bytes != 0 && need > s.config.memory_bytes) {
+    return refuse(fmt::format(
+        "keys: {} keys with values of {} bytes take {} bytes of each of {} nodes, which have {}",
+        s.config.max_keys, s.config.value_size, need, s.config.serving_nodes(), s.config.memory_bytes));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<kv::OptionSpec> option_specs() {
+  using kv::OptionRole;
+  using enum kv::OptionType;
+  kv::OptionSpec limit = kv::spare_limit_option("race");
+  limit.help =
+      "memory a node for blocks beyond its keys where none is used again; 0: race.spare-blocks alone";
+  kv::OptionSpec reuse{
+      "race.reuse", boolean, "false", "published: a block that left the table is used again", {}};
+  reuse.source = "the 2021 paper; SMART's artifact frees none";
+  kv::OptionSpec depth =
+      ranged(integer, "race.depth", "8", "log2 of the number of subtables, at most", 0, 16);
+  depth.fuzz_values = {"0", "1", "2"};
+  return {
+      settings::choice("race.variant", {"hardened", "published"}, "rules: fixed, or as in SMART's artifact"),
+      kv::fix_option("race", "r2",
+                     "an INSERT shows a pending entry, reads again, and commits it if it is alone"),
+      kv::fix_option("race", "r5", "word and block have a generation, which readers compare"),
+      reuse,
+      depth,
+      ranged(real, "race.load-factor", "0.3", "share of the slots that the largest number of keys fills",
+             0.001, 0.9, OptionRole::load_factor),
+      ranged(integer, "race.spare-blocks", "1024", "blocks of each node that a client worker begins with", 1,
+             1e9, OptionRole::spare_entries),
+      limit,
+      ranged(integer, "race.attempts", "64", "of one operation before it reports a conflict", 1, 1e9,
+             OptionRole::attempts),
+      ranged(duration, "race.backoff-start", "2us", "upper end of the first back-off; doubles, full jitter",
+             1, 1e12),
+      ranged(duration, "race.backoff-cap", "100us", "largest upper end of a back-off", 1, 1e12,
+             OptionRole::backoff_cap),
+      ranged(duration, "race.reconnect-timeout", "20ms", "how long a node is tried to be reached anew", 1,
+             1e12, OptionRole::reconnect_timeout),
+      ranged(duration, "race.settle-interval", "1ms",
+             "pause between two tries to settle CASes of unknown outcome", 1e3, 1e12,
+             OptionRole::background_period),
+      ranged(duration, "race.settle-timeout", "200ms", "how long that is tried after the end of the load", 1,
+             1e12),
+  };
+}
+
+std::map<std::string, kv::Mutant> mutants() {
+  std::map<std::string, kv::Mutant> all;
+  for (const NamedFlaw& each : flaws()) all.emplace(each.name, each.mutant);
+  return all;
+}
+
+Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, const kv::Options& options,
+                                               std::string_view mutant) {
+  LOCH_TRY(check_config(config));
+  LOCH_ASSIGN(const Rules rules, choose_rules(options, mutant));
+  auto s = std::make_unique<Settings>(
+      Settings{.config = config,
+               .rules = rules,
+               .shape = choose_shape(config, options),
+               .block = BlockLayout(config.key_size, config.value_size, config.kept_value_bytes)});
+  // Keys fall on nodes by their hash; a node may get some more than its share.
+  const double mean = static_cast<double>(config.keys) / config.serving_nodes();
+  const double more = config.serving_nodes() == 1 ? 0 : 8 * std::sqrt(mean) + 8;
+  s->preload_blocks = 1 + static_cast<std::uint64_t>(std::ceil(mean + more));  // no slot names block 0
+  s->client_blocks = blocks_per_client(*s, options);
+  s->attempts = static_cast<std::uint32_t>(options.integer("race.attempts"));
+  s->backoff_start = options.integer("race.backoff-start");
+  s->backoff_cap = options.integer("race.backoff-cap");
+  s->reconnect_timeout = options.integer("race.reconnect-timeout");
+  s->settle_interval = options.integer("race.settle-interval");
+  s->settle_timeout = options.integer("race.settle-timeout");
+  LOCH_TRY(check_memory(*s));
+  return s;
+}
+
+}  // namespace loch::race

@@ -1,0 +1,65 @@
+// Settings of a deployment of RACE hashing, derived from its options.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/kv/protocol.h"
+#include "race/layout.h"
+
+namespace loch::race {
+
+// A known-bad variant (mutants.cc).
+enum class Flaw : std::uint8_t {
+  none,
+  no_second_read,
+  skips_pending,
+  get_sees_pending,
+  no_block_generation,
+  no_generation,
+  checksum_unread,
+  link_error_frees,
+  update_error_fails,
+  scrub_clears_all
+};
+
+// What the variants of the design do differently.
+struct Rules {
+  bool is_pending_first = true;  // INSERT shows a pending entry, reads again and commits it if it is alone
+  bool has_word_generation = true;
+  bool has_block_generation = true;  // readers compare it with the word's
+  bool frees_blocks = true;          // a block that has left the table is used again
+  bool parks_blocks = true;          // a DELETE leaves the block with the free slot
+  Flaw flaw = Flaw::none;
+};
+
+struct Settings {
+  kv::DeployConfig config;
+  Rules rules;
+  Shape shape;
+  BlockLayout block;
+  std::uint64_t preload_blocks = 0;  // blocks of a node that are for preloaded records
+  std::uint64_t client_blocks = 0;   // blocks of a node that each client worker of the cluster begins with
+  std::uint32_t attempts = 0;
+  Nanos backoff_start = 0, backoff_cap = 0, reconnect_timeout = 0, settle_interval = 0, settle_timeout = 0;
+
+  [[nodiscard]] std::uint32_t clients() const { return config.driving_nodes() * config.client_workers; }
+  [[nodiscard]] std::uint64_t blocks_per_node() const { return preload_blocks + clients() * client_blocks; }
+  // Lanes of a node: one for each window slot, and one of each worker for its background work and repairs.
+  [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
+  [[nodiscard]] bool has(Flaw flaw) const { return rules.flaw == flaw; }
+};
+
+[[nodiscard]] std::vector<kv::OptionSpec> option_specs();
+[[nodiscard]] std::map<std::string, kv::Mutant> mutants();
+// Derives the settings from the options. An impossible combination is an error of one line that names the
+// option.
+[[nodiscard]] Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config,
+                                                             const kv::Options& options,
+                                                             std::string_view mutant);
+
+}  // namespace loch::race

@@ -1,0 +1,171 @@
+// Registers the regions of RACE's nodes, fills the table before the first operation, and makes clients.
+#include "race/store.h"
+
+#include <fmt/format.h>
+
+#include "common/fabric/memory.h"
+#include "race/lane.h"
+
+namespace loch::race {
+
+std::optional<Block> WorkerState::take(fabric::NodeId node) {
+  if (free[node].empty()) return std::nullopt;
+  const Block block = free[node].front();
+  free[node].pop_front();
+  return block;
+}
+
+void WorkerState::put_back(const Settings& settings, fabric::NodeId node, Block block) {
+  block.generation = settings.rules.has_word_generation ? (block.generation + 1) % generations : 0;
+  free[node].push_back(block);
+}
+
+void WorkerState::give(const Settings& settings, fabric::NodeId node, Word word) {
+  const Entry entry = Entry::unpack(word);
+  if (settings.rules.frees_blocks && entry.block != 0)
+    put_back(settings, node, {entry.block, entry.generation});
+}
+
+Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
+  const Settings& s = *settings_;
+  NodeState state;
+  if (s.config.serves(node)) {
+    LOCH_ASSIGN(state.table, fabric.register_region(node, {.name = std::string(table_region),
+                                                           .bytes = s.shape.table_bytes(),
+                                                           .remote_read = true,
+                                                           .remote_atomic = true}));
+    LOCH_ASSIGN(state.blocks, fabric.register_region(node, {.name = std::string(blocks_region),
+                                                            .bytes = s.blocks_per_node() * s.block.bytes(),
+                                                            .remote_read = true,
+                                                            .remote_write = true,
+                                                            .elision = s.block.elision()}));
+  }
+  if (s.config.drives(node)) {
+    LOCH_ASSIGN(state.buffers,
+                fabric.register_region(node, {.name = std::string(buffers_region),
+                                              .bytes = std::uint64_t{2} * s.lanes() * s.block.bytes(),
+                                              .elision = s.block.elision()}));
+    LOCH_ASSIGN(state.buckets, fabric.register_region(node, {.name = std::string(buckets_region),
+                                                             .bytes = s.lanes() * buckets_bytes}));
+    for (std::uint32_t i = 0; i < s.config.client_workers; ++i) {
+      auto own = std::make_unique<WorkerState>();
+      own->free.resize(s.config.serving_nodes());
+      const std::uint64_t first = s.preload_blocks + s.config.client_number(node, i) * s.client_blocks;
+      for (std::deque<Block>& free : own->free) {
+        for (std::uint64_t block = first; block < first + s.client_blocks; ++block)
+          free.push_back({block * s.block.units(), 0});
+      }
+      state.workers.push_back(std::move(own));
+    }
+  }
+  nodes_[node] = std::move(state);
+  return {};
+}
+
+Result<> RaceStore::connect(fabric::Fabric& fabric) {
+  fabric_ = &fabric;
+  for (std::uint32_t i = 0; i < settings_->config.serving_nodes(); ++i) {
+    const auto node = static_cast<fabric::NodeId>(i);
+    LOCH_ASSIGN(const fabric::RemoteRegion table, fabric.lookup(node, table_region));
+    LOCH_ASSIGN(const fabric::RemoteRegion blocks, fabric.lookup(node, blocks_region));
+    for (auto& [_, state] : nodes_) {
+      for (const auto& own : state.workers) {
+        own->table.push_back({.region = table});
+        own->blocks.push_back({.region = blocks});
+      }
+    }
+  }
+  return {};
+}
+
+// Puts a record into the first free slot of the less loaded of its two combined buckets, as an INSERT does.
+Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number) {
+  const Settings& s = *settings_;
+  std::vector<std::byte> key(s.config.key_size), value(s.block.kept()), scratch(s.block.checked_bytes());
+  data.key(record, key.data());
+  data.value(record, value.data(), static_cast<std::uint32_t>(value.size()));
+  const kv::Key name{key.data(), s.config.key_size};
+  const Places places = s.shape.places(name);
+  const NodeState& state = nodes_.at(places.node);
+  View view;
+  for (std::size_t i = 0; i < places.bucket.size(); ++i)
+    view.add(places, i, state.table->at(places.bucket[i]), header_of(s.shape.depth, places.subtable));
+  const View::Seen* slot = view.free_slot();
+  if (slot == nullptr) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "race.load-factor: no slot is free for record {}; expected a smaller share, or a larger table",
+            record));
+  }
+  const Entry entry{places.fingerprint, s.block.units(), number * s.block.units(), 0, false};
+  const BlockHead head{0, static_cast<std::uint16_t>(name.size), s.config.value_size, ~0U, 0};
+  const std::uint64_t at = number * s.block.bytes();
+  write_block(s.block, state.blocks->at(at), state.blocks->at(at + s.block.crc_at()), head, name,
+              {value.data(), s.config.value_size, s.block.kept()}, scratch);
+  fabric::store_word_release(state.table->at(slot->offset), entry.pack());
+  return {};
+}
+
+Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data) {
+  const Settings& s = *settings_;
+  for (auto& [node, state] : nodes_) {
+    if (state.table == nullptr) continue;
+    const std::uint64_t subtable = s.shape.groups * group_bytes;
+    for (std::uint64_t at = 0; at < s.shape.table_bytes(); at += bucket_bytes) {
+      const auto suffix = static_cast<std::uint32_t>(at / subtable);
+      fabric::store_word_release(state.table->at(at), header_of(s.shape.depth, suffix));
+    }
+  }
+  std::vector<std::byte> key(s.config.key_size);
+  std::map<fabric::NodeId, std::uint64_t> placed;
+  for (std::uint64_t record = 0; record < data.count(); ++record) {
+    data.key(record, key.data());
+    const Places places = s.shape.places({key.data(), s.config.key_size});
+    if (!nodes_.contains(places.node)) continue;
+    const std::uint64_t number = ++placed[places.node];
+    if (number >= s.preload_blocks)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("keys: more than {} of {} fall on node {}", number, data.count(), places.node));
+    LOCH_TRY(place(data, record, number));
+  }
+  return {};
+}
+
+coro::Task<void> RaceStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
+  co_return;  // never called: race has no server workers
+}
+
+bool RaceStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> /*server*/) const {
+  // A client that died with its node may have left a pending entry of any key, which a scrub has to take
+  // away.
+  return settings_->config.drives(node) || settings_->shape.places(key).node == node;
+}
+
+std::map<std::string, double> RaceStore::counters() const {
+  static const std::map<std::string, std::uint64_t Counters::*> names = {
+      {"conflicts", &Counters::conflicts},
+      {"lost_swaps", &Counters::lost_swaps},
+      {"false_fingerprints", &Counters::false_fingerprints},
+      {"other_generations", &Counters::other_generations},
+      {"torn_blocks", &Counters::torn_blocks},
+      {"pending_met", &Counters::pending_met},
+      {"inserts_withdrawn", &Counters::withdrawn},
+      {"ambiguous_swaps", &Counters::ambiguous_swaps},
+      {"doubts", &Counters::doubts},
+      {"doubts_settled", &Counters::settled},
+      {"reconnects", &Counters::reconnects},
+      {"puts_without_a_block", &Counters::no_block},
+  };
+  std::map<std::string, double> all;
+  for (const auto& [node, state] : nodes_) {
+    for (const auto& own : state.workers) {
+      for (const auto& [name, count] : names) all[name] += static_cast<double>(own->counters.*count);
+      all["doubts_waiting"] += static_cast<double>(own->doubts.size());
+      for (const std::deque<Block>& free : own->free) all["blocks_free"] += static_cast<double>(free.size());
+    }
+  }
+  return all;
+}
+
+}  // namespace loch::race

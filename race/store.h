@@ -1,0 +1,102 @@
+// A deployed RACE table: the memory of the nodes that hold data, and what client workers know and own.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/rpc/remote.h"
+#include "race/settings.h"
+
+namespace loch::race {
+
+constexpr std::string_view table_region = "race.table";    // buckets; accessed by NICs only after the preload
+constexpr std::string_view blocks_region = "race.blocks";  // blocks with key and value
+constexpr std::string_view buffers_region =
+    "race.buffers";  // two blocks for each lane: to WRITE, and to READ into
+constexpr std::string_view buckets_region = "race.buckets";  // buckets_bytes for each lane, to READ into
+constexpr std::uint64_t buckets_bytes = 1024;
+
+// A block that no slot names, and the generation of its next use.
+struct Block {
+  std::uint64_t number = 0;  // offset in the node's blocks, in units of 64 bytes
+  std::uint32_t generation = 0;
+};
+
+// A CAS of unknown outcome: it ended in an error, and the slot could not be read since.
+struct Doubt {
+  enum class Step : std::uint8_t {
+    link,       // free -> pending entry: the entry is taken away, if it is there
+    commit,     // pending -> committed: the pending entry is taken away, if it is still there
+    take_back,  // pending -> free: tried again
+    update,  // entry -> another: the slot tells what happened, or else the next use of one of the two blocks,
+             // since whoever took it out of the slot owns it, and this worker the other
+  };
+  Step step = Step::link;
+  Slot slot;
+  Word before = 0, after = 0;
+  Word free = 0;  // of an INSERT: the word that the slot held before
+};
+
+struct Counters {
+  std::uint64_t conflicts = 0, lost_swaps = 0, false_fingerprints = 0, other_generations = 0, torn_blocks = 0,
+                pending_met = 0, withdrawn = 0, ambiguous_swaps = 0, doubts = 0, settled = 0,
+                blocks_leaked = 0, reconnects = 0, no_block = 0;
+};
+
+// What a client worker knows and owns; used only by its own thread.
+struct WorkerState {
+  std::vector<rpc::Remote> table, blocks;  // by serving node
+  std::vector<std::deque<Block>> free;     // by serving node, oldest first
+  std::deque<Doubt> doubts;
+  Counters counters;
+  // Takes the oldest free block of the node; none: every block is in use.
+  [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
+  // Puts a block that no slot ever named behind the free ones.
+  void put_back(const Settings& settings, fabric::NodeId node, Block block);
+  // Puts the block that the word names, which this worker took out of its slot, behind the free ones.
+  void give(const Settings& settings, fabric::NodeId node, Word word);
+};
+
+struct NodeState {
+  fabric::Region* table = nullptr;  // null on a node that only drives load
+  fabric::Region* blocks = nullptr;
+  fabric::Region* buffers = nullptr;
+  fabric::Region* buckets = nullptr;
+  std::vector<std::unique_ptr<WorkerState>> workers;
+};
+
+class RaceStore final : public kv::Store {
+ public:
+  explicit RaceStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
+
+  [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
+  [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
+  [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
+  [[nodiscard]] bool has_background() const override { return settings_->rules.is_pending_first; }
+  [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
+  [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
+  [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
+                           std::optional<std::uint32_t> server) const override;
+  [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
+  [[nodiscard]] std::map<std::string, double> counters() const override;
+
+  [[nodiscard]] const Settings& settings() const { return *settings_; }
+  [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
+  [[nodiscard]] NodeState& local(fabric::NodeId node) { return nodes_.at(node); }
+
+ private:
+  [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number);
+
+  std::unique_ptr<const Settings> settings_;
+  fabric::Fabric* fabric_ = nullptr;
+  std::map<fabric::NodeId, NodeState> nodes_;
+};
+
+}  // namespace loch::race
