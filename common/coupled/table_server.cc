@@ -49,10 +49,8 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
       say = co_await get(reply);
       break;
     case Ask::put:
-      say = co_await put(request, false);
-      break;
-    case Ask::insert_if_absent:
-      say = co_await put(request, true);
+    case Ask::insert_if_absent:  // one call: the frame of an inlined put() is part of this coroutine's
+      say = co_await put(request, static_cast<Ask>(request.code) == Ask::insert_if_absent);
       break;
     case Ask::remove:
       say = co_await remove();
@@ -296,6 +294,10 @@ coro::Task<bool> TableServer::store(std::uint64_t slot, std::uint64_t word) {
     worker_.store_word(row_->memory.index(), row_->memory.word_at(slot), word);
     co_return true;
   }
+  co_return co_await store_by_nic(slot, word);
+}
+
+coro::Task<bool> TableServer::store_by_nic(std::uint64_t slot, std::uint64_t word) {
   const std::optional<std::uint64_t> before = co_await word_by_nic(slot);
   if (!before) co_return false;
   const bool is_swapped = co_await nic_->swap(slot, *before, word);

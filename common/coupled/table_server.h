@@ -39,7 +39,9 @@ class TableServer final : public rpc::Handler {
   [[nodiscard]] Nanos cost_of(const cuckoo::Table::Lookup& found) const;
   // The request's key in the worker's row; nullopt if the index cannot be read (IndexBy::nic).
   [[nodiscard]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up();
-  [[nodiscard]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up_by_nic();
+  // What only IndexBy::nic needs is not inlined, so that its coroutine frames are no part of handle()'s,
+  // which has to fit into the largest size class of coro::FramePool.
+  [[nodiscard, gnu::noinline]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up_by_nic();
   // Frees slots.front() by moving the keys along the path `slots`, the last one first. Returns false if the
   // outcome of a store cannot be learned.
   [[nodiscard]] coro::Task<bool> move_along(std::vector<std::uint64_t> slots);
@@ -63,7 +65,8 @@ class TableServer final : public rpc::Handler {
   // whether the word is stored.
   [[nodiscard]] coro::Task<bool> commit(std::uint64_t slot, std::uint64_t word);
   [[nodiscard]] coro::Task<bool> store(std::uint64_t slot, std::uint64_t word);
-  [[nodiscard]] coro::Task<std::optional<std::uint64_t>> word_by_nic(std::uint64_t slot);
+  [[nodiscard, gnu::noinline]] coro::Task<bool> store_by_nic(std::uint64_t slot, std::uint64_t word);
+  [[nodiscard, gnu::noinline]] coro::Task<std::optional<std::uint64_t>> word_by_nic(std::uint64_t slot);
   void let_go(std::uint32_t entry);
   [[nodiscard]] std::uint64_t occupied(std::uint32_t entry, std::uint64_t filter);
   [[nodiscard]] std::uint64_t emptied();
