@@ -55,7 +55,11 @@ BAD = [
     ("[2K, 4096]", "2K", "x.yaml:7: axes.value_size: expected a list of at least one value"),
     ("[2K, 4096]", "[2K, 4Q]", "x.yaml:7: axes.value_size: expected bytes such as 512 or 16K, at most 1G, found '4Q'"),
     ("duration: 5ms", "duration: 5", "x.yaml:8: measure.duration: expected a time with its unit"),
-    ("repeats: 2", "repeats: 2000", "x.yaml:8: measure.repeats: expected a whole number from 1 to 1000, or auto, found 2000"),
+    (
+        "repeats: 2",
+        "repeats: 2000",
+        "x.yaml:8: measure.repeats: expected a whole number from 1 to 1000, or auto, found 2000",
+    ),
     ("kind: line", "kind: lines", "x.yaml:9: figure.kind: expected one of line"),
     ("log: true", "log: often", "x.yaml:9: figure.log: expected true or false, found 'often'"),
     (", item: Table 1", "", "x.yaml:2: paper.item: missing; a paper has source: and item:"),
