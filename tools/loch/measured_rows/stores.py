@@ -23,6 +23,9 @@ SMART = (DOORBELL, THROTTLING, *BACKOFFS)
 SUBTABLES, SLOTS_PER_GROUP, PUBLISHED_GROUPS, GROUPS = 256, 21, 100_000, 224
 KEYS_MIN = 1000
 
+# CPU time that an update of the artifact takes beside what the profile says, by the one-thread rows of Figure 8
+PUT_CPU_NS = 1500
+
 
 class StoreRow(RowModel):
     """One row of SMART's store: client machines of `threads` threads, each with `coroutines` operations under way."""
@@ -66,7 +69,7 @@ def flags(row: Row, hardware: str = "") -> list[str]:
         raise CannotRun(f"workload '{shape.workload}': expected one of {', '.join(GETS)}")
     return [
         *("--protocol", "race", "--fabric", "sim", "--hardware", hardware or shape.hardware or SMART_HARDWARE),
-        *("--race.variant", "published", "--race.attempts", "1000000000"),
+        *("--race.variant", "published", "--race.attempts", "1000000000", "--race.put-cpu", f"{PUT_CPU_NS}ns"),
         *("--nodes", str(shape.memory_nodes + shape.compute_nodes), "--server-nodes", str(shape.memory_nodes)),
         *("--clients", str(shape.threads), "--window", str(shape.coroutines), "--get", str(gets)),
         *("--key-size", str(shape.key_bytes), "--value-size", str(shape.value_bytes)),
@@ -107,7 +110,8 @@ def _times(shape: StoreRow, gets: float) -> list[str]:
     """Limits of outstanding requests are tried in the warm-up. Words that many threads swap need more time to settle."""
     warmup, duration = (500, 500) if gets == 1 else (40_000, 10_000)
     idle = math.ceil(shape.idle_us)
-    return ["--warmup", f"{warmup + 2 * idle}us", "--duration", f"{duration + 4 * idle}us"]
+    words = ["--warmup", f"{warmup + 2 * idle}us", "--duration", f"{duration + 4 * idle}us"]
+    return words + (["--pause", f"{shape.idle_us:g}us"] if shape.idle_us else [])
 
 
 def more(result: dict[str, Any]) -> dict[str, float]:
