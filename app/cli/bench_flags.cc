@@ -308,9 +308,8 @@ std::vector<BenchFlag> machine_flags() {
       {.setting = of(Type::duration, "backoff-start", "1707ns",
                      "--backoff: the first wait, and the span of what is added to each at random", 1, 1e9),
        .place = LOCH_PLACE(conflicts.start)},
-      {.setting =
-           of(Type::duration, "backoff-epoch", "",
-              "limited, throttled: how often the share of retries is looked at (20ms; sim 1ms)", 1000),
+      {.setting = of(Type::duration, "backoff-epoch", "",
+                     "limited, throttled: how often the share of retries is looked at (20ms; sim 1ms)", 1000),
        .place = LOCH_PLACE(conflicts.epoch)},
       {.setting = of(Type::real, "backoff-few", "0.1",
                      "limited, throttled: share of retries below which the bounds are relaxed", 0, 1),
