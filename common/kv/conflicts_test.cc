@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/coro/scope.h"
-#include "common/fabric/sim/sim.h"
 #include "common/kv/back_off.h"
+#include "tests/support/fabrics.h"
 
 namespace loch::kv {
 namespace {
@@ -19,9 +19,7 @@ using Kind = ConflictConfig::Kind;
 class Conflict : public testing::Test {
  protected:
   Conflict() {
-    fabric::sim::SimConfig config;
-    config.nodes = 1;
-    fabric_ = fabric::sim::make_sim(config).value();
+    fabric_ = support::make_fabric("sim", {.nodes = 1});
     worker_ = fabric_->add_worker({}).value();
     EXPECT_TRUE(fabric_->exchange(1'000'000'000).has_value());
   }
