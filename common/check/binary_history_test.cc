@@ -218,6 +218,26 @@ TEST_F(BinaryHistory, AKilledProcessLeavesWhatItRecorded) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
 }
 
+// With and without a translation of times: what follows the half line is not appended to it.
+TEST_F(BinaryHistory, HalfALineOfAKilledProcessIsDropped) {
+  const std::vector<Operation> operations = some_operations(7, 6'000);
+  std::string whole;
+  for (const Operation& operation : operations) append_line(view(operation), whole);
+  ASSERT_GT(whole.size(), 256U * 1024);  // more than is copied at once
+  const std::string half = to_line(view(operations.front())).substr(0, 40);
+  const ClockMap same_clock({{0, 0, 0}}, {.drift_ppm = 0});
+  for (const std::vector<ClockMap>& clocks : {std::vector<ClockMap>{}, {same_clock, same_clock}}) {
+    const std::vector<std::string> parts{path_ + ".rank0", path_ + ".rank1"};
+    std::ofstream(parts[0] + ".partial") << whole << half;
+    std::ofstream(parts[1]) << whole;
+    const auto joined = join_histories(path_, parts, HistoryFormat::text, clocks);
+    ASSERT_TRUE(joined) << joined.error().message;
+    const auto found = read(path_);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ(found->size(), 2 * operations.size());
+  }
+}
+
 // In both formats, the second process's clock is 1,000 ns ahead of the reference clock, known with an error
 // of 30 ns.
 TEST_F(BinaryHistory, PartsAreTranslatedToOneClock) {

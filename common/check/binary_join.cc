@@ -101,8 +101,23 @@ Result<> append_block(int descriptor, const BlockHeader& header, const std::byte
                           : translate_block(descriptor, header, payload, *clock, totals);
 }
 
-// Appends a part in JSON Lines with translated times. A process that was killed while it wrote may have left
-// half of its last line, which is dropped.
+// Appends a part in JSON Lines as it is. A process that was killed while it wrote may have left half of its
+// last line, which is dropped: the operation that it began to record was not issued, or is recorded as one
+// that was.
+Result<> copy_lines(const std::string& part, int descriptor) {
+  std::ifstream in(part, std::ios::binary);
+  std::string lines;
+  std::vector<char> piece(payload_bytes_max);
+  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())), in.gcount() > 0) {
+    lines.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+    const std::size_t whole = lines.rfind('\n') + 1;  // 0 if there is no line's end
+    LOCH_TRY(write_all(descriptor, lines.data(), whole));
+    lines.erase(0, whole);
+  }
+  return {};
+}
+
+// Appends a part in JSON Lines with translated times, without an unfinished last line, as copy_lines() does.
 Result<> append_lines(const std::string& part, const ClockMap& clock, int descriptor) {
   constexpr std::size_t piece = 256 * 1024;
   std::ifstream in(part, std::ios::binary);
@@ -210,10 +225,7 @@ Result<HistoryStatistics> write_whole(std::FILE* out, const std::vector<std::str
       LOCH_TRY(append_lines(found, *clock, descriptor));
       continue;
     }
-    std::ifstream in(found, std::ios::binary);
-    std::vector<char> bytes(payload_bytes_max);
-    while (in.read(bytes.data(), static_cast<std::streamsize>(bytes.size())), in.gcount() > 0)
-      LOCH_TRY(write_all(descriptor, bytes.data(), static_cast<std::size_t>(in.gcount())));
+    LOCH_TRY(copy_lines(found, descriptor));
   }
   if (format == HistoryFormat::binary) LOCH_TRY(append_end(descriptor, totals));
   return HistoryStatistics{totals.operations, totals.bytes, totals.waits,

@@ -2,6 +2,7 @@
 // fault decorator (rule 6 of fabric.h). Sequence numbers, time-outs and retries guarantee that every
 // operation is executed once and answered. LOCH_STRESS_OPERATIONS sets the number of operations (default
 // 20,000).
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -102,7 +103,10 @@ void request(Cluster* cluster, NodeId node, Client* client, std::uint32_t slot) 
   write.transport = Transport::uc;
   write.is_inline = worker.capabilities().max_inline_bytes >= 16;
   worker.post_detached(write);
-  client->deadline[slot] = worker.now() + patience;
+  // Each further attempt waits longer: on a machine whose cores are busy, answers take longer than
+  // `patience`, and requests that are sent again at a constant rate would then be most of what the server has
+  // to answer.
+  client->deadline[slot] = worker.now() + (patience << std::min<std::uint64_t>(client->attempt[slot], 6));
 }
 
 void take_response(Cluster* cluster, NodeId node, Client* client, const Received& message) {

@@ -1,12 +1,14 @@
 """Tests of a figure's data: series, points with the values of their repeats, failures, distributions, time series."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import SMALL, read
-from loch.runner import drawing, grid, outputs, result
+from loch.runner import drawing, grid, outputs, published, result
 from loch.runner.drawing import Distribution, Drawing, Run
 from loch.runner.result import Bin, Event, Stored
 
@@ -71,7 +73,22 @@ def test_a_series_says_what_it_is_and_where_it_is_from() -> None:
     assert got.caption.startswith("Medians of n = 2 runs")
 
 
-def test_published_numbers_have_a_place_or_are_not_there() -> None:
+@pytest.fixture
+def withheld(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Withholds Table 1's mean latency of Nessie at 4 KB, as some other numbers of the papers are."""
+    for path in published.FOLDER.glob("*.yaml"):
+        shutil.copy(path, tmp_path)
+    numbers = tmp_path / "nessie-2017.yaml"
+    text = numbers.read_text(encoding="utf-8")
+    assert text.count("CD: [40, 55, 89,") == 1
+    numbers.write_text(text.replace("CD: [40, 55, 89,", "CD: [40, null, 89,"), encoding="utf-8")
+    monkeypatch.setattr(published, "FOLDER", tmp_path)
+    published.find.cache_clear()
+    yield
+    published.find.cache_clear()
+
+
+def test_published_numbers_have_a_place_or_are_not_there(withheld: None) -> None:
     figure = "{kind: line, y: [latency_us.all.mean]}"
     documents = {"latency_us": {"all": {"mean": 60.0}}}
     got = drawn(lambda point: documents, figure)
@@ -81,8 +98,7 @@ def test_published_numbers_have_a_place_or_are_not_there() -> None:
     ]
     for each in numbers:
         assert each.error == (None if each.value is None else pytest.approx(60.0 / each.value - 1))
-    # among the published values there is one, at 4 KB, that the paper does not give
-    assert {each.value is None for each in numbers} == {True, False}
+    assert [each.value for each in numbers] == [40, None, 89]
     assert drawn(lambda point: documents, figure.replace("}", ", published: false}")).published == []
 
 

@@ -274,7 +274,7 @@ def _say_usage(command: str) -> int:
         return 2
     near = nearest(command[:20])
     raise CommandError(
-        f"unknown command '{command}'{f', did you mean {near}?' if near else ''} (./loch --help lists them)"
+        f"unknown command '{command}'{f', did you mean {near}?' if near else ''} (loch --help lists them)"
     )
 
 
