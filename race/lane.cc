@@ -128,11 +128,12 @@ bool take_halves(const Lane& lane, const Places& places, std::size_t i, Search& 
   return true;
 }
 
-// The request that READs what the worker knows of a node's directory, into the worker's buffer for it.
+// The request that READs a node's directory into the worker's buffer for it: as much as the worker knows of,
+// and as much again, for subtables that have been split off since.
 fabric::WorkRequest directory_request(Lane* lane, fabric::NodeId node, fabric::OpStats* stats) {
   const Shape& shape = lane->settings.shape;
-  const auto words =
-      static_cast<std::uint32_t>(std::max<std::size_t>(lane->own.directory[node].size(), shape.subtables()));
+  const std::size_t known = std::max<std::size_t>(lane->own.directory[node].size(), shape.subtables());
+  const auto words = static_cast<std::uint32_t>(std::min<std::size_t>(2 * known, 1ULL << shape.max_depth));
   return fabric::one_sided(fabric::Verb::read, lane->own.table[node].region, shape.directory_at(),
                            {lane->node.directory, lane->directory_at()}, 8 * (1 + words), stats);
 }
@@ -143,8 +144,8 @@ void learn(Lane* lane, const fabric::WorkRequest& request) {
   std::vector<std::uint8_t>& directory = lane->own.directory[request.peer];
   ++lane->own.counters.directory_reads;
   directory.resize(std::max<std::size_t>(directory.size(), 1ULL << fabric::load_word(words)), none);
-  for (std::uint32_t i = 1; i < request.length / 8; ++i)
-    directory[i - 1] = static_cast<std::uint8_t>(entry_depth(fabric::load_word(words + 8ULL * i)));
+  for (std::size_t i = 0; i < std::min<std::size_t>(directory.size(), request.length / 8 - 1); ++i)
+    directory[i] = static_cast<std::uint8_t>(entry_depth(fabric::load_word(words + 8 * (i + 1))));
 }
 
 }  // namespace
