@@ -636,6 +636,7 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   result.point.placement = std::move(placed);
   result.point.repeat = repeat;
   result.point.hardware = open.hardware;
+  if (!open.caveat.empty()) result.point.caveats.insert(result.point.caveats.begin(), open.caveat);
   for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
   if (history != nullptr) say_history(o, recorded, clocks, result.point);
   if (open.alongside != nullptr) result.point.window_began_unix_ns = open.alongside->window_began();

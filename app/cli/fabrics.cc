@@ -71,6 +71,7 @@ Result<std::unique_ptr<fabric::Fabric>> open_sim(const BenchOptions& o, std::uin
   config.seed = seed;
   LOCH_ASSIGN(config.hardware, hardware_of(o));
   open.hardware = config.hardware.name;
+  open.caveat = name_crowding(o, config.hardware.cpu.cores);
   if (o.pin) {
     open.pinning.cores.resize(config.hardware.cpu.cores);
     std::iota(open.pinning.cores.begin(), open.pinning.cores.end(), 0U);

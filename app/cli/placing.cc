@@ -42,6 +42,16 @@ double counter(const std::map<std::string, double>& counters, const std::string&
 
 }  // namespace
 
+std::string name_crowding(const BenchOptions& o, std::uint32_t cores) {
+  const HostNodes::Node most = largest_node(deploy_config(o));
+  if (workers_of(most) <= cores || o.background_workers > 0) return {};
+  return fmt::format(
+      "a node's {} workers (clients {}, servers {}) take turns on its {} cores: an operation waits for the "
+      "slices of "
+      "other workers, and rates depend on the run's length (--clients, --servers)",
+      workers_of(most), most.clients, most.servers, cores);
+}
+
 HostNodes nodes_of_one_machine(const BenchOptions& o, std::uint32_t rank, std::uint32_t ranks) {
   const kv::DeployConfig deploy = deploy_config(o);
   HostNodes host;

@@ -86,6 +86,18 @@ TEST(Placing, ARestartedProcessGoesByTheLaunchersWord) {
   EXPECT_FALSE(nodes_of_this_host(o, devices_on({"a"}), 3, 0, 0).is_known);
 }
 
+TEST(Placing, WorkersThatTakeTurnsOnSimulatedCoresAreNamed) {
+  BenchOptions o = options(6, 12, 1);
+  EXPECT_NE(name_crowding(o, 12).find("13 workers (clients 12, servers 1) take turns on its 12 cores"),
+            std::string::npos);
+  EXPECT_EQ(name_crowding(o, 13), "");
+  o.server_nodes = 1;  // servers and clients on different nodes
+  EXPECT_EQ(name_crowding(o, 12), "");
+  o.clients = 13;
+  o.background_workers = 2;  // contention was asked for
+  EXPECT_EQ(name_crowding(o, 12), "");
+}
+
 TEST(Placing, ProcessesOfAHostGetDisjointCpus) {
   if (usable() < 2) GTEST_SKIP() << "one CPU";
   const BenchOptions o = options(2, 1, 0);

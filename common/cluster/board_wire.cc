@@ -82,8 +82,9 @@ Result<Secret> BoardWire::share_secret(Nanos within) {
   } else {
     board_->post({'k', rank_, 0, 0}, own.public_key());
     LOCH_ASSIGN(const std::string answer, await_key(within));
-    const std::size_t key_bytes = std::min(answer.size(), KeyAgreement::public_bytes);
-    LOCH_ASSIGN(const std::string plain, own.open(answer.substr(0, key_bytes), answer.substr(key_bytes)));
+    const std::size_t public_bytes = std::min(answer.size(), KeyAgreement::public_bytes);
+    LOCH_ASSIGN(const std::string plain,
+                own.open(answer.substr(0, public_bytes), answer.substr(public_bytes)));
     if (plain.size() != secret.size()) return fail(ErrorCode::corrupt, "rank 0 sent no secret");
     std::ranges::copy(plain, secret.begin());
   }

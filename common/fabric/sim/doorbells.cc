@@ -10,13 +10,13 @@
 namespace loch::fabric::sim {
 
 Nanos Doorbells::ring(const Timing& timing, std::uint16_t which, const void* thread, Nanos at) {
-  Register& own = registers_[which];
-  while (!own.gives_up.empty() && own.gives_up.front() <= at) own.gives_up.pop_front();
-  const std::size_t threads = own.gives_up.size() + 1;
-  const Nanos free_at = own.gives_up.empty() ? at : own.gives_up.back();
-  const bool is_again = std::exchange(own.last, thread) == thread;
-  own.gives_up.push_back(free_at + doorbell_hold(timing, is_again, threads));
-  return own.gives_up.back();
+  Register& held = registers_[which];
+  while (!held.gives_up.empty() && held.gives_up.front() <= at) held.gives_up.pop_front();
+  const std::size_t threads = held.gives_up.size() + 1;
+  const Nanos free_at = held.gives_up.empty() ? at : held.gives_up.back();
+  const bool is_again = std::exchange(held.last, thread) == thread;
+  held.gives_up.push_back(free_at + doorbell_hold(timing, is_again, threads));
+  return held.gives_up.back();
 }
 
 }  // namespace loch::fabric::sim

@@ -8,7 +8,7 @@ namespace loch::fabric::sim {
 namespace {
 
 // a message in six 64-byte lines, which fills the first and the last one only in part
-constexpr std::uint32_t begin = 4096 + 40, length = 300;
+constexpr std::uint32_t wide_begin = 4096 + 40, wide_length = 300;
 
 struct Seen {
   std::uint32_t torn_lines = 0, torn_messages = 0;
@@ -18,8 +18,8 @@ coro::Task<void> write_patterns(TestCluster* cluster, bool* is_over) {
   Worker& self = *cluster->clients[0];
   for (int round = 1; round <= 60; ++round) {
     const LocalSlice from = cluster->at(0, 0);
-    std::memset(from.data(), round, length);
-    const Completion done = co_await self.write(cluster->remote[1], begin, from, length);
+    std::memset(from.data(), round, wide_length);
+    const Completion done = co_await self.write(cluster->remote[1], wide_begin, from, wide_length);
     EXPECT_TRUE(done.ok());
     co_await self.sleep_until(self.now() + 5'000);
   }
@@ -30,11 +30,12 @@ coro::Task<void> look(TestCluster* cluster, const bool* is_over, Seen* seen) {
   Worker& self = *cluster->clients[1];
   const std::byte* memory = cluster->memory[1]->at(0);
   while (!*is_over) {
-    for (std::uint32_t line = begin / 64 * 64; line < begin + length; line += 64) {
-      const std::uint32_t from = std::max(line, begin), to = std::min(line + 64, begin + length);
+    for (std::uint32_t line = wide_begin / 64 * 64; line < wide_begin + wide_length; line += 64) {
+      const std::uint32_t from = std::max(line, wide_begin),
+                          to = std::min(line + 64, wide_begin + wide_length);
       for (std::uint32_t at = from; at < to; ++at) seen->torn_lines += memory[at] != memory[from] ? 1 : 0;
     }
-    seen->torn_messages += memory[begin] != memory[begin + length - 1] ? 1 : 0;
+    seen->torn_messages += memory[wide_begin] != memory[wide_begin + wide_length - 1] ? 1 : 0;
     co_await self.sleep_until(self.now() + 97);
   }
 }
