@@ -29,8 +29,7 @@ enum class Flaw : std::uint8_t {
   own_slot_unchecked,
   moves_unfrozen,
   header_after_read,
-  inserts_while_moving,
-  split_unlocked
+  inserts_while_moving
 };
 
 // What the variants of the design do differently.

@@ -147,19 +147,16 @@ coro::Task<Split> split(Lane* lane, fabric::NodeId node, std::uint32_t suffix, s
   // The number of the lock tells it from all others that this worker sets, in its other lanes or later.
   const Word locked = open | me << 16 | Word{++lane->own.locks} << 40;
   const Nanos began = lane->worker.now();
-  if (!s.has(Flaw::split_unlocked)) {
-    const Swap lock = co_await swap(lane, entry, open, locked, Proof::after_stays, nullptr);
-    if (lock == Swap::lost) co_return Split::waits;
-    if (lock == Swap::unknown) {
-      lane->own.doubts.push_back({Doubt::Step::unlock, entry, locked, open, 0});
-      co_return Split::failed;
-    }
+  const Swap lock = co_await swap(lane, entry, open, locked, Proof::after_stays, nullptr);
+  if (lock == Swap::lost) co_return Split::waits;
+  if (lock == Swap::unknown) {
+    lane->own.doubts.push_back({Doubt::Step::unlock, entry, locked, open, 0});
+    co_return Split::failed;
   }
   const Moved ended = co_await move_all(lane, {.node = node, .suffix = suffix, .depth = depth});
   const Word after = ended == Moved::yes ? directory_entry(depth + 1) : open;
-  const Word before = s.has(Flaw::split_unlocked) ? open : locked;
-  const Swap unlocked = co_await swap(lane, entry, before, after, Proof::before_stays, nullptr);
-  if (unlocked == Swap::unknown) lane->own.doubts.push_back({Doubt::Step::unlock, entry, before, after, 0});
+  const Swap unlocked = co_await swap(lane, entry, locked, after, Proof::before_stays, nullptr);
+  if (unlocked == Swap::unknown) lane->own.doubts.push_back({Doubt::Step::unlock, entry, locked, after, 0});
   if (ended != Moved::yes) co_return ended == Moved::again ? Split::waits : Split::failed;
   ++lane->own.counters.splits;
   lane->own.counters.split_ns += static_cast<std::uint64_t>(lane->worker.now() - began);
