@@ -7,7 +7,6 @@ a block; on a fabric that does not tear buckets a header and its slot are one RE
 subtable whatever has become of it; a split may end after any number of steps, and be gone on with by another.
 """
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
