@@ -135,10 +135,10 @@ def test_hardened_while_a_subtable_splits():
 def test_hardened_where_buckets_are_torn():
     # A header and its slot are two steps, and headers are read again: many times the states.
     searches = split_scenarios("tearing")
-    assert sum(search.run() for search in searches[::3] + searches[-3:]) > 50_000
+    assert sum(search.run() for search in searches[::6] + searches[-4:]) > 20_000
 
 
-@pytest.mark.parametrize("steps", range(1, 12))
+@pytest.mark.parametrize("steps", (1, 3, 5, 7, 9, 11))
 def test_a_split_that_ends_anywhere_is_gone_on_with(steps):
     assert not [s for s in split_scenarios("hardened", steps) if violated(s)]
 
