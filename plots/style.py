@@ -78,6 +78,7 @@ LOOKS = {
     "pilaf": Look(ORANGE, "D", "-"),
     "pilaf-vo": Look(ORANGE, "d", ":"),
     "herd": Look(PURPLE, "v", "-"),
+    "race": Look(SKY, "d", "-"),
     "farm-em": Look(SKY, "P", "--"),
     "farm-em-var": Look(GREY, "X", ":"),
     "drtm-em": Look(BLACK, "*", "-."),

@@ -234,9 +234,8 @@ coro::Task<Attempt> insert(Lane* lane, Operation* op) {
 // INSERT as published: the entry is visible at once, and of several that the second look finds the one with
 // the lowest address stays.
 coro::Task<Attempt> insert_as_published(Lane* lane, Operation* op) {
-  const auto* free =
-      std::find_if(op->view.begin(), op->view.end(), [](const auto& seen) { return is_free(seen.word); });
-  if (free == op->view.end()) co_return Attempt::table_full;
+  const View::Seen* free = op->view.first_free();
+  if (free == nullptr) co_return Attempt::table_full;
   const Slot slot{op->places.node, free->offset};
   const Word mine = word_of(*lane, *op, false);
   const Swap done = co_await swap(lane, slot, 0, mine, Proof::none, op->stats);
@@ -342,7 +341,7 @@ coro::Task<kv::OpResult> write(Lane* lane, kv::Key key, kv::ValueView value, boo
     co_return result_of(Attempt::no_block, 0);
   }
   const fabric::CpuCosts& costs = lane->worker.costs();
-  co_await lane->worker.compute(costs.copy(key.size + value.size) + costs.crc(s.block.bytes()));
+  co_await lane->worker.compute(costs.copy(key.size + value.size) + costs.crc(s.block.bytes()) + s.put_cpu);
   const BlockHead head{static_cast<std::uint16_t>(op.block->generation), static_cast<std::uint16_t>(key.size),
                        value.size, s.config.client_number(lane->worker.node(), lane->worker.index()), 0};
   write_block(s.block, lane->node.buffers->at(lane->out_at()),

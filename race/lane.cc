@@ -52,6 +52,12 @@ const View::Seen* View::free_slot() const {
   return best;
 }
 
+const View::Seen* View::first_free() {
+  order_as_published();
+  const auto* found = std::find_if(begin(), end(), [](const Seen& seen) { return is_free(seen.word); });
+  return found == end() ? nullptr : found;
+}
+
 void View::order_as_published() {
   const std::array<Seen, most> before = slots_;
   std::uint32_t next = 0;

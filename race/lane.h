@@ -39,6 +39,9 @@ class View {
   // The slot that an INSERT takes: one with a block before one without, then in the less loaded combined
   // bucket, in the main bucket first. Null: no slot is free.
   [[nodiscard]] const Seen* free_slot() const;
+  // The slot that an INSERT of SMART's artifact takes: the first free one in the order of
+  // order_as_published(), into which this puts the slots. Null: no slot is free.
+  [[nodiscard]] const Seen* first_free();
   // Puts the slots into the order in which SMART's artifact looks at them: both main buckets first.
   void order_as_published();
 

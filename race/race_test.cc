@@ -275,6 +275,31 @@ TEST_P(On, FailedRequestsLeaveNothingBehind) {
   EXPECT_GT(total(outcome).completed(), 3'800u);
 }
 
+// Clients that swap the same few words lose fewer swaps with SMART's conflict avoidance, and nothing else
+// changes.
+TEST_P(On, ConflictAvoidanceLosesFewerSwaps) {
+  const auto module = make_module();
+  std::map<kv::ConflictConfig::Kind, double> lost;
+  for (const auto kind : {kv::ConflictConfig::Kind::none, kv::ConflictConfig::Kind::throttled}) {
+    StoreRun run;
+    run.fabric = GetParam();
+    run.deploy = {.nodes = 3, .client_workers = 4, .window = 8, .key_size = 16, .value_size = 64, .keys = 2};
+    run.deploy.server_nodes = 1;
+    run.get = 0;
+    run.operations = 8'000;
+    run.options = {{"race.attempts", "1000000"}};
+    run.conflicts = kv::ConflictConfig{.kind = kind, .epoch = 100'000};
+    const auto outcome = run_store(*module, run);
+    ASSERT_EQ(outcome.end, fabric::RunEnd::finished);
+    EXPECT_EQ(total(outcome).corrupt, 0u);
+    EXPECT_EQ(total(outcome).completed(), 8'000u);
+    lost[kind] = outcome.protocol_counters.at("lost_swaps");
+  }
+  if (std::string(GetParam()) == "sim") {
+    EXPECT_LT(4 * lost.at(kv::ConflictConfig::Kind::throttled), lost.at(kv::ConflictConfig::Kind::none));
+  }
+}
+
 TEST(Module, RefusesInOneLine) {
   const auto module = make_module();
   const auto refused = [&](const kv::DeployConfig& config, std::map<std::string, std::string> set) {

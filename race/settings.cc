@@ -212,6 +212,10 @@ std::vector<kv::OptionSpec> option_specs() {
       ranged(integer, "race.spare-blocks", "1024", "blocks of each node that a client worker begins with", 1,
              1e9, OptionRole::spare_entries),
       limit,
+      ranged(
+          duration, "race.put-cpu", "0ns",
+          "CPU time of a PUT beside the profile's costs, as SMART's artifact takes (spun where it is real)",
+          0, 1e9),
       ranged(integer, "race.attempts", "64", "of one operation before it reports a conflict", 1, 1e9,
              OptionRole::attempts),
       ranged(duration, "race.backoff-start", "2us", "upper end of the first back-off; doubles, full jitter",
@@ -250,6 +254,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   s->preload_blocks = 1 + static_cast<std::uint64_t>(std::ceil(mean + more));  // no slot names block 0
   s->client_blocks = blocks_per_client(*s, options);
   s->split_share = options.real("race.split-share");
+  s->put_cpu = options.integer("race.put-cpu");
   s->attempts = static_cast<std::uint32_t>(options.integer("race.attempts"));
   s->backoff_start = options.integer("race.backoff-start");
   s->backoff_cap = options.integer("race.backoff-cap");

@@ -49,6 +49,7 @@ struct Settings {
   BlockLayout block;
   std::uint64_t preload_blocks = 0;  // blocks of a node that are for preloaded records
   std::uint64_t client_blocks = 0;   // blocks of a node that each client worker of the cluster begins with
+  Nanos put_cpu = 0;                 // CPU time of a PUT beside the profile's costs
   std::uint32_t attempts = 0;
   double split_share = 1;
   Nanos backoff_start = 0, backoff_cap = 0, reconnect_timeout = 0, settle_interval = 0, settle_timeout = 0;

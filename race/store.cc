@@ -91,7 +91,7 @@ Result<> RaceStore::connect(fabric::Fabric& fabric) {
   return {};
 }
 
-// Puts a record into the first free slot of the less loaded of its two combined buckets, as an INSERT does.
+// Puts a record into the slot that an INSERT would take.
 Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number) {
   const Settings& s = *settings_;
   std::vector<std::byte> key(s.config.key_size), value(s.block.kept()), scratch(s.block.checked_bytes());
@@ -108,7 +108,7 @@ Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record, std::ui
       view.add(places, i, (half == 0) == places.is_odd[i], at, state.table->at(at));
     }
   }
-  const View::Seen* slot = view.free_slot();
+  const View::Seen* slot = s.rules.is_pending_first ? view.free_slot() : view.first_free();
   if (slot == nullptr) {
     return fail(
         ErrorCode::invalid_argument,

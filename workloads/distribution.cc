@@ -71,10 +71,15 @@ class Scatter {
 
 class ZipfianN final : public Chooser {
  public:
-  ZipfianN(std::uint64_t records, double theta) : zipfian_(records, theta), scatter_(records) {}
-  std::uint64_t next(const Drawer& d) const override { return scatter_(zipfian_.rank(d.rng->uniform())); }
+  ZipfianN(std::uint64_t records, std::uint64_t items, double theta)
+      : records_(records), zipfian_(items, theta), scatter_(records) {}
+  std::uint64_t next(const Drawer& d) const override {
+    const std::uint64_t rank = zipfian_.rank(d.rng->uniform());
+    return scatter_(rank < records_ ? rank : rank % records_);
+  }
 
  private:
+  std::uint64_t records_;
   Zipfian zipfian_;
   Scatter scatter_;
 };
@@ -253,13 +258,19 @@ Result<std::unique_ptr<Chooser>> make_chooser(const DistributionSpec& spec, std:
                 fmt::format("zipf-theta: {}: YCSB's zipfian is fixed at {}; use --distribution zipfian-n",
                             spec.zipf_theta, scrambled_theta));
   }
+  if (spec.zipf_items > 0 && (spec.kind != Distribution::zipfian_n || spec.zipf_items < records)) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("zipf-items: {}: expected at least as many as keys, {}, and --distribution zipfian-n",
+                    spec.zipf_items, records));
+  }
   switch (spec.kind) {
     case Distribution::uniform:
       return std::make_unique<Uniform>();
     case Distribution::zipfian:
       return std::make_unique<ScrambledZipfian>(records + expected_inserts);
     case Distribution::zipfian_n:
-      return std::make_unique<ZipfianN>(records, spec.zipf_theta);
+      return std::make_unique<ZipfianN>(records, std::max(records, spec.zipf_items), spec.zipf_theta);
     case Distribution::latest:
       return std::make_unique<Latest>(records, spec.zipf_theta);
     case Distribution::hotspot:

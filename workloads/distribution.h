@@ -16,7 +16,7 @@ namespace loch::workloads {
 enum class Distribution : std::uint8_t {
   uniform,
   zipfian,    // YCSB's scrambled zipfian: theta 0.99, ranks drawn over 10^10 items
-  zipfian_n,  // Zipf(theta) over the real number of records, ranks scattered over the records
+  zipfian_n,  // Zipf(theta) over the real number of records (or more: zipf_items), ranks scattered over them
   latest,     // the newest records are drawn most often
   // the first records (a share hotspot_data of all) get a share hotspot_operations of all operations
   hotspot,
@@ -30,7 +30,10 @@ enum class Distribution : std::uint8_t {
 
 struct DistributionSpec {
   Distribution kind = Distribution::uniform;
-  double zipf_theta = 0.99;                    // zipfian_n and latest; YCSB's zipfian always has 0.99
+  double zipf_theta = 0.99;  // zipfian_n and latest; YCSB's zipfian always has 0.99
+  // zipfian_n: number of ranks, at least that of the records; 0: the number of records. Ranks beyond the
+  // records fall on them in turn, so that a few records are asked for as the first of very many would be.
+  std::uint64_t zipf_items = 0;
   double hotspot_data = 0.2;                   // share of the records that are hot
   double hotspot_operations = 0.8;             // share of the operations that draw a hot record
   double exponential_percentile = 95;          // per cent of the draws that fall on the newest records

@@ -131,6 +131,26 @@ TEST(ZipfianN, EveryRankHasARecordOfItsOwn) {
   }
 }
 
+// The first of many keys are asked for as often among a few records, and the others share the rest evenly.
+TEST(ZipfianN, MoreRanksThanRecords) {
+  DistributionSpec spec;
+  spec.kind = Distribution::zipfian_n;
+  spec.zipf_items = 100'000'000;
+  auto hits = draw(spec, 1'000, 1'000'000);
+  std::ranges::sort(hits, std::greater<>());
+  const Zipfian published(spec.zipf_items, spec.zipf_theta);
+  const double beyond = 1 - published.below(1'000), even = beyond / 1'000;
+  EXPECT_NEAR(static_cast<double>(hits[0]) / 1e6, published.below(1) + even, 0.001);
+  EXPECT_NEAR(static_cast<double>(hits[1]) / 1e6, published.below(2) - published.below(1) + even, 0.001);
+  EXPECT_NEAR(static_cast<double>(hits[999]) / 1e6, even, 0.3 * even);
+  spec.zipf_items = 999;
+  EXPECT_FALSE(make_chooser(spec, 1'000, 0));
+  spec.zipf_items = 1'000;
+  EXPECT_TRUE(make_chooser(spec, 1'000, 0));
+  spec.kind = Distribution::uniform;
+  EXPECT_FALSE(make_chooser(spec, 1'000, 0));
+}
+
 TEST(Uniform, ChiSquare) {
   const auto hits = draw({}, 500, 1'000'000);
   double chi = 0;

@@ -48,7 +48,7 @@ Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Rec
       fabric_(fabric),
       logs_(std::move(logs)),
       judges_values_(load.values_are_judged && (load.verify || logs_)),
-      is_plain_(load.think == 0 && load.rate == 0 && !load.script && load.multi_get == 1 &&
+      is_plain_(load.think == 0 && load.pause == 0 && load.rate == 0 && !load.script && load.multi_get == 1 &&
                 load.mix.insert == 0 && load.mix.read_modify_write == 0) {
   if (load.computes_keys_ahead) keys_ = KeyTable(records);
   const bool is_uniform = load.distribution.kind == Distribution::uniform && !load.replay;
@@ -68,8 +68,11 @@ Result<std::unique_ptr<Driver>> Driver::make(const LoadConfig& load, const kv::D
   if (!load.script && (load.duration > 0) == (load.operations > 0)) {
     return fail(ErrorCode::invalid_argument, "duration, operations: exactly one of them must be above 0");
   }
-  if (load.think < 0 || (load.think > 0 && load.rate > 0)) {
-    return fail(ErrorCode::invalid_argument, "think: 0 or more, and of a closed loop (rate 0) only");
+  for (const auto& [name, span] : {std::pair{"think", load.think}, std::pair{"pause", load.pause}}) {
+    if (span < 0 || (span > 0 && load.rate > 0)) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}: 0 or more, and of a closed loop (rate 0) only", name));
+    }
   }
   if ((load.timeline > 0 && load.duration == 0) || (load.probe_keys > 0 && load.timeline == 0)) {
     return fail(ErrorCode::invalid_argument, "timeline: goes with a duration; probe_keys: with a timeline");
@@ -242,9 +245,10 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   own->measured_from = begin_ns_ + load_.warmup;
   own->middle = load_.duration > 0 ? own->measured_from + load_.duration / 2 : 0;
   const bool probes = is_prober(*own);
+  kv::PacedWorker pacing(*own->worker, load_.conflicts ? &*load_.conflicts : nullptr);
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
-    own->slots[i]->client = store_.client(*own->worker, i);
+    own->slots[i]->client = pacing.paced(store_.client(*own->worker, i));
     // In a load of multi-gets, a window slot uses the next multi_get - 1 slots for the further GETs of each
     // multi-get; those slots get no loop of their own.
     if (!probes && i % load_.multi_get != 0) continue;

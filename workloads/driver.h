@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/check/history.h"
+#include "common/kv/conflicts.h"
 #include "common/kv/protocol.h"
 #include "common/measure/tally.h"
 #include "common/measure/timeline.h"
@@ -110,6 +111,9 @@ struct LoadConfig {
   // workers over the cores.
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
+  Nanos pause = 0;  // closed loop: time that a slot waits before each operation, while its core spins
+  // What operations do after swaps that they lost to others; none: what the protocol itself does
+  std::optional<kv::ConflictConfig> conflicts;
   Nanos warmup = 0;
   Nanos duration = 0;  // ns of the measurement window; 0: it ends after `operations`
   // Number of operations of all clients together; 0: the measurement window ends after `duration`.
@@ -286,6 +290,7 @@ class Driver {
   [[nodiscard]] OpKind kind_of(Action action, std::uint64_t record) const;
   [[nodiscard]] std::uint64_t choose_record(ClientWorker& own);
   [[nodiscard]] Nanos next_due(ClientWorker& own) const;
+  [[nodiscard]] Nanos first_pause(ClientWorker& own) const;
   void prepare(Slot& slot, OpKind kind, std::uint64_t record);
   // When an operation was due and when it was issued; in a closed loop both times are the same.
   struct Began {

@@ -67,6 +67,10 @@ Nanos Driver::next_due(ClientWorker& own) const {
   return std::max<Nanos>(1, std::llround(std::min(gap, gap_max)));
 }
 
+Nanos Driver::first_pause(ClientWorker& own) const {
+  return static_cast<Nanos>(own.rng.below(static_cast<std::uint64_t>(load_.pause)));
+}
+
 // Sets the slot's key and, for a write, its value. Computes the key's digest only if the value is written or
 // verified.
 void Driver::prepare(Slot& slot, OpKind kind, std::uint64_t record) {
@@ -216,6 +220,8 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
 // between them.
 coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
+  // slots that all pause for the same time would otherwise go on in step
+  if (load_.pause > 0) co_await worker.spin_until(worker.now() + first_pause(*own));
   Nanos now = worker.now();
   while (true) {
     const Turn turn = next_turn(*own, *slot, now);
@@ -288,11 +294,12 @@ coro::Task<void> Driver::bare_main(ClientWorker* own, Slot* slot) {
   }
 }
 
-// Issues a slot's next operation under a load with a rate, a think time, a script, inserts,
+// Issues a slot's next operation under a load with a rate, a think time, pauses, a script, inserts,
 // read-modify-writes or multi-gets. Returns false if the slot has no further operation.
 coro::Task<bool> Driver::wait_and_operate(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
   co_await worker.compute(load_.think);
+  if (load_.pause > 0) co_await worker.spin_until(worker.now() + load_.pause);
   Nanos due = -1;
   if (load_.rate > 0) {
     due = own->due < 0 ? begin_ns_ + next_due(*own) : own->due;

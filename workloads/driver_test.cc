@@ -331,6 +331,21 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   EXPECT_FALSE(run_load(*fabric, plan_));
 }
 
+// The window slots of a worker pause at the same time, other than they think.
+TEST_P(DriverOn, PausesOfAWorkersSlotsOverlap) {
+  plan_.load.operations = 0;
+  plan_.load.duration = is_sim() ? 20'000'000 : 300'000'000;
+  plan_.load.pause = plan_.load.duration / 100;
+  plan_.deploy.window = 4;
+  const measure::Tally sum = total(run());
+  const std::uint64_t slots = std::uint64_t{plan_.deploy.nodes} * plan_.deploy.client_workers * 4;
+  EXPECT_LE(sum.total(), slots * 101);
+  EXPECT_GT(sum.total(), is_sim() ? slots * 90 : 0);
+  plan_.load.rate = 1'000;
+  const auto fabric = open(plan_.deploy.nodes, plan_.load.seed);
+  EXPECT_FALSE(run_load(*fabric, plan_));
+}
+
 TEST_P(DriverOn, InsertsAddRecordsThatAreThenRead) {
   plan_.load.mix = {.get = 0.5, .put = 0, .remove = 0, .insert = 0.5, .read_modify_write = 0};
   plan_.load.distribution.kind = Distribution::latest;

@@ -50,6 +50,11 @@ Result<> validate(const BenchOptions& o, const kv::Module& module) {
   LOCH_TRY(workloads::Records::make(record_shape(o)));
   LOCH_ASSIGN(const kv::SlotUse use, workloads::slots_of(module, o.protocol_options, record_shape(o)));
   if (!o.load.replay) LOCH_TRY(workloads::make_chooser(o.load.distribution, o.keys, o.max_keys - o.keys));
+  if (o.load.conflicts && module.requirements(o.protocol_options).atomic_scope == fabric::AtomicScope::none) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--backoff {}: {} swaps no word of another node; expected own", o.backoff,
+                            module.name()));
+  }
   if (o.load.multi_get > 1 && o.load.multi_get > o.keys) {
     return fail(
         ErrorCode::invalid_argument,

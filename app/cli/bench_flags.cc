@@ -108,6 +108,12 @@ std::vector<BenchFlag> data_flags() {
            shown(of(Type::real, "zipf-theta", "0.99", "skew of zipfian-n and latest", 1e-6, 10), "THETA"),
        .place = LOCH_PLACE(load.distribution.zipf_theta)},
       {.setting =
+           of(Type::integer, "zipf-items", "0",
+              "zipfian-n: number of ranks, of which those beyond --keys fall on the keys in turn; 0: as "
+              "many as --keys",
+              0, 1e12),
+       .place = LOCH_PLACE(load.distribution.zipf_items)},
+      {.setting =
            shown(of(Type::real, "locality", "0.8",
                     "locality: share of accesses drawn from the node's own part of the keys, others from all",
                     0, 1),
@@ -179,6 +185,10 @@ std::vector<BenchFlag> load_flags() {
                      "closed loop: CPU time that a client computes before each operation: 20us (spun where "
                      "it is real)"),
        .place = LOCH_PLACE(load.think)},
+      {.setting = of(Type::duration, "pause", "0ns",
+                     "closed loop: time that a window slot waits before each operation, while the client's "
+                     "other slots go on and its core spins"),
+       .place = LOCH_PLACE(load.pause)},
       {.setting = choice("arrivals", {"poisson", "fixed"}, "open loop: gaps between operations", "KIND"),
        .place = nullptr,
        .is_derived = true,
@@ -289,6 +299,24 @@ std::vector<BenchFlag> machine_flags() {
       {.setting = of(Type::duration, "throttle-sample", "",
                      "adaptive throttling: how long each limit is tried (8ms; sim 20us)", 1000),
        .place = LOCH_PLACE(throttle_sample)},
+      {.setting = choice("backoff", {"own", "none", "exponential", "limited", "throttled"},
+                         "writes that lost a swap to another client: the protocol's own back-off, none, or "
+                         "SMART's: exponential, limited by the share of retries, and with fewer coroutines "
+                         "that write at once (protocols whose clients swap words)",
+                         "KIND"),
+       .place = LOCH_PLACE(backoff)},
+      {.setting = of(Type::duration, "backoff-start", "1707ns",
+                     "--backoff: the first wait, and the span of what is added to each at random", 1, 1e9),
+       .place = LOCH_PLACE(conflicts.start)},
+      {.setting = of(Type::duration, "backoff-epoch", "",
+                     "limited, throttled: how often the share of retries is looked at (20ms; sim 1ms)", 1000),
+       .place = LOCH_PLACE(conflicts.epoch)},
+      {.setting = of(Type::real, "backoff-few", "0.1",
+                     "limited, throttled: share of retries below which the bounds are relaxed", 0, 1),
+       .place = LOCH_PLACE(conflicts.few)},
+      {.setting = of(Type::real, "backoff-many", "0.5",
+                     "limited, throttled: share of retries above which the bounds are tightened", 0, 1),
+       .place = LOCH_PLACE(conflicts.many)},
       {.setting = of(Type::boolean, "pin", "",
                      "workers pinned to cores of their own (sim: true, shm: false, verbs: true if there are "
                      "enough cores and the device is not Soft-RoCE)"),

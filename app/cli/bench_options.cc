@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -203,12 +204,37 @@ Result<> prepare_load(const Given& given, BenchOptions& o) {
   return {};
 }
 
+// Checks the flags of back-off against each other, and makes the load's configuration of them.
+Result<> apply_backoff(const Given& given, BenchOptions& o) {
+  for (const char* flag : {"backoff-epoch", "backoff-few", "backoff-many"}) {
+    if (given.text(flag) && o.backoff != "limited" && o.backoff != "throttled")
+      return fail(ErrorCode::invalid_argument, fmt::format("--{}: for --backoff limited or throttled", flag));
+  }
+  if (given.text("backoff-start") && (o.backoff == "own" || o.backoff == "none"))
+    return fail(ErrorCode::invalid_argument,
+                "--backoff-start: for --backoff exponential, limited or throttled");
+  if (o.conflicts.few > o.conflicts.many) {
+    return fail(ErrorCode::invalid_argument, fmt::format("--backoff-few {:g}: above --backoff-many {:g}",
+                                                         o.conflicts.few, o.conflicts.many));
+  }
+  constexpr std::array<std::string_view, 4> kinds = {"none", "exponential", "limited", "throttled"};
+  const auto kind = std::ranges::find(kinds, o.backoff);
+  if (kind == kinds.end()) return {};
+  o.conflicts.kind = static_cast<kv::ConflictConfig::Kind>(kind - kinds.begin());
+  if (o.conflicts.epoch == 0) o.conflicts.epoch = o.fabric == "sim" ? 1'000'000 : 20'000'000;
+  o.load.conflicts = o.conflicts;
+  return {};
+}
+
 // Checks combinations of load flags and completes their defaults, after all flags are stored.
 Result<> check_load(BenchOptions& o) {
   workloads::LoadConfig& load = o.load;
   const bool is_sim = o.fabric == "sim";
-  if (load.think > 0 && (load.rate > 0 || !o.search.empty())) {
-    return fail(ErrorCode::invalid_argument, "--think: of a closed loop; without --rate and --search");
+  for (const auto& [flag, span] : {std::pair{"think", load.think}, std::pair{"pause", load.pause}}) {
+    if (span > 0 && (load.rate > 0 || !o.search.empty())) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("--{}: of a closed loop; without --rate and --search", flag));
+    }
   }
   if (is_sim && load.rate > 0 && load.operations > 0 &&
       static_cast<double>(load.operations) / load.rate > longest_simulated_s) {
@@ -531,6 +557,7 @@ Result<BenchOptions> parse_bench(const std::vector<std::string>& arguments, cons
   LOCH_ASSIGN(const std::optional<std::uint32_t> limit, fabric::parse_throttle(o.throttle));
   if (given.text("throttle-sample") && limit != 0)
     return fail(ErrorCode::invalid_argument, "--throttle-sample: for --throttle adaptive");
+  LOCH_TRY(apply_backoff(given, o));
   if (given.text("search")) {
     LOCH_TRY(parse_goal(o.search));
     if (o.load.rate > 0 || o.repeats > 1 || o.load.duration == 0) {

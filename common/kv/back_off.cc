@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/kv/conflicts.h"
+
 namespace loch::kv {
 namespace {
 
@@ -10,9 +12,7 @@ namespace {
 // take longer than the wait itself.
 constexpr Nanos longest_spin = 50'000;
 
-}  // namespace
-
-coro::Task<void> back_off(fabric::Worker* worker, Nanos start, Nanos cap, std::uint32_t attempt) {
+coro::Task<void> wait_with_jitter(fabric::Worker* worker, Nanos start, Nanos cap, std::uint32_t attempt) {
   Nanos upper = std::min(start, cap);
   for (; attempt > 0 && upper < cap; --attempt) upper = std::min(2 * upper, cap);
   const auto span = static_cast<Nanos>(worker->rng().below(static_cast<std::uint64_t>(upper))) + 1;
@@ -22,6 +22,13 @@ coro::Task<void> back_off(fabric::Worker* worker, Nanos start, Nanos cap, std::u
   } else {
     co_await worker->sleep_until(until);
   }
+}
+
+}  // namespace
+
+coro::Task<void> back_off(fabric::Worker* worker, Nanos start, Nanos cap, std::uint32_t attempt) {
+  if (Pacing* const pacing = PacedWorker::of(*worker)) return pacing->back_off(worker, attempt);
+  return wait_with_jitter(worker, start, cap, attempt);
 }
 
 }  // namespace loch::kv

@@ -1,4 +1,4 @@
-// Exponential back-off with full jitter.
+// Exponential back-off with full jitter, or what the worker's PacedWorker says (conflicts.h).
 #pragma once
 
 #include "common/coro/task.h"
@@ -6,8 +6,9 @@
 
 namespace loch::kv {
 
-// Waits for a random time in ns, at most start * 2^attempt and at most cap (both above 0). A short wait
-// occupies the core. The worker has to outlive the task.
+// Waits before an operation's next attempt, after attempt `attempt`, counted from 0: for a random time in ns,
+// at most start * 2^attempt and at most cap (both above 0), unless the worker is paced. A short wait occupies
+// the core. The worker has to outlive the task.
 [[nodiscard]] coro::Task<void> back_off(fabric::Worker* worker, Nanos start, Nanos cap,
                                         std::uint32_t attempt);
 

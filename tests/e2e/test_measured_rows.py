@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import unittest
 from support import BINARY, ROOT, EndToEnd
 
 sys.path.insert(0, str(ROOT / "tools"))
-from loch.measured_rows import formats  # noqa: E402
+from loch.measured_rows import formats, stores  # noqa: E402
 
 HEAD = (
     "source_file,hardware,verb,size_bytes,machines,threads_per_machine,vms_per_machine,queue_pairs_per_thread,"
@@ -163,6 +164,101 @@ class Rounds(unittest.TestCase):
                         found.flags(row, "")
 
 
+class Stores(unittest.TestCase):
+    """The flags of `loch bench` for a row of SMART's store."""
+
+    ROW = {
+        **{"system": "race", "workload": "ycsb-a", "memory_nodes": "2", "compute_nodes": "3", "threads": "96"},
+        **{
+            "coroutines": "8",
+            "key_bytes": "8",
+            "value_bytes": "8",
+            "keys": "100000000",
+            "zipf": "0.99",
+            "idle_us": "0",
+        },
+    }
+
+    def flags(self, **changes: str) -> dict[str, str]:
+        words = stores.flags({**self.ROW, **changes})
+        return dict(zip(words[::2], words[1::2]))
+
+    def test_the_shape_of_a_row(self) -> None:
+        flags = self.flags()
+        expected = {
+            "--hardware": "connectx6-200g-ib",
+            "--race.variant": "published",
+            "--nodes": "5",
+            "--server-nodes": "2",
+            "--clients": "96",
+            "--window": "8",
+            "--get": "0.5",
+            "--doorbells": "shared",
+            "--backoff": "none",
+            "--distribution": "zipfian-n",
+            "--zipf-items": "100000000",
+        }
+        self.assertEqual({name: flags[name] for name in expected}, expected)
+        self.assertNotIn("--throttle", flags)
+        self.assertNotIn("--pause", flags)
+
+    def test_as_large_a_share_of_the_table_is_used(self) -> None:
+        published = 100_000_000 / (2 * 256 * 300_000 * 7)
+        flags = self.flags()
+        slots = stores.SUBTABLES * stores.GROUPS * stores.SLOTS_PER_GROUP
+        self.assertAlmostEqual(int(flags["--keys"]) / 2 / slots, published, places=5)
+        self.assertAlmostEqual(float(flags["--race.load-factor"]), published, delta=2e-3 * published)
+        self.assertEqual(math.gcd(2 * stores.GROUPS, 256), math.gcd(200_000, 256))
+        self.assertEqual(self.flags(keys="1000")["--keys"], "1000")
+
+    def test_without_skew_keys_are_uniform(self) -> None:
+        flags = self.flags(zipf="0")
+        self.assertEqual(flags["--distribution"], "uniform")
+        self.assertNotIn("--zipf-items", flags)
+
+    def test_systems(self) -> None:
+        for system, doorbells, throttle, backoff in (
+            ("race", "shared", None, "none"),
+            ("race+doorbell", "own", None, "none"),
+            ("race+doorbell+throttling", "own", "adaptive", "none"),
+            ("race+doorbell+throttling+backoff_unbounded", "own", "adaptive", "exponential"),
+            ("+backoff_dynamic_limit", "own", "adaptive", "limited"),
+            ("+coroutine_throttling", "own", "adaptive", "throttled"),
+            ("smart_ht", "own", "adaptive", "throttled"),
+        ):
+            flags = self.flags(system=system)
+            found = (flags["--doorbells"], flags.get("--throttle"), flags["--backoff"])
+            self.assertEqual(found, (doorbells, throttle, backoff), system)
+
+    def test_idle_time_is_a_pause_and_lengthens_the_run(self) -> None:
+        flags = self.flags(idle_us="64", workload="ycsb-c")
+        self.assertEqual((flags["--pause"], flags["--warmup"], flags["--duration"]), ("64us", "628us", "756us"))
+
+    def test_what_no_run_can_be(self) -> None:
+        for name, value in (
+            ("system", "sherman"),
+            ("system", "race+speculation"),
+            ("system", "smart_ht+doorbell"),
+            ("system", "+"),
+            ("workload", "ycsb-e"),
+            ("threads", "0"),
+            ("keys", "many"),
+            ("zipf", "-1"),
+            ("zipf", "nan"),
+            ("idle_us", "-3"),
+        ):
+            with self.assertRaises(formats.CannotRun, msg=(name, value)) as caught:
+                self.flags(**{name: value})
+            self.assertIn(name, str(caught.exception))
+
+    def test_rows_of_all_figures_have_the_format(self) -> None:
+        columns = list(self.ROW)
+        for results in ([], ["mops"], ["mops", "p50_us", "p99_us", "mean_tries", "role"]):
+            found = formats.format_of(["figure", *columns, *results])
+            self.assertEqual(found and found.name, "smart-race")
+        self.assertIsNone(formats.format_of([name for name in columns if name != "zipf"]))
+
+
 class Command(EndToEnd):
     """The command, over the real simulator."""
 
@@ -211,6 +307,18 @@ class Command(EndToEnd):
         self.assertAlmostEqual(rates["per_thread_qp"], 37.4, delta=2)  # as `loch calibrate` obtains it
         self.assertGreater(rates["per_thread_doorbell"], 1.2 * rates["per_thread_qp"])
         self.assertGreater(rates["per_thread_qp"], 10)
+
+    def test_rows_of_a_store_without_results(self) -> None:
+        head = "figure,system,workload,memory_nodes,compute_nodes,threads,coroutines,key_bytes,value_bytes,keys,zipf,idle_us"
+        rows = [f"8,{system},ycsb-a,2,1,16,8,8,8,100000000,0.99,0" for system in ("race", "smart_ht", "race+magic")]
+        done = self.rows("\n".join([head, *rows, ""]))
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertIn("row 3 (race+magic ycsb-a, 1 x 16 threads, zipf 0.99): system 'race+magic'", done.stderr)
+        race, smart, magic = self.out()
+        self.assertGreater(float(smart["obtained"]), float(race["obtained"]))
+        self.assertGreater(float(race["obtained_mean_tries"]), float(smart["obtained_mean_tries"]))
+        self.assertGreater(float(race["obtained_p99_us"]), float(race["obtained_p50_us"]))
+        self.assertEqual({magic[name] for name in magic if name.startswith("obtained")}, {""})
 
     def test_what_is_no_table(self) -> None:
         for text in ("", "a,b\n1,2\n", f"{HEAD}\n", f"{HEAD}\na,b,c,d,e,f,g,h,i,j,k,l,m,n\n", "\0", HEAD + ",verb\n"):

@@ -59,7 +59,7 @@ class Arithmetic(unittest.TestCase):
 
     def test_what_the_list_says_of_a_target_holds_for_its_numbers(self):
         listed = targets.load(published.FOLDER)
-        self.assertEqual((len(listed), list(listed)[0], list(listed)[-1]), (181, "V1", "V181"))
+        self.assertEqual((len(listed), list(listed)[0], list(listed)[-1]), (192, "V1", "V192"))
         self.assertTrue(listed["V167"].calibration and not listed["V155"].calibration)
         self.assertTrue(listed["V117"].withheld)
         cells = [published._as_listed(published.Cell(each, "", "", None, 1.0)) for each in ("V167c", "V155a", "V88")]
@@ -113,7 +113,7 @@ class Scoring(Folder):
         status = {}
         for line in found["targets"]:
             status.setdefault(targets.base(line["id"]), set()).add(line["status"])
-        self.assertEqual(sorted(status, key=targets.number), [f"V{i}" for i in range(1, 182)])
+        self.assertEqual(sorted(status, key=targets.number), [f"V{i}" for i in range(1, 193)])
         self.assertEqual(
             [status[f"V{i}"] for i in (1, 2, 4, 88, 89, 109, 167, 181)],
             [
@@ -127,7 +127,7 @@ class Scoring(Folder):
                 {"no result stored"},
             ],
         )
-        self.assertEqual(sum(found["summary"]["targets"].values()), 181)
+        self.assertEqual(sum(found["summary"]["targets"].values()), 192)
 
     def test_misses_point_to_their_explanation(self):
         shown = self.loch("score").stdout
@@ -137,7 +137,7 @@ class Scoring(Folder):
         self.assertIn("(docs/fidelity.md#method)", shown)
         self.assertIn("| V85 |", shown)
         self.assertRegex(shown, r"\d+ numbers: \d+ within 5 %, \d+ within 10 %, \d+ within 25 %; median absolute error")
-        self.assertIn("181 targets:", shown)
+        self.assertIn("192 targets:", shown)
 
     def test_a_miss_that_nothing_explains_is_said(self):
         line = score.Line("V9", "p", "x", 1.0, 2.0, 1.0, "obtained")

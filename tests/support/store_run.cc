@@ -36,6 +36,7 @@ workloads::RunOutcome run_store(const kv::Module& module, StoreRun run) {
   deploy.seed = run.seed;
   plan.deploy = deploy;
   plan.records = {deploy.keys, deploy.max_keys, deploy.key_size, deploy.value_size};
+  plan.load.conflicts = run.conflicts;
   plan.load.mix = {.get = run.get, .put = 1 - run.get, .remove = 0, .insert = 0, .read_modify_write = 0};
   plan.load.operations = run.operations;
   plan.load.seed = run.seed;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "workloads/run.h"
@@ -20,7 +21,8 @@ struct StoreRun {
   double loss = 0;     // share of lost UC and UD messages
   double reorder = 0;  // only sim: share of UD messages that are delayed by up to reorder_span
   Nanos reorder_span = 20'000;
-  double rc_error = 0;  // share of failing RC requests
+  double rc_error = 0;                          // share of failing RC requests
+  std::optional<kv::ConflictConfig> conflicts;  // after lost swaps; none: as the protocol does
   std::uint64_t seed = 1;
 };
 

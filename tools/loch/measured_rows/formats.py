@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Callable, Mapping, TypeVar
+from typing import Any, Callable
 
-from loch.runner.compat import BaseModel, Extra, Field, ValidationError
+from loch.measured_rows import stores
+from loch.measured_rows.rows import CannotRun, Extra, Field, Row, RowModel, SMART_HARDWARE, checked
 
 OPERATIONS = 100_000  # operations that are measured, over all machines
 ROUNDS = 10  # and at least so many for each operation that is outstanding
 QUEUE_PAIRS_MAX = 64  # of a thread to one machine, as micro-verbs.queue-pairs allows
-
-Row = Mapping[str, str]
-
-
-class CannotRun(Exception):
-    """The row describes no run of this simulator; the message says why, in one line."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +24,11 @@ class Format:
     flags: Callable[[Row, str], list[str]]  # flags of `loch bench` for a row; the second argument is --hardware, or ""
     rate: Callable[[Row, float], float]  # converts operations a second of all nodes to the unit of `published`
     title: Callable[[Row], str]
+    # columns beside the rate, from the document of a result
+    more: Callable[[dict[str, Any]], dict[str, float]] = lambda result: {}
 
 
-class SwarmRow(BaseModel):
+class SwarmRow(RowModel):
     """One row of rdma_bench's rc-swarm: symmetric all-to-all READs or WRITEs of a few machines.
 
     Each of `threads_per_machine` threads has `vms_per_machine` queue pairs to each machine and `window_per_thread` work
@@ -52,7 +49,7 @@ class SwarmRow(BaseModel):
         extra = Extra.ignore
 
 
-class RoundsRow(BaseModel):
+class RoundsRow(RowModel):
     """One row of SMART's microbenchmarks (ASPLOS 2024): READs or WRITEs of one machine to another.
 
     Each of `threads` posts `depth` requests one by one, waits for all of them, and begins again. `series` says which
@@ -71,7 +68,6 @@ class RoundsRow(BaseModel):
 
 
 ROUNDS_COLUMNS = frozenset(("series", "verb", "threads", "depth", "block_bytes"))
-SMART_HARDWARE = "connectx6-200g-ib"
 SERIES = {  # flags of `loch bench` by series
     "per_thread_qp": ("--doorbells", "shared"),
     "per_thread_doorbell": ("--doorbells", "own"),
@@ -81,7 +77,7 @@ SERIES = {  # flags of `loch bench` by series
 
 def rounds_flags(row: Row, hardware: str = "") -> list[str]:
     """The flags of `loch bench` for a row of SMART's microbenchmarks; CannotRun if it is none that can be run."""
-    shape = _checked(RoundsRow, row)
+    shape = checked(RoundsRow, row)
     verb, transport = verb_and_transport(shape.verb)
     sharing = SERIES.get(shape.series)
     if sharing is None:
@@ -105,7 +101,7 @@ SWARM_COLUMNS = frozenset(
 
 def swarm_flags(row: Row, hardware: str = "") -> list[str]:
     """The flags of `loch bench` for a row of rc-swarm; CannotRun if the row is none that can be run."""
-    shape = _checked(SwarmRow, row)
+    shape = checked(SwarmRow, row)
     verb, transport = verb_and_transport(shape.verb, shape.transport)
     profile = hardware or shape.hardware
     if not profile:
@@ -137,19 +133,6 @@ def verb_and_transport(verb: str, transport: str = "") -> tuple[str, str]:
     return chosen, over
 
 
-Model = TypeVar("Model", SwarmRow, RoundsRow)
-
-
-def _checked(model: type[Model], row: Row) -> Model:
-    given = {name: value.strip() for name, value in row.items() if value and value.strip()}
-    try:
-        return model(**given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise CannotRun(f"{name}: {first['msg']}" + (f", not '{given[name]}'" if name in given else "")) from None
-
-
 def _swarm_title(row: Row) -> str:
     return (
         f"{row.get('hardware', '')} {row['verb']} {row['size_bytes']} B, {row['machines']} x {row['threads_per_machine']}"
@@ -177,6 +160,15 @@ FORMATS = (
         flags=swarm_flags,
         rate=lambda row, operations_s: operations_s * 1e-6 / int(row["machines"]),
         title=_swarm_title,
+    ),
+    Format(
+        name="smart-race",
+        columns=stores.COLUMNS,
+        published="mops",
+        flags=stores.flags,
+        rate=lambda row, operations_s: operations_s * 1e-6,
+        title=stores.title,
+        more=stores.more,
     ),
 )
 

@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Callable, Iterable
 
 from loch.ending import CommandError, one_line, reason, status_of
@@ -44,6 +44,7 @@ class Outcome:
 
     rate: float | None = None
     reason: str = ""
+    more: dict[str, float] = field(default_factory=dict)  # further columns of the table that is written
 
 
 def main(words: list[str], setup: Callable[[], int], program: str) -> int:
@@ -151,17 +152,20 @@ def outcome_of(table_format: Format, row: Row, hardware: str, bench: list[str]) 
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         return Outcome(reason=one_line(lines[-1] if lines else f"loch bench ended with status {done.returncode}"))
-    return Outcome(rate=table_format.rate(row, float(json.loads(done.stdout)["throughput_ops_s"])))
+    result = json.loads(done.stdout)
+    return Outcome(table_format.rate(row, float(result["throughput_ops_s"])), more=table_format.more(result))
 
 
 def written(table: Table, outcomes: list[Outcome]) -> str:
-    """The table as CSV with the column `obtained`, which is empty where a row was not run."""
-    columns = [name for name in table.columns if name != OBTAINED] + [OBTAINED]
+    """The table as CSV with the column `obtained` and those of its format, which are empty where a row was not run."""
+    made = list(dict.fromkeys([OBTAINED, *(name for outcome in outcomes for name in outcome.more)]))
+    columns = [name for name in table.columns if name not in made] + made
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for row, outcome in zip(table.rows, outcomes):
-        writer.writerow({**row, OBTAINED: "" if outcome.rate is None else f"{outcome.rate:.4g}"})
+        obtained = {} if outcome.rate is None else {OBTAINED: outcome.rate, **outcome.more}
+        writer.writerow({**row, **{name: f"{obtained[name]:.4g}" if name in obtained else "" for name in made}})
     return text.getvalue()
 
 
