@@ -1,8 +1,6 @@
 // Writes requests into slots and reads them back, for each layout and variant.
 #include "herd_em/format.h"
 
-#include <cstring>
-
 #include "common/base/check.h"
 #include "common/fabric/memory.h"
 
@@ -73,28 +71,18 @@ bool SlotFormat::is_here(const fabric::Region& region, std::uint64_t slot, std::
   return rpc::is_whole(region, slot + start(op), message_bytes(op), word, arrival(op));
 }
 
-bool SlotFormat::keep_if_here(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
-                              Kept* kept) const {
-  kept->op = Op::none;
-  const Op op = op_of(region, slot, word);
-  const std::uint32_t bytes = body_bytes(op);
-  if (op == Op::none || !has_trailer || arrival(op) != rpc::Arrival::by_check ||
-      bytes > rpc::most_kept_body || region.elision().on())
-    return is_here(region, slot, word);
-  const rpc::Trailer trailer = rpc::Trailer::unpack(word);
-  fabric::copy_from_shared(kept->body.data(), region.at(slot + start(op)), bytes);
-  if (rpc::body_check(kept->body.data(), bytes, trailer.sequence, trailer.code, 0) != trailer.check)
-    return false;
-  kept->op = op;
-  return true;
-}
-
-SlotFormat::Request SlotFormat::read(const Kept& kept, std::uint64_t word, std::byte* value) const {
-  Request request{.op = kept.op, .key = {}, .sequence = rpc::Trailer::unpack(word).sequence};
-  const std::byte* const body = kept.body.data() - start(kept.op);
-  std::memcpy(&request.key, body + key_at(kept.op), sizeof request.key);
-  if (brings_value(kept.op)) std::memcpy(value, body + value_at(), kept_bytes);
-  return request;
+SlotFormat::PartsOfAll SlotFormat::parts_of(const fabric::Region& region) const {
+  PartsOfAll all;
+  for (const Op op : {Op::get, Op::put, Op::remove, Op::insert_if_absent}) {
+    Parts& its = all[static_cast<std::size_t>(op)];
+    its.start = start(op);
+    its.body = body_bytes(op);
+    its.key = key_at(op) - its.start;
+    if (brings_value(op)) its.value = value_at() - its.start;
+    its.is_kept = has_trailer && arrival(op) == rpc::Arrival::by_check && its.body <= rpc::most_kept_body &&
+                  !region.elision().on();
+  }
+  return all;
 }
 
 SlotFormat::Request SlotFormat::read(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,

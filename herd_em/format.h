@@ -18,8 +18,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/memory.h"
 #include "common/rpc/frame.h"
 #include "herd_em/keyhash.h"
 
@@ -85,11 +87,36 @@ struct SlotFormat {
     Op op = Op::none;
     std::array<std::byte, rpc::most_kept_body> body;
   };
+  // Where the parts of an operation's request lie, which a server computes once: `start` from the slot's
+  // first byte on, the others from the request's first byte on.
+  struct Parts {
+    std::uint32_t start = 0, body = 0, key = 0, value = 0;
+    bool is_kept = false;  // whether keep_if_here() keeps such requests of the region
+  };
+  using PartsOfAll = std::array<Parts, ops>;  // by operation
+  [[nodiscard]] PartsOfAll parts_of(const fabric::Region& region) const;
   // is_here(), which keeps what it has checked if a check decides and the request is small enough; then it
-  // need not be read and checked again.
+  // need not be read and checked again. `parts` is parts_of(region).
   [[nodiscard]] bool keep_if_here(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
-                                  Kept* kept) const;
-  [[nodiscard]] Request read(const Kept& kept, std::uint64_t word, std::byte* value) const;
+                                  const PartsOfAll& parts, Kept* kept) const {
+    kept->op = Op::none;
+    const rpc::Trailer trailer = rpc::Trailer::unpack(word);
+    if (trailer.code >= ops || !parts[trailer.code].is_kept) return is_here(region, slot, word);
+    const Parts& its = parts[trailer.code];
+    fabric::copy_from_shared(kept->body.data(), region.at(slot + its.start), its.body);
+    if (rpc::body_check(kept->body.data(), its.body, trailer.sequence, trailer.code, 0) != trailer.check)
+      return false;
+    kept->op = static_cast<Op>(trailer.code);
+    return true;
+  }
+  [[nodiscard]] Request read(const Kept& kept, std::uint64_t word, const PartsOfAll& parts,
+                             std::byte* value) const {
+    const Parts& its = parts[static_cast<std::size_t>(kept.op)];
+    Request request{.op = kept.op, .key = {}, .sequence = rpc::Trailer::unpack(word).sequence};
+    std::memcpy(&request.key, kept.body.data() + its.key, sizeof request.key);
+    if (brings_value(kept.op)) std::memcpy(value, kept.body.data() + its.value, kept_bytes);
+    return request;
+  }
   // Published layouts: marks the slot as free.
   void clear(fabric::Region& region, std::uint64_t slot) const;
 

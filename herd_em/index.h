@@ -44,10 +44,12 @@ class Index {
   // whose log offset `matches(offset)` is true; nullopt if there is none.
   template <typename Matches>
   [[nodiscard]] std::optional<Place> find(KeyHash key, Matches&& matches) const {
+    const std::uint64_t tag = key.tag(tag_bits_);
     for (std::uint64_t at = key.bucket(home_buckets_); at != nowhere; at = behind(at)) {
       const Bucket& bucket = buckets_[at];
       for (std::uint32_t way = 0; way < ways; ++way) {
-        if (has_tag(bucket[way], key) && matches(offset_of(bucket[way]))) return Place{at, way};
+        const std::uint64_t slot = bucket[way];
+        if (slot >> tag_shift_ == tag && slot != 0 && matches(offset_of(slot))) return Place{at, way};
       }
     }
     return std::nullopt;
@@ -101,9 +103,6 @@ class Index {
  private:
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
   [[nodiscard]] std::uint64_t offset_of(std::uint64_t slot) const { return (slot & offset_mask_) - 1; }
-  [[nodiscard]] bool has_tag(std::uint64_t slot, KeyHash key) const {
-    return slot != 0 && slot >> tag_shift_ == key.tag(tag_bits_);
-  }
   [[nodiscard]] std::uint32_t victim(KeyHash key, const Bucket& bucket) const;
   [[nodiscard]] std::uint64_t behind(std::uint64_t bucket) const {
     return eviction_ == Eviction::none ? behind_[bucket] : nowhere;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "herd_em/keyhash.h"
@@ -52,6 +53,20 @@ class Log {
   // The header of a live entry.
   [[nodiscard]] Header header(std::uint64_t offset) const;
   void read_value(std::uint64_t offset, std::byte* out, std::uint32_t bytes) const;
+  // The `bytes` bytes from `offset` on where they lie in memory; null if they wrap around its end.
+  [[nodiscard]] const std::byte* in_place(std::uint64_t offset, std::uint64_t bytes) const {
+    const std::uint64_t at = place(offset);
+    return at + bytes <= memory_.size() ? memory_.data() + at : nullptr;
+  }
+  // The key of a live entry.
+  [[nodiscard]] KeyHash key(std::uint64_t offset) const {
+    const std::byte* const here = in_place(offset, sizeof(KeyHash));
+    if (here == nullptr) [[unlikely]]
+      return header(offset).key;
+    KeyHash key;
+    std::memcpy(&key, here, sizeof key);
+    return key;
+  }
   // Overwrites the value of a live entry in place; `bytes` must not exceed the entry's kept bytes.
   void overwrite_value(std::uint64_t offset, const std::byte* value, std::uint32_t bytes);
   void prefetch(std::uint64_t offset) const;

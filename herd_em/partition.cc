@@ -24,7 +24,7 @@ bool Partition::is_entry_of(KeyHash key, std::uint64_t offset) {
     ++counts_.overwritten;
     return false;
   }
-  return log_.header(offset).key == key;
+  return log_.key(offset) == key;
 }
 
 std::optional<Index::Place> Partition::find(KeyHash key) {
@@ -89,8 +89,15 @@ std::optional<std::uint32_t> Partition::get(KeyHash key, std::byte* out) {
   }
   ++counts_.hits;
   const std::uint64_t offset = index_.offset(*own);
-  const Log::Header header = log_.header(offset);
-  log_.read_value(offset, out, std::min(header.kept, shape_.value_bytes));
+  const std::byte* const entry = log_.in_place(offset, sizeof(Log::Header) + shape_.value_bytes);
+  Log::Header header;
+  if (entry == nullptr) [[unlikely]] {
+    header = log_.header(offset);
+    log_.read_value(offset, out, std::min(header.kept, shape_.value_bytes));
+    return header.length;
+  }
+  std::memcpy(&header, entry, sizeof header);
+  std::memcpy(out, entry + sizeof header, std::min(header.kept, shape_.value_bytes));
   return header.length;
 }
 

@@ -12,6 +12,7 @@ namespace loch::herd {
 Server::Server(const Settings& settings, std::uint32_t index, fabric::Region& slots, fabric::Region& replies)
     : settings_(settings),
       index_(index),
+      first_slot_(settings.slot_at(index, 0)),
       slots_(slots),
       replies_(replies),
       partition_(settings.partition),
@@ -23,6 +24,9 @@ Server::Server(const Settings& settings, std::uint32_t index, fabric::Region& sl
       at_entry_(&requests_[settings.batch + 1]) {
   for (Request& request : requests_) request.value.resize(settings.partition.value_bytes);
   for (std::uint32_t i = 0; i < settings.batch; ++i) batch_.push_back(&requests_[i]);
+  const std::uint32_t window = settings.config.window;
+  for (std::uint32_t slot = 0; slot < settings.slots(); ++slot)
+    senders_.push_back({settings.address_of_client(slot / window), slot % window});
 }
 
 // ---- Polling --------------------------------------------------------------------------------------
@@ -34,7 +38,7 @@ bool Server::is_polled(std::uint32_t slot) const {
 
 bool Server::has_request(std::uint32_t slot, std::uint64_t word) const {
   if (settings_.format.has_trailer && !duplicates_.is_news(slot, word)) return false;
-  return settings_.format.is_here(slots_, settings_.slot_at(index_, slot), word);
+  return settings_.format.is_here(slots_, slot_at(slot), word);
 }
 
 bool Server::is_ready(void* self, std::uint32_t slot, std::uint64_t word) {
@@ -42,8 +46,7 @@ bool Server::is_ready(void* self, std::uint32_t slot, std::uint64_t word) {
   const SlotFormat& format = server->settings_.format;
   if (word == 0 || !server->is_polled(slot) ||
       (format.has_trailer && !server->duplicates_.is_news(slot, word)) ||
-      !format.keep_if_here(server->slots_, server->settings_.slot_at(server->index_, slot), word,
-                           &server->kept_))
+      !format.keep_if_here(server->slots_, server->slot_at(slot), word, server->parts_, &server->kept_))
     return false;
   server->whole_slot_ = slot;
   server->whole_word_ = word;
@@ -57,7 +60,7 @@ void Server::advance(std::uint32_t slot) {
 
 bool Server::fetch(std::uint32_t slot, Request& into) {
   const SlotFormat& format = settings_.format;
-  const std::uint64_t at = settings_.slot_at(index_, slot);
+  const std::uint64_t at = slot_at(slot);
   const std::uint64_t word = fabric::load_word(slots_.at(at + format.word_at()));
   // Whether polling has just found this request complete. It has then kept a copy, or it need not look
   // whether the request is here; if the client overwrites the request later, the check after the copy fails.
@@ -66,7 +69,7 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   if (!was_whole && !has_polled_request(slot, word)) return false;
   into.slot = slot;
   if (was_whole && kept_.op != Op::none && !settings_.rules.trusts_first_look) {
-    into.what = format.read(kept_, word, into.value.data());
+    into.what = format.read(kept_, word, parts_, into.value.data());
     duplicates_.looked_at(slot, word);
   } else if (into.what = format.read(slots_, at, word, into.value.data()); format.has_trailer) {
     // The client may have given up and overwritten the slot with its next request during the copy, so check
@@ -76,7 +79,7 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   } else {
     format.clear(slots_, at);
   }
-  advance(slot);
+  if (!settings_.rules.scans_all) advance(slot);
   ++counts_.requests;
   return true;
 }
@@ -84,12 +87,12 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
 // Fetches requests in one pass over the slots, starting at `first`, until the batch is full.
 void Server::collect(std::uint32_t first) {
   collected_ = 0;
-  const std::uint32_t slots = settings_.slots();
+  const auto slots = static_cast<std::uint32_t>(senders_.size());
   std::uint32_t slot = first;
-  for (std::uint32_t i = 0; i < slots && collected_ < settings_.batch; ++i) {
+  do {
     if (fetch(slot, *batch_[collected_])) ++collected_;
     slot = slot + 1 == slots ? 0 : slot + 1;
-  }
+  } while (slot != first && collected_ < batch_.size());
   start_ = slot;
 }
 
@@ -97,10 +100,12 @@ coro::Task<void> Server::run(fabric::Worker& worker) {
   const Settings& s = settings_;
   fabric_index_ = worker.index();
   charges_ = charges_of(worker.costs());
+  is_charged_ = charges_ != Charges{};
+  parts_ = s.format.parts_of(slots_);
   if (sender_ == nullptr)
     sender_ = std::make_unique<rpc::DatagramSender>(worker, s.replies, replies_, index_ * s.replies.bytes());
   const fabric::WatchSet set{.region = &slots_,
-                             .offset = s.slot_at(index_, 0) + s.format.word_at(),
+                             .offset = first_slot_ + s.format.word_at(),
                              .stride = s.format.slot_bytes,
                              .count = s.slots(),
                              .ready = &Server::is_ready,
@@ -130,27 +135,33 @@ coro::Task<void> Server::serve_by_pipeline(fabric::Worker& worker, fabric::Watch
       ++counts_.drains;
     }
     if (has_entry_) {
-      const Nanos wait = stall(charges_.memory, issued_at(worker) - at_entry_->prefetched_at);
-      co_await worker.compute(wait + charges_.entry);
+      if (is_charged_) {
+        const Nanos wait = stall(charges_.memory, issued_at(worker) - at_entry_->prefetched_at);
+        co_await worker.compute(wait + charges_.entry);
+      }
       if (!sender_->has_room()) co_await sender_->room();
       answer(*at_entry_);
       has_entry_ = false;
     }
     if (has_bucket_) {
-      const Nanos wait = stall(charges_.memory, issued_at(worker) - at_bucket_->prefetched_at);
-      co_await worker.compute(wait + charges_.search);
+      if (is_charged_) {
+        const Nanos wait = stall(charges_.memory, issued_at(worker) - at_bucket_->prefetched_at);
+        co_await worker.compute(wait + charges_.search);
+      }
       partition_.prefetch_entry(at_bucket_->what.key);
       std::swap(at_entry_, at_bucket_);
-      at_entry_->prefetched_at = issued_at(worker);
+      if (is_charged_) at_entry_->prefetched_at = issued_at(worker);
       has_entry_ = true;
       has_bucket_ = false;
     }
     if (has_new) {
       std::swap(at_bucket_, batch_[0]);
-      co_await worker.compute(charges_.fetch_first[static_cast<std::size_t>(at_bucket_->what.op)] +
-                              charges_.issue);
+      if (is_charged_) {
+        const auto op = static_cast<std::size_t>(at_bucket_->what.op);
+        co_await worker.compute(charges_.fetch_first[op] + charges_.issue);
+      }
       partition_.prefetch_bucket(at_bucket_->what.key);
-      at_bucket_->prefetched_at = issued_at(worker);
+      if (is_charged_) at_bucket_->prefetched_at = issued_at(worker);
       has_bucket_ = true;
     }
     sender_->flush();
@@ -225,14 +236,13 @@ coro::Task<void> Server::serve_batch(fabric::Worker& worker) {
 void Server::answer(Request& request) {
   const Answer answer = execute(request, sender_->buffer());
   if (!answer.is_due) return;
-  const std::uint32_t window = settings_.config.window;
-  const std::uint32_t client = request.slot / window;
+  const Sender& sender = senders_[request.slot];
   std::optional<std::uint32_t> immediate;
   if (settings_.rules.numbers)
-    immediate = (request.slot - client * window) << 16 | request.what.sequence;
+    immediate = sender.window_slot << 16 | request.what.sequence;
   else if (settings_.format.layout == Layout::y2016)
     immediate = fabric_index_;
-  sender_->send(settings_.address_of_client(client), answer.length, immediate);
+  sender_->send(sender.address, answer.length, immediate);
 }
 
 Server::Answer Server::execute(Request& request, std::byte* out) {

@@ -43,12 +43,20 @@ class Server {
     std::vector<std::byte> value;
     Nanos prefetched_at = 0;
   };
+  // Who writes to a request slot: the address of the client worker, and which of its window slots.
+  struct Sender {
+    rpc::DatagramAddress address;
+    std::uint32_t window_slot = 0;
+  };
   struct Answer {
     bool is_due = false;
     std::uint32_t length = 0;
   };
 
   static bool is_ready(void* self, std::uint32_t slot, std::uint64_t word);
+  [[nodiscard]] std::uint64_t slot_at(std::uint32_t slot) const {
+    return first_slot_ + std::uint64_t{slot} * settings_.format.slot_bytes;
+  }
   [[nodiscard]] bool is_polled(std::uint32_t slot) const;
   [[nodiscard]] bool has_request(std::uint32_t slot, std::uint64_t word) const;
   [[nodiscard]] bool has_polled_request(std::uint32_t slot, std::uint64_t word) const {
@@ -76,6 +84,7 @@ class Server {
   struct Charges {
     Nanos fetch_first[ops] = {}, fetch_next[ops] = {};  // by operation: first request of a pass, a later one
     Nanos search = 0, issue = 0, entry = 0, memory = 0;
+    bool operator==(const Charges&) const = default;
   };
   [[nodiscard]] Charges charges_of(const fabric::CpuCosts& costs) const;
   [[nodiscard]] static Nanos stall(Nanos memory, Nanos since) { return since < memory ? memory - since : 0; }
@@ -87,7 +96,9 @@ class Server {
 
   const Settings& settings_;
   Charges charges_;
+  bool is_charged_ = false;  // whether any step takes charged CPU time
   std::uint32_t index_;
+  std::uint64_t first_slot_;  // offset in `slots_` of this worker's first request slot
   fabric::Region& slots_;
   fabric::Region& replies_;
   Partition partition_;
@@ -97,6 +108,8 @@ class Server {
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
   SlotFormat::Kept kept_;                  // the copy that polling has checked, if it has made one
+  SlotFormat::PartsOfAll parts_;           // where requests keep what, known once the fabric is
+  std::vector<Sender> senders_;            // indexed by request slot
   std::vector<std::uint8_t> last_status_;  // indexed by request slot: status of the last PUT or DELETE
   // In the published variant: for each client, the only request slot that the server polls.
   std::vector<std::uint32_t> next_slot_;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -153,18 +154,14 @@ void Records::value(std::uint64_t i, std::byte* out, std::uint32_t bytes) const 
 std::string key_name(kv::Key key) {
   std::uint32_t size = key.size;
   while (size > 0 && key.data[size - 1] == std::byte{0}) --size;
-  std::string text;
-  for (std::uint32_t i = 0; i < size; ++i) {
-    const auto c = std::to_integer<unsigned char>(key.data[i]);
-    if (c < 0x21 || c > 0x7E || c == '"' || c == '\\') {
-      text = "0x";
-      for (std::uint32_t j = 0; j < key.size; ++j)
-        text += fmt::format("{:02x}", std::to_integer<unsigned>(key.data[j]));
-      return text;
-    }
-    text += static_cast<char>(c);
-  }
-  return text.empty() ? "0x00" : text;
+  if (size == 0) return "0x00";
+  const std::string_view text(reinterpret_cast<const char*>(key.data), size);
+  const auto is_plain = [](char c) { return c >= 0x21 && c <= 0x7E && c != '"' && c != '\\'; };
+  if (std::ranges::all_of(text, is_plain)) return std::string(text);
+  std::string hex = "0x";
+  for (std::uint32_t j = 0; j < key.size; ++j)
+    hex += fmt::format("{:02x}", std::to_integer<unsigned>(key.data[j]));
+  return hex;
 }
 
 }  // namespace loch::workloads

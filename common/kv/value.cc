@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -150,7 +151,12 @@ std::string value_name(const ValueStamp& stamp) {
   const bool is_initial =
       stamp.length < value_stamp_bytes ? shown.writer == small_writer_mask : shown.writer == initial_writer;
   if (is_initial) return "init";
-  return fmt::format("w{}.{}", shown.writer, shown.sequence);
+  std::array<char, 48> text;
+  char* const most = text.data() + text.size();
+  text[0] = 'w';
+  char* const dot = std::to_chars(text.data() + 1, most, shown.writer).ptr;
+  *dot = '.';
+  return {text.data(), std::to_chars(dot + 1, most, shown.sequence).ptr};
 }
 
 std::string value_name(ValueView value) {

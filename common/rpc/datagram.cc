@@ -37,7 +37,9 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
       entry.request.local = {&region, at};
       at += shape_.stride();
     }
+    line.next = line.ring.data();
   }
+  line_ = lines_.data();
 }
 
 DatagramSender::Room DatagramSender::room() {
@@ -45,18 +47,12 @@ DatagramSender::Room DatagramSender::room() {
   return Room(*this);
 }
 
-std::byte* DatagramSender::buffer() {
-  Line& line = lines_[lane_];
-  LOCH_CHECK_LT(line.used, depth_);
-  return line.ring[line.next].request.local.data();
-}
-
 void DatagramSender::send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate) {
-  LOCH_CHECK_LE(length, shape_.message_bytes);
-  Line& line = lines_[lane_];
-  LOCH_CHECK_LT(line.used, depth_);
-  Entry& entry = line.ring[line.next];
-  line.next = line.next + 1 == depth_ ? 0 : line.next + 1;
+  Line& line = *line_;
+  LOCH_CHECK(length <= shape_.message_bytes && line.used < depth_, "a datagram of {} bytes, {} outstanding",
+             length, line.used);
+  Entry& entry = *line.next;
+  line.next = entry.place + 1 == depth_ ? line.ring.data() : &entry + 1;
   ++line.used;
   fabric::WorkRequest& request = entry.request;
   request.peer = to.node;
@@ -78,13 +74,12 @@ void DatagramSender::send(DatagramAddress to, std::uint32_t length, std::optiona
   if (++listed_ >= shape_.list_most) flush();
 }
 
-void DatagramSender::flush() {
-  if (first_ == nullptr) return;
+void DatagramSender::post_list() {
   ++counts_.lists;
   fabric::WorkRequest* chain = &std::exchange(first_, nullptr)->request;
   last_ = nullptr;
   listed_ = 0;
-  lane_ = static_cast<std::uint8_t>((lane_ + 1) % shape_.lanes);
+  line_ = line_ == &lines_.back() ? lines_.data() : line_ + 1;
   worker_.post(chain);
 }
 
@@ -94,12 +89,9 @@ void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest
   DatagramSender& sender = *entry.sender;
   Line& line = *entry.line;
   if (done.status != fabric::WcStatus::success) ++sender.counts_.failed;
-  while (line.used > 0) {
-    const std::uint32_t retired = line.oldest;
-    line.oldest = retired + 1 == sender.depth_ ? 0 : retired + 1;
-    --line.used;
-    if (retired == entry.place) break;
-  }
+  const std::uint32_t before = entry.place - line.oldest + (entry.place < line.oldest ? sender.depth_ : 0);
+  line.used -= std::min(before + 1, line.used);
+  line.oldest = entry.place + 1 == sender.depth_ ? 0 : entry.place + 1;
   if (sender.waiter_ && sender.has_room()) sender.worker_.run_queue().push(std::exchange(sender.waiter_, {}));
 }
 

@@ -62,17 +62,22 @@ class DatagramSender {
   DatagramSender& operator=(const DatagramSender&) = delete;
 
   class Room;
-  [[nodiscard]] bool has_room() const { return lines_[lane_].used < depth_; }
+  [[nodiscard]] bool has_room() const { return line_->used < depth_; }
   // Posts the prepared SENDs and waits until one has been retired. Only one coroutine may wait at a time.
   [[nodiscard]] Room room();
   // The place for the next message, of message_bytes bytes, which the caller may write until send(). Requires
   // has_room().
-  [[nodiscard]] std::byte* buffer();
+  [[nodiscard]] std::byte* buffer() const {
+    LOCH_CHECK(has_room(), "no SEND may be added to a full ring");
+    return line_->next->request.local.data();
+  }
   // Adds a SEND of the first `length` bytes of the buffer to the posting list. Posts the list when it is
   // full.
   void send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate = std::nullopt);
   // Posts the SENDs that are in the list, if any.
-  void flush();
+  void flush() {
+    if (first_ != nullptr) post_list();
+  }
 
   [[nodiscard]] const DatagramCounts& counts() const { return counts_; }
   [[nodiscard]] const DatagramShape& shape() const { return shape_; }
@@ -88,16 +93,18 @@ class DatagramSender {
   };
   struct Line {
     std::vector<Entry> ring;
-    std::uint32_t next = 0, used = 0, oldest = 0, since_signaled = 0;
+    Entry* next = nullptr;  // the entry of the next SEND
+    std::uint32_t used = 0, oldest = 0, since_signaled = 0;
   };
+  void post_list();
   static void completed(fabric::CompletionSink* sink, fabric::WorkRequest& done);
 
   fabric::Worker& worker_;
   DatagramShape shape_;
   std::uint32_t depth_;  // send queue entries that each UD queue pair may use
   std::vector<Line> lines_;
-  // index of the UD queue pair on which the list that is being filled will be posted
-  std::uint8_t lane_ = 0;
+  // the UD queue pair on which the list that is being filled will be posted
+  Line* line_ = nullptr;
   Entry* first_ = nullptr;
   Entry* last_ = nullptr;
   std::uint32_t listed_ = 0;

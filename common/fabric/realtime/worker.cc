@@ -47,6 +47,31 @@ void append(Wait*& list, Wait* wait) {
   *at = wait;
 }
 
+// The first index in [from, to) whose word of the set differs from its known value; `to` if there is none.
+// Four words are compared in each round. Words are prefetched, since each is in a cache line of its own.
+std::uint32_t next_changed(const WatchSet& set, std::uint32_t from, std::uint32_t to) {
+  constexpr std::uint32_t words_ahead = 8;
+  const std::uint64_t stride = set.stride;
+  const std::byte* at = set.region->at(set.offset) + from * stride;
+  const std::uint64_t* known = set.known + from;
+  std::uint32_t index = from;
+  for (; to - index >= 4; index += 4, at += 4 * stride, known += 4) {
+    const std::byte* const ahead = at + words_ahead * stride;
+    __builtin_prefetch(ahead);
+    __builtin_prefetch(ahead + stride);
+    __builtin_prefetch(ahead + 2 * stride);
+    __builtin_prefetch(ahead + 3 * stride);
+    if (load_word(at) != known[0]) return index;
+    if (load_word(at + stride) != known[1]) return index + 1;
+    if (load_word(at + 2 * stride) != known[2]) return index + 2;
+    if (load_word(at + 3 * stride) != known[3]) return index + 3;
+  }
+  for (; index < to; ++index, at += stride, ++known) {
+    if (load_word(at) != *known) return index;
+  }
+  return to;
+}
+
 // Runs a worker's main coroutine, a Task that the fabric owns. Call on the worker's thread: the frame of
 // run_main() comes from that thread's pool and returns to it.
 coro::SelfOwned run_main(coro::Task<void>* main, bool* ended) {
@@ -120,16 +145,18 @@ bool RealtimeWorker::find_ready(WatchWait& wait) const {
 }
 
 // Searches the watched words with indices [from, to) for one that `ready` accepts. Words that still have
-// their known values are skipped without a call. Words are prefetched, since each is in a cache line of its
-// own.
+// their known values are skipped without a call.
 bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to) {
-  constexpr std::uint32_t words_ahead = 8;
   const WatchSet& set = wait.set;
-  const std::byte* word_at = set.region->at(set.offset) + std::uint64_t{from} * set.stride;
-  for (std::uint32_t index = from; index < to; ++index, word_at += set.stride) {
-    __builtin_prefetch(word_at + std::uint64_t{words_ahead} * set.stride);
-    const std::uint64_t word = load_word(word_at);
-    if (set.known != nullptr && (word == set.known[index] || word == 0)) continue;
+  const std::byte* const first = set.region->at(set.offset);
+  const bool is_packed = set.known != nullptr;
+  for (std::uint32_t index = from; index < to; ++index) {
+    if (is_packed) {
+      index = next_changed(set, index, to);
+      if (index == to) break;
+    }
+    const std::uint64_t word = load_word(first + std::uint64_t{index} * set.stride);
+    if (is_packed && word == 0) continue;
     if (set.ready(set.context, index, word)) {
       wait.result = {WatchOutcome::ready, index};
       return true;

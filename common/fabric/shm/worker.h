@@ -99,6 +99,8 @@ class ShmWorker final : public realtime::RealtimeWorker {
   // The fast path for a valid READ or WRITE to a peer on whose queue pairs no request has failed or is
   // waiting. Returns false if it did nothing; submit() then executes or refuses the request.
   [[nodiscard]] bool perform_plain(const WorkRequest& request);
+  // The fast path for a valid datagram. Returns false if it did nothing.
+  [[nodiscard]] bool perform_datagram(WorkRequest& request);
   // Executes the request and sets its status, unless it returns not_ready. `inline_data`: copy of the inline
   // payload; null: the payload is in the local buffer.
   [[nodiscard]] Attempt perform(WorkRequest& request, const std::byte* inline_data);

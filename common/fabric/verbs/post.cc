@@ -52,6 +52,16 @@ static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transpor
   return is_detached ? (head & mask_detached) == wanted_detached : (head & mask) == wanted;
 }
 
+// The request's peer if it is for the peer's worker 0, else a number above every peer's: the two fields as
+// one word.
+[[nodiscard]] std::uint32_t peer_if_worker_0(const WorkRequest& request) {
+  static_assert(offsetof(WorkRequest, peer_worker) == offsetof(WorkRequest, peer) + 2 &&
+                sizeof(WorkRequest::peer) == 2 && std::endian::native == std::endian::little);
+  std::uint32_t both;
+  std::memcpy(&both, &request.peer, sizeof both);
+  return both;
+}
+
 // The remote address of a request. A region that the peer does not have gets address 0, so that the peer's
 // NIC refuses the request.
 std::uint64_t address_of(const Peer& peer, const WorkRequest& request) {
@@ -235,7 +245,7 @@ void VerbsWorker::take_into(SendQueue& queue, ibv_send_wr& out) {
     (first_staged_ == nullptr ? first_staged_ : last_staged_->next_staged) = &queue;
     last_staged_ = &queue;
   }
-  if (++staged_ >= ring_at_) ring_doorbells();
+  ++staged_;
 }
 
 void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached,
@@ -265,6 +275,7 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   }
   address(out, queue, request);
   take_into(queue, out);
+  if (staged_ >= ring_at_) ring_doorbells();
 }
 
 // Posts the queue pair's staged requests to the device as one chain.
@@ -357,14 +368,15 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   out.wr.rdma.remote_addr = address_of(peer, request);
   out.wr.rdma.rkey = request.remote.rkey;
   take_into(queue, out);
+  if (staged_ >= ring_at_) ring_doorbells();
 }
 
 // Stages the most frequent kind of request if nothing stands in its way: a READ or WRITE as is_straight()
 // says to worker 0 of a connected peer. Returns false if it did nothing, so that submit() has to stage the
-// request.
+// request. The caller rings the doorbells, last of all it does, so that it keeps nothing meanwhile.
 [[gnu::always_inline]] inline bool VerbsWorker::stage_straight(WorkRequest& request, bool is_detached) {
-  if (!is_straight(request, is_detached) || request.peer >= nodes_ || request.peer_worker != 0 ||
-      request.local.region == nullptr || outstanding_ >= most_outstanding_)
+  if (!is_straight(request, is_detached) || peer_if_worker_0(request) >= nodes_ ||
+      request.local.region == nullptr || request.length == 0 || outstanding_ >= most_outstanding_)
     return false;
   SendQueue* const queue = links_[request.peer].straight;
   const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
@@ -378,14 +390,14 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   slot.request = is_detached ? nullptr : &request;
   ++outstanding_;
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
-  out.opcode = request.verb == Verb::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+  out.opcode = opcodes[static_cast<std::size_t>(request.verb)][0];
   out.send_flags = IBV_SEND_SIGNALED;
   if (is_detached && ++queue->since_signaled < queue->depth / 2) {
     out.send_flags = 0;
   } else {
     queue->since_signaled = 0;
   }
-  out.num_sge = length != 0 ? 1 : 0;
+  out.num_sge = 1;
   staged.slice = {region.address() + request.local.offset, request.length, region.lkey()};
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
   out.wr.rdma.remote_addr = address_of(peer, request);
@@ -403,16 +415,27 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   stage_plain(*free, request, is_detached);
 }
 
+// A single straight request, the most frequent case, calls nothing unless doorbells have to be rung, so that
+// no register is saved for it.
 void VerbsWorker::do_post(WorkRequest* chain) {
-  while (chain != nullptr) {
-    WorkRequest* next = chain->next;
-    if (!stage_straight(*chain, false)) {
-      submit(*chain, false);
-    } else if (chain->sink != nullptr) {
-      ++owed_;
+  struct Several {
+    [[gnu::noinline]] static void post(VerbsWorker* worker, WorkRequest* chain) {
+      while (chain != nullptr) {
+        WorkRequest* const next = chain->next;
+        if (!worker->stage_straight(*chain, false)) {
+          worker->submit(*chain, false);
+        } else {
+          worker->owed_ += chain->sink != nullptr ? 1 : 0;
+          if (worker->staged_ >= worker->ring_at_) worker->ring_doorbells();
+        }
+        chain = next;
+      }
     }
-    chain = next;
-  }
+  };
+  if (chain == nullptr || chain->next != nullptr) return Several::post(this, chain);
+  if (!stage_straight(*chain, false)) return submit(*chain, false);
+  owed_ += chain->sink != nullptr ? 1 : 0;
+  if (staged_ >= ring_at_) ring_doorbells();
 }
 
 // Posts a detached atomic on a device that reverses the old word's bytes. The request is copied and made
@@ -436,7 +459,8 @@ void VerbsWorker::do_post_detached(const WorkRequest& request) {
     return post_reversed(request);
   // The cast is safe: a detached request is only read by submit(), which copies it if it must wait.
   auto& only_read = const_cast<WorkRequest&>(request);
-  if (!stage_straight(only_read, true)) submit(only_read, true);
+  if (!stage_straight(only_read, true)) return submit(only_read, true);
+  if (staged_ >= ring_at_) ring_doorbells();
 }
 
 bool VerbsWorker::is_hopeless(const SendQueue& queue) const {
