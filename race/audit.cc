@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "common/fabric/memory.h"
@@ -18,15 +19,13 @@ class Audit {
 
   void look_at(fabric::NodeId node, const NodeState& state) {
     named_.clear();
-    for (std::uint64_t at = 0; at < s_.shape.table_bytes(); at += bucket_bytes) {
-      const auto suffix = static_cast<std::uint32_t>(at / (s_.shape.groups * group_bytes));
-      if (fabric::load_word(state.table->at(at)) != header_of(s_.shape.depth, suffix))
-        find("node {}: bucket at {} has another header", node, at);
-      for (std::uint32_t i = 1; i <= slots_per_bucket; ++i) {
-        const std::uint64_t slot = at + 8ULL * i;
-        if (const Word word = fabric::load_word(state.table->at(slot)); word != 0)
-          look_at_word(node, state, slot, word);
-      }
+    for (std::uint32_t suffix = 0; suffix < 1U << s_.shape.max_depth; ++suffix) {
+      const std::uint64_t first = s_.shape.subtable_bytes() * suffix;
+      for (std::uint64_t at = first; at < first + s_.shape.subtable_bytes(); at += bucket_bytes)
+        look_at_bucket(node, state, suffix, at);
+      const Word entry = fabric::load_word(state.table->at(s_.shape.entry_at(suffix)));
+      if (locked_by(entry) != nobody && !has_dead_clients_)
+        find("node {}: subtable {} is locked", node, suffix);
     }
     for (const auto& [_, other] : nodes_) {
       for (const auto& own : other.workers) look_at_free(node, *own);
@@ -42,7 +41,25 @@ class Audit {
     if (findings_.size() < most) findings_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
-  void look_at_word(fabric::NodeId node, const NodeState& state, std::uint64_t slot, Word word) {
+  void look_at_bucket(fabric::NodeId node, const NodeState& state, std::uint32_t suffix, std::uint64_t at) {
+    const std::uint32_t made = std::bit_width(suffix);  // the least depth of a subtable with this suffix
+    if (made > s_.shape.depth) {
+      // Nothing here counts before the bucket from which it is moved says so.
+      const std::uint64_t back = s_.shape.subtable_bytes() * (1U << (made - 1));
+      if (depth_of(fabric::load_word(state.table->at(at - back))) < made) return;
+    }
+    const Word header = fabric::load_word(state.table->at(at));
+    if (!is_header_of(header, suffix) || depth_of(header) < std::max(made, s_.shape.depth) ||
+        depth_of(header) > s_.shape.max_depth)
+      return find("node {}: bucket at {} has another header", node, at);
+    for (std::uint32_t i = 1; i <= slots_per_bucket; ++i) {
+      const Word word = fabric::load_word(state.table->at(at + 8ULL * i));
+      if (word != 0 && (!is_frozen(word) || is_moving(header)))
+        look_at_word(node, state, at + 8ULL * i, word, header);
+    }
+  }
+
+  void look_at_word(fabric::NodeId node, const NodeState& state, std::uint64_t slot, Word word, Word header) {
     const Entry entry = Entry::unpack(word);
     const std::string where = fmt::format("node {}, slot at {}", node, slot);
     if (is_free(word)) {
@@ -64,8 +81,13 @@ class Audit {
       find("{}: names generation {}, the block has {}", where, entry.generation, head.generation);
     const kv::Key key{bytes.data() + s_.block.key_at(), head.key_bytes};
     const Places places = s_.shape.places(key);
-    const auto covers = [&](std::uint64_t bucket) { return slot > bucket && slot < bucket + combined_bytes; };
-    if (places.node != node || std::ranges::none_of(places.bucket, covers))
+    const auto suffix = static_cast<std::uint32_t>(header >> 32);
+    const std::uint64_t in_subtable = slot - s_.shape.subtable_bytes() * suffix;
+    const auto covers = [&](std::uint64_t at) {
+      return in_subtable > at && in_subtable < at + combined_bytes;
+    };
+    if (places.node != node || low(places.suffix, depth_of(header)) != suffix ||
+        std::ranges::none_of(places.bucket, covers))
       find("{}: no slot of its key", where);
     if (places.fingerprint != entry.fingerprint) find("{}: not its key's fingerprint", where);
     const std::string name(reinterpret_cast<const char*>(key.data), key.size);

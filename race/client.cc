@@ -71,10 +71,22 @@ coro::Task<Attempt> look_at_places(Lane* lane, Operation* op) {
   const bool is_seen = co_await look(lane, &op->places, block, &op->view, op->stats);
   if (!is_seen) co_return Attempt::failed;
   op->is_written = op->is_written || writes;
-  // A bucket without the subtable's header is no bucket: nothing is known of the key.
-  if (!op->view.is_laid_out()) co_return Attempt::failed;
   if (!lane->settings.rules.is_pending_first) op->view.order_as_published();
   co_return Attempt::ok;
+}
+
+// Whether the buckets that were looked at were the key's when their slots were read. A split may have moved
+// an entry between the READ of a header and that of a slot, where the fabric tears buckets.
+coro::Task<bool> is_sure(Lane* lane, Operation* op) {
+  if (!lane->store.tears_buckets() || op->view.depth() >= lane->settings.shape.max_depth) co_return true;
+  View again;
+  const bool is_seen = co_await look(lane, &op->places, nullptr, &again, op->stats);
+  co_return is_seen&& again.headers() == op->view.headers();
+}
+
+coro::Task<Attempt> missed(Lane* lane, Operation* op) {
+  const bool is_absent = co_await is_sure(lane, op);
+  co_return is_absent ? Attempt::not_found : Attempt::again;
 }
 
 // Looks for an entry of the key among the slots that were seen, other than slot `except`. A committed entry
@@ -83,7 +95,7 @@ coro::Task<Found> find(Lane* lane, Operation* op, bool wants_pending, std::uint6
   Found found;
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(op->view.end() - op->view.begin()); ++i) {
     const View::Seen seen = op->view.begin()[i];
-    if (is_free(seen.word) || seen.offset == except) continue;
+    if (!seen.is_taken || seen.offset == except) continue;
     const Entry entry = Entry::unpack(seen.word);
     if (entry.fingerprint != op->places.fingerprint) continue;
     if (entry.is_pending && (!wants_pending || found.what == Found::What::pending)) continue;
@@ -108,12 +120,33 @@ void leave(Lane& lane, Doubt::Step step, Slot slot, Word before, Word after, Wor
   lane.own.doubts.push_back({step, slot, before, after, free});
 }
 
+// Splits the key's subtable, or goes on with a split that nobody is at.
+coro::Task<Attempt> grow(Lane* lane, Operation* op) {
+  const Shape& shape = lane->settings.shape;
+  if (op->view.depth() >= shape.max_depth) co_return Attempt::table_full;
+  const bool is_read = co_await read_directory(lane, op->places.node, op->stats);
+  if (!is_read) co_return Attempt::failed;
+  const std::uint32_t suffix = lane->own.home(shape, op->places);
+  const std::uint32_t depth = lane->own.directory[op->places.node][suffix];
+  if (depth > op->view.depth()) co_return Attempt::again;  // somebody has split it since the look
+  const Split ended = co_await split(lane, op->places.node, suffix, depth);
+  if (ended == Split::failed) co_return Attempt::failed;
+  co_return ended == Split::done ? Attempt::again : Attempt::conflict;
+}
+
+// Waits for the split that has frozen the entry, or goes on with it.
+coro::Task<Attempt> thaw(Lane* lane, Operation* op) {
+  const Attempt grown = co_await grow(lane, op);
+  co_return grown == Attempt::failed ? grown : Attempt::conflict;
+}
+
 coro::Task<Attempt> update(Lane* lane, Operation* op, Found found) {
+  if (is_frozen(found.word)) co_return co_await thaw(lane, op);
   const Word mine = word_of(*lane, *op, false);
   const Swap done = co_await swap(lane, found.slot, found.word, mine, Proof::none, op->stats);
-  if (done.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
+  if (done == Swap::lost) co_return Attempt::conflict;
   op->block.reset();
-  if (done.outcome == Swap::Outcome::unknown) {
+  if (done == Swap::unknown) {
     leave(*lane, Doubt::Step::update, found.slot, found.word, mine);
     co_return lane->settings.has(Flaw::update_error_fails) ? Attempt::failed : Attempt::ambiguous;
   }
@@ -126,10 +159,17 @@ coro::Task<Attempt> withdraw(Lane* lane, Operation* op, Slot slot, Word free) {
   const Word mine = word_of(*lane, *op, true);
   ++lane->own.counters.withdrawn;
   const Swap done = co_await swap(lane, slot, mine, free, Proof::before_stays, op->stats);
-  if (done.done()) co_return Attempt::conflict;
+  if (done == Swap::done) co_return Attempt::conflict;
   op->block.reset();
-  if (done.outcome == Swap::Outcome::unknown) leave(*lane, Doubt::Step::take_back, slot, mine, free, free);
+  if (done == Swap::unknown) leave(*lane, Doubt::Step::take_back, slot, mine, free, free);
   co_return Attempt::failed;
+}
+
+// Whether the slot is still one of the key's, in a bucket that is not being moved from under it.
+bool holds(const Lane& lane, const Operation& op, Slot slot) {
+  if (lane.settings.has(Flaw::own_slot_unchecked)) return true;
+  const auto* seen = std::ranges::find(op.view, slot.offset, &View::Seen::offset);
+  return seen != op.view.end() && (!seen->is_leaving || lane.settings.has(Flaw::inserts_while_moving));
 }
 
 // Commits the operation's pending entry if no other slot has an entry of the key, pending or not.
@@ -142,7 +182,13 @@ coro::Task<Attempt> commit(Lane* lane, Operation* op, Slot slot, Word free) {
       const Found seen = co_await find(lane, op, !s.has(Flaw::skips_pending), slot.offset);
       other = seen;
     }
-    if (other.what == Found::What::nothing) break;
+    // A split that has moved the slot's bucket, or is about to, does not take the entry with it.
+    if (looked == Attempt::ok && !holds(*lane, *op, slot)) other.what = Found::What::pending;
+    if (other.what == Found::What::nothing) {
+      const bool is_right = co_await is_sure(lane, op);
+      if (is_right) break;
+      other.what = Found::What::changed;
+    }
     if (other.what == Found::What::changed && tries < s.attempts) continue;
     LOCH_PROBE("race.insert-withdrawn");
     const Attempt withdrawn = co_await withdraw(lane, op, slot, free);
@@ -151,25 +197,32 @@ coro::Task<Attempt> commit(Lane* lane, Operation* op, Slot slot, Word free) {
   const Word pending = word_of(*lane, *op, true), committed = word_of(*lane, *op, false);
   const Swap done = co_await swap(lane, slot, pending, committed, Proof::before_stays, op->stats);
   op->block.reset();
-  if (done.outcome == Swap::Outcome::unknown) {
+  if (done == Swap::unknown) {
     leave(*lane, Doubt::Step::commit, slot, pending, committed, free);
     co_return Attempt::ambiguous;
   }
   lane->own.give(lane->settings, slot.node, free);
   // If the CAS is lost, a scrub took this client for dead, and has left the operation's block with the free
   // slot.
-  co_return done.done() ? Attempt::ok : Attempt::failed;
+  co_return done == Swap::done ? Attempt::ok : Attempt::failed;
 }
 
 // Hardened INSERT of a key that no slot has: an entry that nobody sees, a second look, and the commit.
 coro::Task<Attempt> insert(Lane* lane, Operation* op) {
   const View::Seen* found = op->view.free_slot();
-  if (found == nullptr) co_return Attempt::table_full;
+  if (found == nullptr || op->view.share_taken() >= lane->settings.split_share) {
+    const Attempt grown = co_await grow(lane, op);
+    if (found == nullptr || grown == Attempt::again) co_return grown;
+  }
   const Slot slot{op->places.node, found->offset};
-  const Word free = found->word, mine = word_of(*lane, *op, true);
-  const Swap done = co_await swap(lane, slot, free, mine, Proof::after_stays, op->stats);
-  if (done.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
-  if (done.outcome == Swap::Outcome::unknown) {
+  const Word before = found->word, free = is_frozen(before) ? 0 : before, mine = word_of(*lane, *op, true);
+  if (is_frozen(before)) {
+    const bool is_moved = co_await is_sure(lane, op);
+    if (!is_moved) co_return Attempt::again;
+  }
+  const Swap done = co_await swap(lane, slot, before, mine, Proof::after_stays, op->stats);
+  if (done == Swap::lost) co_return Attempt::conflict;
+  if (done == Swap::unknown) {
     if (lane->settings.has(Flaw::link_error_frees)) co_return Attempt::failed;
     op->block.reset();
     leave(*lane, Doubt::Step::link, slot, free, mine, free);
@@ -186,9 +239,9 @@ coro::Task<Attempt> insert_as_published(Lane* lane, Operation* op) {
   const Slot slot{op->places.node, free->offset};
   const Word mine = word_of(*lane, *op, false);
   const Swap done = co_await swap(lane, slot, 0, mine, Proof::none, op->stats);
-  if (done.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
+  if (done == Swap::lost) co_return Attempt::conflict;
   op->block.reset();
-  if (done.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+  if (done == Swap::unknown) co_return Attempt::ambiguous;
   const Attempt looked = co_await look_at_places(lane, op);
   if (looked != Attempt::ok) co_return Attempt::ambiguous;
   std::vector<View::Seen> seen(op->view.begin(), op->view.end());
@@ -205,7 +258,7 @@ coro::Task<Attempt> insert_as_published(Lane* lane, Operation* op) {
     if (has_kept) {
       const Slot other{slot.node, seen[i].offset};
       const Swap removed = co_await swap(lane, other, word, 0, Proof::none, op->stats);
-      if (removed.done()) lane->own.give(lane->settings, slot.node, word);
+      if (removed == Swap::done) lane->own.give(lane->settings, slot.node, word);
     }
     has_kept = true;
   }
@@ -237,14 +290,15 @@ coro::Task<Attempt> remove_once(Lane* lane, Operation* op) {
   const Attempt looked = co_await look_at_places(lane, op);
   if (looked != Attempt::ok) co_return looked;
   const Found found = co_await find(lane, op, false, ~std::uint64_t{0});
-  if (found.what == Found::What::nothing) co_return Attempt::not_found;
+  if (found.what == Found::What::nothing) co_return co_await missed(lane, op);
   if (found.what != Found::What::committed) co_return unfound(found.what);
+  if (is_frozen(found.word)) co_return co_await thaw(lane, op);
   const bool parks = lane->settings.rules.parks_blocks;
   const Word free = parks ? parked(found.word) : 0;
   const Swap done = co_await swap(lane, found.slot, found.word, free, Proof::none, op->stats);
-  if (done.outcome == Swap::Outcome::lost) co_return Attempt::conflict;
+  if (done == Swap::lost) co_return Attempt::conflict;
   // Nobody can tell whose DELETE made the slot free.
-  if (done.outcome == Swap::Outcome::unknown) co_return Attempt::ambiguous;
+  if (done == Swap::unknown) co_return Attempt::ambiguous;
   if (!parks) lane->own.give(lane->settings, found.slot.node, found.word);
   co_return Attempt::ok;
 }
@@ -253,7 +307,7 @@ coro::Task<Attempt> get_once(Lane* lane, Operation* op) {
   const Attempt looked = co_await look_at_places(lane, op);
   if (looked != Attempt::ok) co_return looked;
   const Found found = co_await find(lane, op, lane->settings.has(Flaw::get_sees_pending), ~std::uint64_t{0});
-  if (found.what == Found::What::nothing) co_return Attempt::not_found;
+  if (found.what == Found::What::nothing) co_return co_await missed(lane, op);
   if (found.what == Found::What::failed || found.what == Found::What::changed) co_return unfound(found.what);
   co_return Attempt::ok;
 }
@@ -317,6 +371,18 @@ class RaceClient final : public kv::Client {
   [[nodiscard]] coro::Task<kv::OpResult> insert_if_absent(kv::Key key, kv::ValueView value,
                                                           fabric::OpStats* stats) override {
     return write(&lane_, key, value, true, stats);
+  }
+  [[nodiscard]] bool can_migrate() const override {
+    return lane_.settings.shape.max_depth > lane_.settings.shape.depth;
+  }
+  // Splits the key's subtable.
+  [[nodiscard]] coro::Task<kv::OpResult> migrate(kv::Key key, fabric::OpStats* stats) override {
+    Operation op{.key = key, .stats = stats};
+    op.places = lane_.settings.shape.places(key);
+    const Attempt looked = co_await look_at_places(&lane_, &op);
+    if (looked != Attempt::ok) co_return result_of(looked, 0);
+    const Attempt grown = co_await grow(&lane_, &op);
+    co_return result_of(grown == Attempt::again ? Attempt::ok : grown, 0);
   }
   [[nodiscard]] coro::Task<kv::OpResult> remove(kv::Key key, fabric::OpStats* stats) override {
     Operation op{.key = key, .stats = stats};

@@ -20,16 +20,22 @@ class View {
     Word word = 0;
     std::uint8_t combined = 0;  // number of the combined bucket
     bool is_overflow = false;
+    bool is_taken = false;    // names an entry of this bucket
+    bool is_leaving = false;  // the bucket is being moved, and the key with it
   };
   static constexpr std::uint32_t most = 4 * slots_per_bucket;
 
-  // Adds the slots of combined bucket number `i`, which lie at `bytes`, and notes whether the headers are
-  // `header`. A slot that both combined buckets have is added once.
-  void add(const Places& places, std::size_t i, const std::byte* bytes, Word header);
+  // Adds the slots of the main or the overflow bucket of combined bucket number `i`, which lies at `bytes`
+  // and at `offset` in the node's table.
+  void add(const Places& places, std::size_t i, bool is_overflow, std::uint64_t offset,
+           const std::byte* bytes);
   [[nodiscard]] const Seen* begin() const { return slots_.data(); }
   [[nodiscard]] const Seen* end() const { return slots_.data() + count_; }
-  // Whether every header was that of the key's subtable.
-  [[nodiscard]] bool is_laid_out() const { return is_laid_out_; }
+  // The headers of the buckets, and the least depth among them. A header that is read again and the same was
+  // the bucket's all the time between.
+  [[nodiscard]] const std::array<Word, 4>& headers() const { return headers_; }
+  [[nodiscard]] std::uint32_t depth() const { return depth_; }
+  [[nodiscard]] double share_taken() const;
   // The slot that an INSERT takes: one with a block before one without, then in the less loaded combined
   // bucket, in the main bucket first. Null: no slot is free.
   [[nodiscard]] const Seen* free_slot() const;
@@ -41,15 +47,12 @@ class View {
 
  private:
   std::array<Seen, most> slots_{};
-  std::uint32_t count_ = 0;
-  bool is_laid_out_ = true;
+  std::array<Word, 4> headers_{};
+  std::uint32_t count_ = 0, depth_ = nobody;
 };
 
-struct Swap {
-  enum class Outcome : std::uint8_t { swapped, lost, unknown };
-  Outcome outcome = Outcome::lost;
-  [[nodiscard]] bool done() const { return outcome == Outcome::swapped; }
-};
+// How a CAS ended.
+enum class Swap : std::uint8_t { done, lost, unknown };
 
 // What a READ of the slot proves about a CAS that ended in an error, if the slot holds neither word.
 enum class Proof : std::uint8_t {
@@ -72,6 +75,7 @@ struct Lane {
   [[nodiscard]] std::uint64_t out_at() const { return number * 2 * settings.block.bytes(); }
   [[nodiscard]] std::uint64_t in_at() const { return out_at() + settings.block.bytes(); }
   [[nodiscard]] std::uint64_t buckets_at() const { return number * buckets_bytes; }
+  [[nodiscard]] std::uint64_t directory_at() const { return worker.index() * settings.directory_bytes(); }
 
   RaceStore& store;
   const Settings& settings;
@@ -90,16 +94,24 @@ struct Lane {
 [[nodiscard]] coro::Task<bool> read(Lane* lane, const rpc::Remote* from, std::uint64_t offset,
                                     fabric::LocalSlice into, std::uint32_t bytes, fabric::OpStats* stats);
 // READs both combined buckets behind one doorbell, and before them WRITEs the lane's block to `block`, if
-// given. False: a node cannot be reached, or its memory was never laid out.
+// given. A bucket whose header says that the key has moved is read where it is now, and the directory with
+// it. False: a node cannot be reached, or its memory was never laid out.
 [[nodiscard]] coro::Task<bool> look(Lane* lane, const Places* places, const Block* block, View* view,
                                     fabric::OpStats* stats);
 // READs the block that the word names, into the lane's second buffer, and compares its key.
 [[nodiscard]] coro::Task<Fetched> fetch(Lane* lane, fabric::NodeId node, Word word, kv::Key key,
                                         fabric::OpStats* stats);
+// READs a node's directory up to its global depth.
+[[nodiscard]] coro::Task<bool> read_directory(Lane* lane, fabric::NodeId node, fabric::OpStats* stats);
 // READs the word of a slot; none: its node cannot be reached.
 [[nodiscard]] coro::Task<std::optional<Word>> read_slot(Lane* lane, Slot slot);
 // CAS of a slot. A CAS that was not executed is posted again.
 [[nodiscard]] coro::Task<Swap> swap(Lane* lane, Slot slot, Word before, Word after, Proof proof,
                                     fabric::OpStats* stats);
+// Splits the subtable of this depth and suffix, or goes on with a split that was left. `waits`: another
+// client splits it, or a pending entry is in the way.
+enum class Split : std::uint8_t { done, waits, failed };
+[[nodiscard]] coro::Task<Split> split(Lane* lane, fabric::NodeId node, std::uint32_t suffix,
+                                      std::uint32_t depth);
 
 }  // namespace loch::race

@@ -4,21 +4,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/crc32c.h"
 #include "common/fabric/memory.h"
 #include "common/kv/value.h"
 
 namespace loch::race {
 namespace {
-
-constexpr std::array<std::uint32_t, 256> crc_table = [] {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < table.size(); ++i) {
-    std::uint32_t rest = i;
-    for (int bit = 0; bit < 8; ++bit) rest = (rest >> 1) ^ ((rest & 1) != 0 ? 0x82F63B78U : 0);
-    table[i] = rest;
-  }
-  return table;
-}();
 
 // Maps a hash to 0 … n-1.
 std::uint64_t scaled(std::uint64_t hash, std::uint64_t n) {
@@ -27,13 +18,6 @@ std::uint64_t scaled(std::uint64_t hash, std::uint64_t n) {
 }
 
 }  // namespace
-
-std::uint32_t crc32c(std::span<const std::byte> bytes) {
-  std::uint32_t rest = ~0U;
-  for (const std::byte byte : bytes)
-    rest = (rest >> 8) ^ crc_table[(rest ^ static_cast<std::uint32_t>(byte)) & 0xFF];
-  return ~rest;
-}
 
 Places Shape::places(kv::Key key) const {
   const std::uint64_t first = kv::key_digest(key), second = mix64(first ^ 0x5241'4345);
@@ -44,20 +28,19 @@ Places Shape::places(kv::Key key) const {
   if (has_correlated_hashes) {
     // One number of 32 bits gives subtable, first bucket and fingerprint (its upper bits), so that only one
     // in gcd(subtables, buckets) of a subtable's buckets is the first of any key.
-    const auto low = static_cast<std::uint32_t>(first), high = static_cast<std::uint32_t>(first >> 32);
-    out.subtable = low % subtables();
-    out.fingerprint = low >> 24;
-    number = {low % buckets, high % buckets};
+    const auto lower = static_cast<std::uint32_t>(first), high = static_cast<std::uint32_t>(first >> 32);
+    out.suffix = lower;
+    out.fingerprint = lower >> 24;
+    number = {lower % buckets, high % buckets};
   } else {
-    out.subtable = static_cast<std::uint32_t>(second % subtables());
+    out.suffix = static_cast<std::uint32_t>(second);
     out.fingerprint = static_cast<std::uint32_t>(second >> 56);
     number = {scaled(first, buckets), scaled(mix64(second ^ first), buckets)};
   }
   if (number[1] == number[0]) number[1] = (number[0] + 1) % buckets;
   for (std::size_t i = 0; i < number.size(); ++i) {
     out.is_odd[i] = number[i] % 2 != 0;
-    out.bucket[i] =
-        (out.subtable * groups + number[i] / 2) * group_bytes + (out.is_odd[i] ? bucket_bytes : 0);
+    out.bucket[i] = number[i] / 2 * group_bytes + (out.is_odd[i] ? bucket_bytes : 0);
   }
   return out;
 }

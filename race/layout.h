@@ -3,16 +3,21 @@
 //   word     0     8     16              50           62       63
 //            | fp  | len | block         | generation | frozen | pending |       len 0: free
 //   bucket   | header u64 | word u64 [7] |                                       64 bytes
-//   header   | depth u31 | laid out u1 | suffix u32 |
+//   header   | depth u30 | moving u1 | laid out u1 | suffix u32 |
 //   group    | main bucket 2g | overflow bucket g | main bucket 2g + 1 |         192 bytes
+//   directory  | global depth u64 | entry u64 [2^largest depth] |
+//   entry    | 0 u8 | depth + 1 u8 | lock: client + 1 u24 | lock: number u24 |   0: no such subtable
 //   block    | generation u16 | key bytes u16 | value bytes u32 | writer u32 | 0 u32 | key | value | pad |
 //   crc u32 |
 //
 // A combined bucket is a main bucket and the overflow bucket beside it; one READ of 128 bytes fetches it. A
 // key is in one of two combined buckets of one subtable, so that two READs fetch the 28 slots that may name
 // it. `block` and `len` are in units of 64 bytes; a block has the size of the largest value. The published
-// word has 48 bits for the block and neither generation nor flags. `frozen` is reserved for splits and always
-// 0.
+// word has 48 bits for the block and neither generation nor flags.
+//
+// The subtable of suffix s and depth d holds the keys whose hash has the low d bits s. It lies behind the s
+// subtables of lower suffixes and is split into itself and the subtable of suffix s | 1 << d. A bucket's
+// header says which keys the bucket holds; the directory tells clients where to look first.
 #pragma once
 
 #include <array>
@@ -39,7 +44,7 @@ struct Entry {
   std::uint32_t fingerprint = 0, units = 0;
   std::uint64_t block = 0;  // offset in the node's region of blocks, in units of 64 bytes
   std::uint32_t generation = 0;
-  bool is_pending = false;
+  bool is_pending = false;  // a frozen word unpacks as the word that it was
   [[nodiscard]] constexpr Word pack() const {
     return (Word{fingerprint} & 0xFF) | (Word{units} & 0xFF) << 8 |
            (block & ((std::uint64_t{1} << 34) - 1)) << 16 | Word{generation % generations} << 50 |
@@ -56,6 +61,9 @@ static_assert(Entry::unpack(Entry{201, 17, 123'456'789, 4'095, true}.pack()) ==
               Entry{201, 17, 123'456'789, 4'095, true});
 static_assert(Entry{255, 255, (std::uint64_t{1} << 34) - 1, 4'095, false}.pack() >> 62 == 0);
 
+// In a bucket that is being moved: the entry counts and must not be changed. In another: it has been moved.
+constexpr Word frozen_bit = Word{1} << 62;
+[[nodiscard]] constexpr bool is_frozen(Word word) { return (word & frozen_bit) != 0; }
 [[nodiscard]] constexpr bool is_pending(Word word) { return (word >> 63) != 0; }
 [[nodiscard]] constexpr bool is_free(Word word) { return (word & 0xFF00) == 0; }
 // The word of a free slot with which the block of `word` is left, for the client whose INSERT takes the slot.
@@ -64,11 +72,35 @@ static_assert(Entry{255, 255, (std::uint64_t{1} << 34) - 1, 4'095, false}.pack()
 static_assert(is_free(parked(Entry{201, 17, 5, 9, true}.pack())) && !is_pending(parked(~Word{0})));
 static_assert(Entry::unpack(parked(Entry{201, 17, 5, 9, true}.pack())) == Entry{0, 0, 5, 9, false});
 
+// The low `bits` bits, fewer than 32, of a hash.
+[[nodiscard]] constexpr std::uint32_t low(std::uint32_t hash, std::uint32_t bits) {
+  return hash & ((1U << bits) - 1);
+}
+
 // The first word of each bucket of a subtable. Memory that nobody has laid out, such as that of a node which
 // came back, holds another word.
+constexpr Word moving_bit = Word{1} << 30;
 [[nodiscard]] constexpr Word header_of(std::uint32_t depth, std::uint32_t suffix) {
   return Word{suffix} << 32 | Word{1} << 31 | depth;
 }
+[[nodiscard]] constexpr bool is_header_of(Word header, std::uint32_t suffix) {
+  return header >> 31 == (Word{suffix} << 1 | 1);
+}
+[[nodiscard]] constexpr std::uint32_t depth_of(Word header) {
+  return static_cast<std::uint32_t>(header & 0xFF);
+}
+[[nodiscard]] constexpr bool is_moving(Word header) { return (header & moving_bit) != 0; }
+
+// An entry of the directory.
+[[nodiscard]] constexpr Word directory_entry(std::uint32_t depth) { return Word{depth + 1} << 8; }
+[[nodiscard]] constexpr std::uint32_t entry_depth(Word entry) {
+  return static_cast<std::uint32_t>(entry >> 8 & 0xFF) - 1;
+}
+[[nodiscard]] constexpr std::uint32_t locked_by(Word entry) {
+  return static_cast<std::uint32_t>(entry >> 16 & 0xFF'FFFF) - 1;
+}
+constexpr std::uint32_t nobody = ~std::uint32_t{0};
+static_assert(entry_depth(directory_entry(7)) == 7 && locked_by(directory_entry(7)) == nobody);
 
 // A slot, by its node and the byte offset in that node's table.
 struct Slot {
@@ -80,18 +112,25 @@ struct Slot {
 // Where a key can be.
 struct Places {
   fabric::NodeId node = 0;
-  std::uint32_t fingerprint = 0, subtable = 0;
-  std::array<std::uint64_t, 2> bucket{};  // offsets of the two combined buckets in the node's table
+  std::uint32_t fingerprint = 0;
+  std::uint32_t suffix = 0;               // hash bits of which the low ones choose the subtable
+  std::array<std::uint64_t, 2> bucket{};  // offsets of the two combined buckets in the key's subtable
   std::array<bool, 2> is_odd{};           // whether the overflow bucket comes before the main one
 };
 
 // Shape of the tables, the same on every node.
 struct Shape {
-  std::uint32_t nodes = 1, depth = 0;
-  std::uint64_t groups = 1;            // in each of the 2^depth subtables
+  std::uint32_t nodes = 1, depth = 0, max_depth = 0;  // log2 of the subtables, at first and at most
+  std::uint64_t groups = 1;                           // in each subtable
   bool has_correlated_hashes = false;  // as SMART's artifact: subtable and first bucket from one number
   [[nodiscard]] std::uint32_t subtables() const { return 1U << depth; }
-  [[nodiscard]] std::uint64_t table_bytes() const { return subtables() * groups * group_bytes; }
+  [[nodiscard]] std::uint64_t subtable_bytes() const { return groups * group_bytes; }
+  // The directory lies behind the largest number of subtables.
+  [[nodiscard]] std::uint64_t directory_at() const { return subtable_bytes() << max_depth; }
+  [[nodiscard]] std::uint64_t entry_at(std::uint32_t suffix) const {
+    return directory_at() + 8 + 8ULL * suffix;
+  }
+  [[nodiscard]] std::uint64_t table_bytes() const { return entry_at(1U << max_depth); }
   [[nodiscard]] Places places(kv::Key key) const;
 };
 
@@ -131,7 +170,6 @@ struct BlockHead {
 };
 static_assert(sizeof(BlockHead) == BlockLayout::header_bytes);
 
-[[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes);
 // Writes a block, its checksum included, to registered memory that no peer reads yet. `scratch` and `out`
 // have room for checked_bytes().
 void write_block(const BlockLayout& layout, std::byte* head, std::byte* crc, const BlockHead& header,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/crc32c.h"
 #include "race/lane.h"
 #include "race/module.h"
 #include "tests/support/store_cluster.h"
@@ -64,15 +65,15 @@ TEST(Layout, EveryByteOfABlockIsChecked) {
 
 // The two combined buckets of a key are different, of its subtable, and neither crosses its group.
 TEST(Places, LieInTheKeysSubtable) {
-  const Shape shape{.nodes = 3, .depth = 2, .groups = 10};
+  const Shape shape{.nodes = 3, .depth = 2, .max_depth = 4, .groups = 10};
   std::set<std::uint32_t> subtables, nodes;
   for (std::uint64_t number = 0; number < 2'000; ++number) {
     const Places places = shape.places(key_of(number));
     nodes.insert(places.node);
-    subtables.insert(places.subtable);
+    subtables.insert(low(places.suffix, shape.depth));
     EXPECT_NE(places.bucket[0], places.bucket[1]);
     for (std::size_t i = 0; i < 2; ++i) {
-      EXPECT_EQ(places.bucket[i] / (shape.groups * group_bytes), places.subtable);
+      EXPECT_LT(places.bucket[i], shape.subtable_bytes());
       EXPECT_EQ(places.bucket[i] % group_bytes, places.is_odd[i] ? bucket_bytes : 0u);
     }
   }
@@ -89,45 +90,74 @@ TEST(Places, PublishedHashesAreCorrelated) {
     std::set<std::uint64_t> first;
     for (std::uint64_t number = 0; number < 20'000; ++number) {
       const Places places = shape.places(key_of(number));
-      if (places.subtable == 3) first.insert(places.bucket[0]);
+      if (low(places.suffix, 4) == 3) first.insert(places.bucket[0]);
     }
     EXPECT_EQ(first.size(), is_published ? 80 / std::gcd(16, 80) : 80u);
   }
 }
 
-TEST(Seen, AnOverflowBucketThatBothHaveIsSeenOnce) {
-  alignas(8) std::array<std::byte, group_bytes> group{};
+// Both combined buckets of the group at `bytes`, as a look sees them.
+View seen_in(const std::byte* bytes) {
   Places places;
   places.bucket = {0, bucket_bytes};
   places.is_odd = {false, true};
-  const auto put = [&](std::uint64_t at, Word word) { std::memcpy(group.data() + at, &word, 8); };
-  for (std::uint64_t at = 0; at < group_bytes; at += bucket_bytes) put(at, header_of(0, 0));
-  put(8, Entry{1, 1, 5, 0, false}.pack());
+  places.suffix = 0b10;
   View view;
-  view.add(places, 0, group.data(), header_of(0, 0));
-  view.add(places, 1, group.data() + bucket_bytes, header_of(0, 0));
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (const std::uint64_t half : {0, 1}) {
+      const std::uint64_t at = i * bucket_bytes + half * bucket_bytes;
+      view.add(places, i, (half == 0) == places.is_odd[i], at, bytes + at);
+    }
+  }
+  return view;
+}
+
+struct Group {
+  alignas(8) std::array<std::byte, group_bytes> bytes{};
+  Group() {
+    for (std::uint64_t at = 0; at < group_bytes; at += bucket_bytes) put(at, header_of(1, 0));
+  }
+  void put(std::uint64_t at, Word word) { std::memcpy(bytes.data() + at, &word, 8); }
+};
+
+TEST(Seen, AnOverflowBucketThatBothHaveIsSeenOnce) {
+  Group group;
+  group.put(8, Entry{1, 1, 5, 0, false}.pack());
+  const View view = seen_in(group.bytes.data());
   EXPECT_EQ(view.end() - view.begin(), 21);
-  EXPECT_TRUE(view.is_laid_out());
+  EXPECT_EQ(view.depth(), 1u);
+  EXPECT_DOUBLE_EQ(view.share_taken(), 1.0 / 21);
   // the second main bucket, which is empty, comes before the overflow bucket
   ASSERT_NE(view.free_slot(), nullptr);
   EXPECT_EQ(view.free_slot()->offset, 2 * bucket_bytes + 8u);
   // … and a slot with a block before one without
-  put(bucket_bytes + 16, parked(Entry{1, 1, 9, 4, false}.pack()));
-  View with_block;
-  with_block.add(places, 0, group.data(), header_of(0, 0));
-  with_block.add(places, 1, group.data() + bucket_bytes, header_of(0, 0));
-  EXPECT_EQ(with_block.free_slot()->offset, bucket_bytes + 16u);
-  put(bucket_bytes + 16, 0);
+  group.put(bucket_bytes + 16, parked(Entry{1, 1, 9, 4, false}.pack()));
+  EXPECT_EQ(seen_in(group.bytes.data()).free_slot()->offset, bucket_bytes + 16u);
+  group.put(bucket_bytes + 16, 0);
   for (std::uint64_t i = 1; i <= slots_per_bucket; ++i)
-    put(2 * bucket_bytes + 8 * i, Entry{1, 1, 9 + i, 0, false}.pack());
-  View full;
-  full.add(places, 0, group.data(), header_of(0, 0));
-  full.add(places, 1, group.data() + bucket_bytes, header_of(0, 0));
-  EXPECT_EQ(full.free_slot()->offset, 16u);
-  put(bucket_bytes, 0);
-  View other;
-  other.add(places, 0, group.data(), header_of(0, 0));
-  EXPECT_FALSE(other.is_laid_out());
+    group.put(2 * bucket_bytes + 8 * i, Entry{1, 1, 9 + i, 0, false}.pack());
+  EXPECT_EQ(seen_in(group.bytes.data()).free_slot()->offset, 16u);
+}
+
+// A frozen word is an entry while its bucket is being moved, and a free slot before and after; a key that
+// moves with its bucket is not inserted there.
+TEST(Seen, TheHeaderSaysWhatAFrozenWordIs) {
+  Group group;
+  for (std::uint64_t at = bucket_bytes; at < group_bytes; at += bucket_bytes) {
+    for (std::uint64_t i = 1; i <= slots_per_bucket; ++i)
+      group.put(at + 8 * i, Entry{1, 1, 9 + at + i, 0, false}.pack());
+  }
+  for (std::uint64_t i = 1; i <= slots_per_bucket; ++i)
+    group.put(8 * i, Entry{1, 1, 900 + i, 0, false}.pack() | frozen_bit);
+  const View after = seen_in(group.bytes.data());
+  ASSERT_NE(after.free_slot(), nullptr);
+  EXPECT_EQ(after.free_slot()->offset, 8u);
+  group.put(0, header_of(1, 0) | moving_bit);
+  EXPECT_DOUBLE_EQ(seen_in(group.bytes.data()).share_taken(), 1);
+  group.put(8, 0);
+  EXPECT_EQ(seen_in(group.bytes.data()).free_slot(), nullptr);
+  group.put(0, header_of(0, 0) | moving_bit);  // the key's hash has bit 0 clear, so that it stays
+  EXPECT_EQ(seen_in(group.bytes.data()).free_slot()->offset, 8u);
 }
 
 struct Requests {

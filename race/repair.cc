@@ -48,7 +48,7 @@ coro::Task<Settled> settle_pending(Lane* lane, Doubt* doubt) {
     // From here on the entry's absence says that it was taken away, and no longer that it was committed.
     *doubt = {Doubt::Step::take_back, doubt->slot, pending, doubt->free, doubt->free};
     const Swap taken = co_await swap(lane, doubt->slot, pending, doubt->free, Proof::before_stays, nullptr);
-    if (taken.outcome == Swap::Outcome::unknown) co_return Settled::unreachable;
+    if (taken == Swap::unknown) co_return Settled::unreachable;
     LOCH_PROBE("race.settled-by-taking-back");
   }
   // A commit took place if the slot does not hold the pending entry; this worker then has the block of the
@@ -71,13 +71,19 @@ coro::Task<Settled> settle_update(Lane* lane, Doubt doubt) {
   co_return Settled::yes;
 }
 
+// The entry of a directory whose lock this worker could not take away.
+coro::Task<Settled> settle_lock(Lane* lane, Doubt doubt) {
+  const Swap opened =
+      co_await swap(lane, doubt.slot, doubt.before, doubt.after, Proof::before_stays, nullptr);
+  co_return opened == Swap::unknown ? Settled::unreachable : Settled::yes;
+}
+
 // Looks at one bucket of a node's table for pending entries of dead clients.
-coro::Task<bool> scrub_bucket(Lane* lane, fabric::NodeId node, std::uint64_t at,
+coro::Task<bool> scrub_bucket(Lane* lane, fabric::NodeId node, std::uint64_t at, std::uint64_t landed,
                               const std::set<std::uint32_t>* dead, kv::Repair* done) {
   for (std::uint32_t i = 1; i <= slots_per_bucket; ++i) {
     const Slot slot{node, at + 8ULL * i};
-    const Word word =
-        fabric::load_word(lane->node.buckets->at(lane->buckets_at() + at % buckets_bytes + 8ULL * i));
+    const Word word = fabric::load_word(lane->node.buckets->at(lane->buckets_at() + landed + 8ULL * i));
     if (!is_pending(word)) continue;
     const Fetched fetched = co_await fetch(lane, node, word, {}, nullptr);
     if (fetched.state == Fetched::State::failed) co_return false;
@@ -86,27 +92,70 @@ coro::Task<bool> scrub_bucket(Lane* lane, fabric::NodeId node, std::uint64_t at,
     if (!dead->contains(fetched.head.writer) && !lane->settings.has(Flaw::scrub_clears_all)) continue;
     LOCH_PROBE("race.scrub-clears-pending");
     const Swap taken = co_await swap(lane, slot, word, parked(word), Proof::before_stays, nullptr);
-    if (taken.outcome == Swap::Outcome::unknown) co_return false;
+    if (taken == Swap::unknown) co_return false;
     ++done->counts["inserts_taken_back"];
   }
   co_return true;
 }
 
-// Reads a node's table in pieces of buckets_bytes.
-coro::Task<bool> scrub_node(Lane* lane, fabric::NodeId node, const std::set<std::uint32_t>* dead,
-                            kv::Repair* done) {
-  const std::uint64_t table = lane->settings.shape.table_bytes();
-  for (std::uint64_t at = 0; at < table; at += buckets_bytes) {
-    const auto bytes = static_cast<std::uint32_t>(std::min(buckets_bytes, table - at));
+// Reads a subtable in pieces of buckets_bytes.
+coro::Task<bool> scrub_subtable(Lane* lane, fabric::NodeId node, std::uint32_t suffix,
+                                const std::set<std::uint32_t>* dead, kv::Repair* done) {
+  const std::uint64_t end = lane->settings.shape.subtable_bytes() * (suffix + 1ULL);
+  for (std::uint64_t at = lane->settings.shape.subtable_bytes() * suffix; at < end; at += buckets_bytes) {
+    const auto bytes = static_cast<std::uint32_t>(std::min(buckets_bytes, end - at));
     const fabric::LocalSlice into{lane->node.buckets, lane->buckets_at()};
     const bool is_read = co_await read(lane, &lane->own.table[node], at, into, bytes, nullptr);
     if (!is_read) co_return false;
     for (std::uint64_t bucket = 0; bucket < bytes; bucket += bucket_bytes) {
-      const bool is_clean = co_await scrub_bucket(lane, node, at + bucket, dead, done);
+      const bool is_clean = co_await scrub_bucket(lane, node, at + bucket, bucket, dead, done);
       if (!is_clean) co_return false;
     }
   }
   co_return true;
+}
+
+// Takes the locks of dead clients away, clears the subtables of pending entries, and goes on with the splits
+// that the dead began.
+coro::Task<bool> scrub_node(Lane* lane, fabric::NodeId node, const std::set<std::uint32_t>* dead,
+                            kv::Repair* done) {
+  const Shape& shape = lane->settings.shape;
+  const bool is_read = co_await read_directory(lane, node, nullptr);
+  if (!is_read) co_return false;
+  const std::vector<std::uint8_t> depths = lane->own.directory[node];
+  std::vector<std::uint32_t> left;
+  for (std::uint32_t suffix = 0; suffix < depths.size(); ++suffix) {
+    if (depths[suffix] == none) continue;
+    const Slot slot{node, shape.entry_at(suffix)};
+    const std::optional<Word> entry = co_await read_slot(lane, slot);
+    if (!entry) co_return false;
+    if (locked_by(*entry) != nobody && dead->contains(locked_by(*entry))) {
+      LOCH_PROBE("race.scrub-unlocks");
+      const Word open = directory_entry(entry_depth(*entry));
+      const Swap opened = co_await swap(lane, slot, *entry, open, Proof::before_stays, nullptr);
+      if (opened == Swap::unknown) co_return false;
+      ++done->counts["splits_taken_over"];
+      left.push_back(suffix);
+    }
+    const bool is_clean = co_await scrub_subtable(lane, node, suffix, dead, done);
+    if (!is_clean) co_return false;
+    // … and the subtable into which this one may just be split
+    const std::uint32_t added = suffix | 1U << depths[suffix];
+    if (depths[suffix] >= shape.max_depth) continue;
+    const bool is_clean_too = co_await scrub_subtable(lane, node, added, dead, done);
+    if (!is_clean_too) co_return false;
+  }
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const Split ended = co_await split(lane, node, left[i], depths[left[i]]);
+    if (ended == Split::failed) co_return false;
+  }
+  co_return true;
+}
+
+coro::Task<Settled> settle(Lane* lane, Doubt* doubt) {
+  if (doubt->step == Doubt::Step::update) co_return co_await settle_update(lane, *doubt);
+  if (doubt->step == Doubt::Step::unlock) co_return co_await settle_lock(lane, *doubt);
+  co_return co_await settle_pending(lane, doubt);
 }
 
 // Tries once to settle each of the worker's doubts. Returns whether some are left that wait for nobody's next
@@ -118,14 +167,7 @@ coro::Task<bool> settle_doubts(Lane* lane) {
     // Out of the list while it is looked at, since operations add to it meanwhile.
     Doubt doubt = doubts.front();
     doubts.pop_front();
-    Settled settled = Settled::yes;
-    if (doubt.step == Doubt::Step::update) {
-      const Settled update = co_await settle_update(lane, doubt);
-      settled = update;
-    } else {
-      const Settled pending = co_await settle_pending(lane, &doubt);
-      settled = pending;
-    }
+    const Settled settled = co_await settle(lane, &doubt);
     are_left = are_left || settled == Settled::unreachable;
     if (settled == Settled::yes)
       ++lane->own.counters.settled;

@@ -38,9 +38,7 @@ const std::vector<NamedFlaw>& flaws() {
       {"get-sees-pending", Flaw::get_sees_pending, {"a GET returns the value of a pending entry", 2}},
       {"no-block-generation", Flaw::no_block_generation, {"a block's generation is not compared (R5)", 44}},
       {"no-generation", Flaw::no_generation, {"words of a block that is used again are alike (R6)", 44}},
-      {"checksum-unread",
-       Flaw::checksum_unread,
-       {"a torn block is read as it is", 0, "nothing within 500 seeds"}},
+      {"checksum-unread", Flaw::checksum_unread, {"a torn block is read as it is", 0, "explore_suite_test"}},
       {"link-error-frees",
        Flaw::link_error_frees,
        {"a block whose link ended in an error is free (R16)", 276}},
@@ -48,6 +46,15 @@ const std::vector<NamedFlaw>& flaws() {
        Flaw::update_error_fails,
        {"an UPDATE that ended in an error is not done (R16)", 20}},
       {"scrub-clears-all", Flaw::scrub_clears_all, {"a scrub takes away what living clients insert", 140}},
+      {"header-unread", Flaw::header_unread, {"a key is looked for where the directory says (R12)", 10}},
+      {"own-slot-unchecked",
+       Flaw::own_slot_unchecked,
+       {"an INSERT commits in a bucket that has moved (R8)", 105}},
+      {"inserts-while-moving",
+       Flaw::inserts_while_moving,
+       {"an INSERT commits where a split has looked", 105}},
+      {"moves-unfrozen", Flaw::moves_unfrozen, {"a split copies words that others change (R9)", 15}},
+      {"header-after-read", Flaw::header_after_read, {"a split looks before its header is seen (R8)", 45}},
   };
   return all;
 }
@@ -71,6 +78,19 @@ Result<> check_config(const kv::DeployConfig& config) {
         fmt::format("value-size: {} bytes with keys of {} do not fit the 255 units of 64 bytes that a "
                     "slot's word can name; expected a block of at most 16320 bytes",
                     config.value_size, config.key_size));
+  }
+  return {};
+}
+
+Result<> check_growth(const kv::Options& options) {
+  const std::int64_t smaller = options.integer("race.begin-smaller");
+  if (smaller > 0 && options.choice("race.variant") == "published")
+    return refuse("race.begin-smaller: the published variant cannot split; expected 0");
+  if (smaller > options.integer("race.growth")) {
+    return refuse(fmt::format(
+        "race.begin-smaller: {} splits are due, and a subtable can be split {} times; expected at "
+        "most race.growth",
+        smaller, options.integer("race.growth")));
   }
   return {};
 }
@@ -102,14 +122,17 @@ Shape choose_shape(const kv::DeployConfig& config, const kv::Options& options) {
   const double keys =
       static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1)) / config.serving_nodes();
   const double slots = std::ceil(keys / options.real("race.load-factor"));
-  const auto groups =
-      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(slots / slots_per_group)));
+  const double size = std::exp2(static_cast<double>(options.integer("race.begin-smaller"))) * slots_per_group;
+  const auto groups = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(slots / size)));
   Shape shape{.nodes = config.serving_nodes()};
   shape.has_correlated_hashes = options.choice("race.variant") == "published";
   // A table with fewer groups than subtables has as many subtables as it has groups.
   const auto most = static_cast<std::uint32_t>(std::bit_width(groups) - 1);
   shape.depth = std::min(static_cast<std::uint32_t>(options.integer("race.depth")), most);
   shape.groups = (groups + shape.subtables() - 1) / shape.subtables();
+  shape.max_depth = shape.depth;
+  if (!shape.has_correlated_hashes)
+    shape.max_depth += static_cast<std::uint32_t>(options.integer("race.growth"));
   return shape;
 }
 
@@ -164,6 +187,13 @@ std::vector<kv::OptionSpec> option_specs() {
   kv::OptionSpec depth =
       ranged(integer, "race.depth", "8", "log2 of the number of subtables, at most", 0, 16);
   depth.fuzz_values = {"0", "1", "2"};
+  kv::OptionSpec growth = ranged(integer, "race.growth", "2",
+                                 "how many times a subtable can be split; 0: the table is fixed", 0, 8);
+  growth.fuzz_values = {"0", "1", "3"};
+  kv::OptionSpec share =
+      ranged(real, "race.split-share", "1",
+             "an INSERT that sees this share of its slots taken splits the subtable", 0.05, 1);
+  share.fuzz_values = {"0.05", "0.1", "0.2"};
   return {
       settings::choice("race.variant", {"hardened", "published"}, "rules: fixed, or as in SMART's artifact"),
       kv::fix_option("race", "r2",
@@ -173,6 +203,12 @@ std::vector<kv::OptionSpec> option_specs() {
       depth,
       ranged(real, "race.load-factor", "0.3", "share of the slots that the largest number of keys fills",
              0.001, 0.9, OptionRole::load_factor),
+      growth,
+      ranged(integer, "race.begin-smaller", "0",
+             "splits of each subtable that the largest number of keys will need: the table begins 2^this "
+             "times smaller",
+             0, 8),
+      share,
       ranged(integer, "race.spare-blocks", "1024", "blocks of each node that a client worker begins with", 1,
              1e9, OptionRole::spare_entries),
       limit,
@@ -205,6 +241,7 @@ std::map<std::string, kv::Mutant> mutants() {
 Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, const kv::Options& options,
                                                std::string_view mutant) {
   LOCH_TRY(check_config(config));
+  LOCH_TRY(check_growth(options));
   LOCH_ASSIGN(const Rules rules, choose_rules(options, mutant));
   auto s = std::make_unique<Settings>(
       Settings{.config = config,
@@ -216,6 +253,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   const double more = config.serving_nodes() == 1 ? 0 : 8 * std::sqrt(mean) + 8;
   s->preload_blocks = 1 + static_cast<std::uint64_t>(std::ceil(mean + more));  // no slot names block 0
   s->client_blocks = blocks_per_client(*s, options);
+  s->split_share = options.real("race.split-share");
   s->put_cpu = options.integer("race.put-cpu");
   s->attempts = static_cast<std::uint32_t>(options.integer("race.attempts"));
   s->backoff_start = options.integer("race.backoff-start");

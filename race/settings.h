@@ -24,7 +24,12 @@ enum class Flaw : std::uint8_t {
   checksum_unread,
   link_error_frees,
   update_error_fails,
-  scrub_clears_all
+  scrub_clears_all,
+  header_unread,
+  own_slot_unchecked,
+  moves_unfrozen,
+  header_after_read,
+  inserts_while_moving
 };
 
 // What the variants of the design do differently.
@@ -46,12 +51,14 @@ struct Settings {
   std::uint64_t client_blocks = 0;   // blocks of a node that each client worker of the cluster begins with
   Nanos put_cpu = 0;                 // CPU time of a PUT beside the profile's costs
   std::uint32_t attempts = 0;
+  double split_share = 1;
   Nanos backoff_start = 0, backoff_cap = 0, reconnect_timeout = 0, settle_interval = 0, settle_timeout = 0;
 
   [[nodiscard]] std::uint32_t clients() const { return config.driving_nodes() * config.client_workers; }
   [[nodiscard]] std::uint64_t blocks_per_node() const { return preload_blocks + clients() * client_blocks; }
   // Lanes of a node: one for each window slot, and one of each worker for its background work and repairs.
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
+  [[nodiscard]] std::uint64_t directory_bytes() const { return 8 + (std::uint64_t{8} << shape.max_depth); }
   [[nodiscard]] bool has(Flaw flaw) const { return rules.flaw == flaw; }
 };
 

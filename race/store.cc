@@ -26,6 +26,15 @@ void WorkerState::give(const Settings& settings, fabric::NodeId node, Word word)
     put_back(settings, node, {entry.block, entry.generation});
 }
 
+std::uint32_t WorkerState::home(const Shape& shape, const Places& places) const {
+  const std::vector<std::uint8_t>& known = directory[places.node];
+  for (std::uint32_t depth = shape.max_depth; depth > shape.depth; --depth) {
+    const std::uint32_t suffix = low(places.suffix, depth);
+    if (suffix < known.size() && known[suffix] <= depth) return suffix;
+  }
+  return low(places.suffix, shape.depth);
+}
+
 Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const Settings& s = *settings_;
   NodeState state;
@@ -47,9 +56,13 @@ Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                                               .elision = s.block.elision()}));
     LOCH_ASSIGN(state.buckets, fabric.register_region(node, {.name = std::string(buckets_region),
                                                              .bytes = s.lanes() * buckets_bytes}));
+    LOCH_ASSIGN(state.directory,
+                fabric.register_region(node, {.name = std::string(directory_region),
+                                              .bytes = s.config.client_workers * s.directory_bytes()}));
     for (std::uint32_t i = 0; i < s.config.client_workers; ++i) {
       auto own = std::make_unique<WorkerState>();
       own->free.resize(s.config.serving_nodes());
+      own->directory.resize(s.config.serving_nodes());
       const std::uint64_t first = s.preload_blocks + s.config.client_number(node, i) * s.client_blocks;
       for (std::deque<Block>& free : own->free) {
         for (std::uint64_t block = first; block < first + s.client_blocks; ++block)
@@ -88,8 +101,13 @@ Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record, std::ui
   const Places places = s.shape.places(name);
   const NodeState& state = nodes_.at(places.node);
   View view;
-  for (std::size_t i = 0; i < places.bucket.size(); ++i)
-    view.add(places, i, state.table->at(places.bucket[i]), header_of(s.shape.depth, places.subtable));
+  const std::uint64_t subtable = s.shape.subtable_bytes() * low(places.suffix, s.shape.depth);
+  for (std::size_t i = 0; i < places.bucket.size(); ++i) {
+    for (const std::uint64_t half : {0, 1}) {
+      const std::uint64_t at = subtable + places.bucket[i] + half * bucket_bytes;
+      view.add(places, i, (half == 0) == places.is_odd[i], at, state.table->at(at));
+    }
+  }
   const View::Seen* slot = s.rules.is_pending_first ? view.free_slot() : view.first_free();
   if (slot == nullptr) {
     return fail(
@@ -111,10 +129,13 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
   const Settings& s = *settings_;
   for (auto& [node, state] : nodes_) {
     if (state.table == nullptr) continue;
-    const std::uint64_t subtable = s.shape.groups * group_bytes;
-    for (std::uint64_t at = 0; at < s.shape.table_bytes(); at += bucket_bytes) {
-      const auto suffix = static_cast<std::uint32_t>(at / subtable);
-      fabric::store_word_release(state.table->at(at), header_of(s.shape.depth, suffix));
+    const std::uint64_t global = s.shape.directory_at();
+    fabric::store_word_release(state.table->at(global), s.shape.depth);
+    for (std::uint32_t suffix = 0; suffix < s.shape.subtables(); ++suffix) {
+      const std::uint64_t first = s.shape.subtable_bytes() * suffix;
+      for (std::uint64_t at = 0; at < s.shape.subtable_bytes(); at += bucket_bytes)
+        fabric::store_word_release(state.table->at(first + at), header_of(s.shape.depth, suffix));
+      fabric::store_word_release(state.table->at(s.shape.entry_at(suffix)), directory_entry(s.shape.depth));
     }
   }
   std::vector<std::byte> key(s.config.key_size);
@@ -156,6 +177,11 @@ std::map<std::string, double> RaceStore::counters() const {
       {"doubts_settled", &Counters::settled},
       {"reconnects", &Counters::reconnects},
       {"puts_without_a_block", &Counters::no_block},
+      {"directory_reads", &Counters::directory_reads},
+      {"splits", &Counters::splits},
+      {"split_buckets", &Counters::buckets_moved},
+      {"split_entries_moved", &Counters::entries_moved},
+      {"split_ns", &Counters::split_ns},
   };
   std::map<std::string, double> all;
   for (const auto& [node, state] : nodes_) {

@@ -14,12 +14,14 @@
 
 namespace loch::race {
 
-constexpr std::string_view table_region = "race.table";    // buckets; accessed by NICs only after the preload
+// buckets, and behind them the directory; accessed by NICs only after the preload
+constexpr std::string_view table_region = "race.table";
 constexpr std::string_view blocks_region = "race.blocks";  // blocks with key and value
 constexpr std::string_view buffers_region =
     "race.buffers";  // two blocks for each lane: to WRITE, and to READ into
 constexpr std::string_view buckets_region = "race.buckets";  // buckets_bytes for each lane, to READ into
 constexpr std::uint64_t buckets_bytes = 1024;
+constexpr std::string_view directory_region = "race.directory";  // of each worker, to READ a directory into
 
 // A block that no slot names, and the generation of its next use.
 struct Block {
@@ -35,6 +37,7 @@ struct Doubt {
     take_back,  // pending -> free: tried again
     update,  // entry -> another: the slot tells what happened, or else the next use of one of the two blocks,
              // since whoever took it out of the slot owns it, and this worker the other
+    unlock,  // locked entry of the directory -> unlocked: tried again
   };
   Step step = Step::link;
   Slot slot;
@@ -44,16 +47,24 @@ struct Doubt {
 
 struct Counters {
   std::uint64_t conflicts = 0, lost_swaps = 0, false_fingerprints = 0, other_generations = 0, torn_blocks = 0,
-                pending_met = 0, withdrawn = 0, ambiguous_swaps = 0, doubts = 0, settled = 0,
-                blocks_leaked = 0, reconnects = 0, no_block = 0;
+                pending_met = 0, withdrawn = 0, ambiguous_swaps = 0, doubts = 0, settled = 0, reconnects = 0,
+                no_block = 0, directory_reads = 0, splits = 0, buckets_moved = 0, entries_moved = 0,
+                split_ns = 0;
 };
+
+constexpr std::uint8_t none = 0xFF;
 
 // What a client worker knows and owns; used only by its own thread.
 struct WorkerState {
   std::vector<rpc::Remote> table, blocks;  // by serving node
   std::vector<std::deque<Block>> free;     // by serving node, oldest first
+  // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
+  std::vector<std::vector<std::uint8_t>> directory;
+  std::uint32_t locks = 0;  // locks that this worker has set so far
   std::deque<Doubt> doubts;
   Counters counters;
+  // The suffix of the subtable in which a key is to be looked for first.
+  [[nodiscard]] std::uint32_t home(const Shape& shape, const Places& places) const;
   // Takes the oldest free block of the node; none: every block is in use.
   [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
   // Puts a block that no slot ever named behind the free ones.
@@ -67,6 +78,7 @@ struct NodeState {
   fabric::Region* blocks = nullptr;
   fabric::Region* buffers = nullptr;
   fabric::Region* buckets = nullptr;
+  fabric::Region* directory = nullptr;
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
 
@@ -90,6 +102,8 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   [[nodiscard]] NodeState& local(fabric::NodeId node) { return nodes_.at(node); }
+  // Whether a header and a slot of one bucket may be read at different instants.
+  [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:
   [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number);

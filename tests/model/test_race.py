@@ -2,6 +2,7 @@
 
 import pytest
 import race_reuse
+import race_split
 import race_table
 from interleavings import Op, Search, Step, Violation
 
@@ -118,3 +119,30 @@ def test_a_stalled_swap_replaces_another_keys_entry():
     bare = race_reuse.without_generations(memory)
     assert violated(Search(race_reuse.model("no-generation"), programs, bare, values))
     assert not violated(Search(race_reuse.model("none-in-block"), programs, memory, values))
+
+
+def split_scenarios(variant: str, steps: int = 0) -> list[Search]:
+    model = race_split.model(variant)
+    return [Search(model, programs, memory, values) for programs, memory, values in race_split.scenarios(steps)]
+
+
+def test_hardened_while_a_subtable_splits():
+    searches = split_scenarios("hardened")
+    assert len(searches) == 48
+    assert sum(search.run() for search in searches) > 100_000
+
+
+def test_hardened_where_buckets_are_torn():
+    # A header and its slot are two steps, and headers are read again: many times the states.
+    searches = split_scenarios("tearing")
+    assert sum(search.run() for search in searches[::6] + searches[-4:]) > 20_000
+
+
+@pytest.mark.parametrize("steps", (1, 3, 5, 7, 9, 11))
+def test_a_split_that_ends_anywhere_is_gone_on_with(steps):
+    assert not [s for s in split_scenarios("hardened", steps) if violated(s)]
+
+
+@pytest.mark.parametrize("variant", [v for v in race_split.VARIANTS if v not in ("hardened", "tearing")])
+def test_each_rule_of_splits_that_is_left_out_is_missed(variant):
+    assert any(map(violated, split_scenarios(variant)))

@@ -80,28 +80,51 @@ std::uint64_t torn_memory_at(const WorkRequest& request, bool is_at_landing) {
   return is_at_landing ? request.local.offset : request.remote_offset;
 }
 
-void check_kept(const Region& region, std::uint64_t at, std::uint32_t length) {
-  LOCH_CHECK(region.kept(at, length) == length,
-             "{} of the {} bytes are elided: a message is torn where all of "
-             "it is kept",
-             region.name(), length);
+// What a torn request moves: `length` bytes from one region to the other. Of an inline WRITE both are the
+// peer's region, because its payload is all there.
+struct Ends {
+  Region& from;
+  std::uint64_t from_at = 0;
+  Region& to;
+  std::uint64_t to_at = 0;
+};
+Ends ends_of(const WorkRequest& request, Region& remote) {
+  Region& local = request.is_inline ? remote : *request.local.region;
+  const std::uint64_t local_at = request.is_inline ? request.remote_offset : request.local.offset;
+  if (request.verb == Verb::write) return {local, local_at, remote, request.remote_offset};
+  return {remote, request.remote_offset, local, local_at};
 }
-void fetch(std::vector<std::byte>& staged, Region& from, std::uint64_t at, Part part) {
-  copy_from_shared(staged.data() + part.begin, from.at(at + part.begin), part.end - part.begin);
+
+// Calls `move` (offset in the message, bytes) for each run of the part that both regions store.
+template <typename Move>
+void for_stored(const Ends& ends, Part part, Move move) {
+  for (std::uint64_t done = part.begin; done < part.end;) {
+    const std::uint64_t left = part.end - done;
+    const std::uint64_t run =
+        std::min(ends.from.kept(ends.from_at + done, left), ends.to.kept(ends.to_at + done, left));
+    if (run != 0) move(done, run);
+    done += run != 0 ? run : std::min(left, ends.from.elided_run(ends.from_at + done));
+  }
 }
-void put(const std::vector<std::byte>& staged, Region& to, std::uint64_t at, Part part) {
-  copy_to_shared(to.at(at + part.begin), staged.data() + part.begin, part.end - part.begin);
+void fetch(std::vector<std::byte>& staged, const Ends& ends, Part part) {
+  for_stored(ends, part, [&](std::uint64_t at, std::uint64_t bytes) {
+    copy_from_shared(staged.data() + at, ends.from.at(ends.from_at + at), bytes);
+  });
+}
+void put(const std::vector<std::byte>& staged, const Ends& ends, Part part) {
+  for_stored(ends, part, [&](std::uint64_t at, std::uint64_t bytes) {
+    copy_to_shared(ends.to.at(ends.to_at + at), staged.data() + at, bytes);
+  });
 }
 
 // Executes the second half of a torn request.
 void finish_torn(const WorkRequest& request, const Tear& tear, std::vector<std::byte>& staged,
                  Region& remote) {
   const Part rest = second_part(request, tear);
-  if (request.verb == Verb::write) return put(staged, remote, request.remote_offset, rest);
-  Region& local = *request.local.region;
-  if (tear.is_at_landing) return put(staged, local, request.local.offset, rest);
-  fetch(staged, remote, request.remote_offset, rest);
-  put(staged, local, request.local.offset, {0, request.length});
+  const Ends ends = ends_of(request, remote);
+  if (request.verb == Verb::write || tear.is_at_landing) return put(staged, ends, rest);
+  fetch(staged, ends, rest);
+  put(staged, ends, {0, request.length});
 }
 
 }  // namespace
@@ -314,24 +337,22 @@ void StepFabric::execute_half(Worker& worker, std::size_t i, const Tear& tear) {
              name(request.verb));
   LOCH_CHECK(tear.lower_bytes > 0 && tear.lower_bytes < request.length, "a half of nothing");
   Region& remote = target_of(request);
-  check_kept(remote, request.remote_offset, request.length);
   parked.torn = tear;
+  const Ends ends = ends_of(request, remote);
   const Part part = first_part(request, tear), whole = {0, request.length};
   if (request.verb == Verb::write) {
     // A WRITE's payload is read from the requester's memory at one instant, although its two halves are
     // written to the peer's memory at two.
     parked.staged = parked.payload;
     if (!request.is_inline) {
-      check_kept(*request.local.region, request.local.offset, request.length);
       parked.staged.resize(request.length);
-      fetch(parked.staged, *request.local.region, request.local.offset, whole);
+      fetch(parked.staged, ends, whole);
     }
-    return put(parked.staged, remote, request.remote_offset, part);
+    return put(parked.staged, ends, part);
   }
-  check_kept(*request.local.region, request.local.offset, request.length);
   parked.staged.resize(request.length);
-  fetch(parked.staged, remote, request.remote_offset, tear.is_at_landing ? whole : part);
-  if (tear.is_at_landing) put(parked.staged, *request.local.region, request.local.offset, part);
+  fetch(parked.staged, ends, tear.is_at_landing ? whole : part);
+  if (tear.is_at_landing) put(parked.staged, ends, part);
 }
 
 void StepFabric::complete(StepWorker& worker, StepWorker::Parked& parked, WcStatus status) {

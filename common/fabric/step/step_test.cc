@@ -11,11 +11,14 @@ namespace loch::fabric::step {
 namespace {
 
 struct Pair {
-  explicit Pair(StepConfig config = {.nodes = 2}) : fabric(config) {
+  explicit Pair(StepConfig config = {.nodes = 2}, Elision elision = {}) : fabric(config) {
     for (NodeId node = 0; node < 2; ++node) {
-      memory[node] = *fabric.register_region(
-          node,
-          {.name = "memory", .bytes = 512, .remote_read = true, .remote_write = true, .remote_atomic = true});
+      memory[node] = *fabric.register_region(node, {.name = "memory",
+                                                    .bytes = 512,
+                                                    .remote_read = true,
+                                                    .remote_write = true,
+                                                    .remote_atomic = true,
+                                                    .elision = elision});
       worker[node] = *fabric.add_worker({.node = node});
       remote[node] = *fabric.lookup(node, "memory");
     }
@@ -329,6 +332,31 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
     fabric.execute(worker, 0, Fate::executed);
     fabric.drain(worker);
     EXPECT_EQ(runs(pair, 1, 40, 130), "1 x130");
+    EXPECT_TRUE(done.ok());
+  }
+}
+
+// Of an entry of 128 bytes whose 80 in the middle are elided, one half has the head and the other the tail.
+TEST(StepFabric, ATornRequestMovesTheBytesThatAreStored) {
+  for (const Verb verb : {Verb::read, Verb::write}) {
+    Pair pair({.nodes = 2}, {.entry_bytes = 128, .keep_head = 40, .keep_tail = 8});
+    const NodeId from = verb == Verb::read ? 1 : 0, to = 1 - from;
+    Completion done{.status = WcStatus::local_error};
+    StepFabric& fabric = pair.fabric;
+    Worker& worker = *pair.worker[0];
+    WorkRequest request = request_to(pair, verb, 128);
+    request.local.offset = 128;
+    request.length = 128;
+    pair.store(from, 128 + 32, 7);
+    pair.store(from, 128 + 120, 8);
+    fabric.start(worker, one(&worker, request, &done));
+    ASSERT_NE(fabric.next(worker), nullptr);
+    fabric.execute_half(worker, 0, fabric.tear_at(worker, 0, verb == Verb::read, true, 1));
+    EXPECT_EQ(pair.load(to, 128 + 32), 0u);
+    EXPECT_EQ(pair.load(to, 128 + 120), 8u);
+    fabric.execute(worker, 0, Fate::executed);
+    fabric.drain(worker);
+    EXPECT_EQ(pair.load(to, 128 + 32), 7u);
     EXPECT_TRUE(done.ok());
   }
 }
