@@ -49,10 +49,10 @@ const std::vector<NamedFlaw>& flaws() {
       {"header-unread", Flaw::header_unread, {"a key is looked for where the directory says (R12)", 10}},
       {"own-slot-unchecked",
        Flaw::own_slot_unchecked,
-       {"an INSERT commits in a bucket that has moved (R8)", 105}},
+       {"an INSERT commits in a bucket that has moved (R8)", 187}},
       {"inserts-while-moving",
        Flaw::inserts_while_moving,
-       {"an INSERT commits where a split has looked", 105}},
+       {"an INSERT commits where a split has looked", 187}},
       {"moves-unfrozen", Flaw::moves_unfrozen, {"a split copies words that others change (R9)", 15}},
       {"header-after-read", Flaw::header_after_read, {"a split looks before its header is seen (R8)", 45}},
   };
