@@ -44,7 +44,7 @@ const std::vector<NamedFlaw>& flaws() {
        {"a block whose link ended in an error is free (R16)", 276}},
       {"update-error-fails",
        Flaw::update_error_fails,
-       {"an UPDATE that ended in an error is not done (R16)", 20}},
+       {"an UPDATE that ended in an error is not done (R16)", 147}},
       {"scrub-clears-all", Flaw::scrub_clears_all, {"a scrub takes away what living clients insert", 140}},
       {"header-unread", Flaw::header_unread, {"a key is looked for where the directory says (R12)", 10}},
       {"own-slot-unchecked",
