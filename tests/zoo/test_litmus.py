@@ -107,9 +107,16 @@ def test_what_a_device_does_not_rule_out_is_seen_and_no_violation(keys: str) -> 
 
 @pytest.mark.parametrize("unit", [2, 4, 16, 64])
 def test_the_unit_of_a_read_is_measured(unit: int) -> None:
-    """The CPU stores words, line by line: a READ in units of more than a word is torn where its pauses are."""
+    """The CPU stores words, line by line: a READ in units of more than a word is torn where its pauses are.
+
+    Where the reading thread loses its core in the middle of a unit, it is torn there too, and the measured unit is
+    smaller, as on a busy machine: three tries.
+    """
     settings = f"mlx5-roce,unit={unit},pause_ns=500"
-    row = rows_of(litmus(settings, "--json", "--race", "read-write", *LONGER))["read-write"]
+    for _ in range(3):
+        row = rows_of(litmus(settings, "--json", "--race", "read-write", *LONGER))["read-write"]
+        if row["unit_bytes"] == unit:
+            break
     assert row["unit_bytes"] == unit
     assert row["verdict"] == ("violated" if unit < 8 else "as claimed")
     assert (row["seen"] > 0) == (unit < 8)
