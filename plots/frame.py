@@ -151,7 +151,7 @@ def legend_size(handles: list[Any], width: float) -> tuple[int, float]:
 def legend_of(shown: list[Panel]) -> list[Line2D]:
     """Legend entries: one for each label among the panels' lines, and one for published values if any are drawn."""
     handles: dict[str, Line2D] = {}
-    marked = None
+    marked: dict[str, style.Look] = {}  # by what a published number is: the look of the first line that has one
     for panel in fullest_first(shown):
         for line in panel.lines:
             handles.setdefault(
@@ -160,22 +160,12 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
                     [], [], color=line.look.color, marker=line.look.marker, linestyle=line.look.line, label=line.label
                 ),
             )
-            marked = marked or (line.look if line.published else None)
+            for at, _ in line.published:
+                marked.setdefault(line.kinds.get(at, "published"), line.look)
     out = list(handles.values())
-    if marked:
-        out.append(
-            Line2D(
-                [],
-                [],
-                color=marked.color,
-                marker=marked.marker,
-                linestyle="none",
-                markerfacecolor="none",
-                markersize=7.5,
-                markeredgewidth=0.9,
-                label="published",
-            )
-        )
+    if marked:  # the mark that most figures have, or the one that this figure has in its place
+        kind = "published" if "published" in marked else next(iter(marked))
+        out.append(Line2D([], [], label="published", **style.mark_of(kind, marked[kind])))
     return out
 
 

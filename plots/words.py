@@ -32,7 +32,12 @@ _PLAIN = {
     "cpu.client_busy": "CPU busy, clients (share)",
     "cpu.server_busy": "CPU busy, servers (share)",
 }
-_RATES = {"work_requests_s": "work requests", "misses_s": "PCIe reads", "bus_limit_s": "limit of the bus"}
+_RATES = {
+    "requests_s": "requests",
+    "work_requests_s": "work requests",
+    "misses_s": "PCIe reads",
+    "bus_limit_s": "limit of the bus",
+}
 _COUNTS = {
     "total": "work requests",
     "read": "READs",
