@@ -142,6 +142,7 @@ struct Landing {
   std::uint32_t rkey = 0;
   std::vector<std::byte> data;
   Nanos due = 0;  // it is placed by then
+  bool is_overtaken = false;
 };
 
 struct QueuePair : ibv_qp_ex {

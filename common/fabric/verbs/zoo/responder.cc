@@ -103,7 +103,8 @@ bool hold(QueuePair& qp, const Request& request, std::span<const std::byte> data
     due += overtaken_for;
   }
   if (!qp.landings.empty()) due = std::max(due, qp.landings.back().due);
-  qp.landings.push_back({request.address, request.rkey, {data.begin(), data.end()}, due});
+  qp.landings.push_back(
+      {.address = request.address, .rkey = request.rkey, .data = {data.begin(), data.end()}, .due = due});
   hub().look_later(qp.qp_base.qp_num, due);
   return true;
 }
@@ -126,7 +127,9 @@ void land_before(QueuePair& qp, const Request& request) {
   const Kind kind = kind_of(request.opcode);
   const bool is_late = model.late_us != 0 && (kind == Kind::read || kind == Kind::write);
   const bool overtakes = model.late_us == 0 && model.overtaken[static_cast<std::size_t>(kind)] > 0;
-  if (!is_late && !overtakes) land(qp, whenever);
+  // One request overtakes a WRITE, and no second one.
+  if (!is_late && (!overtakes || qp.landings.front().is_overtaken)) return land(qp, whenever);
+  qp.landings.front().is_overtaken = true;
 }
 
 // After it: a READ or an atomic that missed a WRITE shows that already.

@@ -394,6 +394,19 @@ TEST(ZooTest, LateRequestsKeepTheirOrder) {
   EXPECT_THAT(order, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
+// The last of three WRITEs to a word stays, for the first is overtaken by the second alone.
+TEST(ZooTest, AWriteIsOvertakenByOneRequest) {
+  Open nic("mlx5-ib,overtake=write:1");
+  const auto [one, other] = nic.connect(IBV_QPT_RC);
+  for (std::uint64_t value = 1; value <= 3; ++value) {
+    nic.set_word(0, value);
+    ASSERT_EQ(nic.post(one, IBV_WR_RDMA_WRITE, nic.at(1024), nic.mr->rkey), 0);
+    ASSERT_THAT(nic.ended(1), ElementsAre(IBV_WC_SUCCESS));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // 100 times as long as a WRITE is kept back
+  EXPECT_EQ(nic.word(1024), 3U);
+}
+
 std::string line_of(const std::string& path) {
   std::ifstream file(path);
   std::string line;
