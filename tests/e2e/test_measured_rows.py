@@ -253,7 +253,8 @@ class Stores(unittest.TestCase):
 
     def test_rows_of_all_figures_have_the_format(self) -> None:
         columns = list(self.ROW)
-        for results in ([], ["mops"], ["mops", "p50_us", "p99_us", "mean_tries", "role"]):
+        with_results: list[list[str]] = [[], ["mops"], ["mops", "p50_us", "p99_us", "mean_tries", "role"]]
+        for results in with_results:
             found = formats.format_of(["figure", *columns, *results])
             self.assertEqual(found and found.name, "smart-race")
         self.assertIsNone(formats.format_of([name for name in columns if name != "zipf"]))
