@@ -8,16 +8,23 @@
 
 namespace loch::race {
 
-std::optional<Block> WorkerState::take(fabric::NodeId node) {
-  if (free[node].empty()) return std::nullopt;
-  const Block block = free[node].front();
-  free[node].pop_front();
+std::optional<Block> FreeBlocks::take_oldest() {
+  if (untaken_ < end_) {
+    const Block block{untaken_, 0};
+    untaken_ += units_;
+    return block;
+  }
+  if (returned_.empty()) return std::nullopt;
+  const Block block = returned_.front();
+  returned_.pop_front();
   return block;
 }
 
+std::optional<Block> WorkerState::take(fabric::NodeId node) { return free[node].take_oldest(); }
+
 void WorkerState::put_back(const Settings& settings, fabric::NodeId node, Block block) {
   block.generation = settings.rules.has_word_generation ? (block.generation + 1) % generations : 0;
-  free[node].push_back(block);
+  free[node].add(block);
 }
 
 void WorkerState::give(const Settings& settings, fabric::NodeId node, Word word) {
@@ -61,13 +68,9 @@ Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                                               .bytes = s.config.client_workers * s.directory_bytes()}));
     for (std::uint32_t i = 0; i < s.config.client_workers; ++i) {
       auto own = std::make_unique<WorkerState>();
-      own->free.resize(s.config.serving_nodes());
       own->directory.resize(s.config.serving_nodes());
       const std::uint64_t first = s.preload_blocks + s.config.client_number(node, i) * s.client_blocks;
-      for (std::deque<Block>& free : own->free) {
-        for (std::uint64_t block = first; block < first + s.client_blocks; ++block)
-          free.push_back({block * s.block.units(), 0});
-      }
+      own->free.assign(s.config.serving_nodes(), FreeBlocks(first, s.client_blocks, s.block.units()));
       state.workers.push_back(std::move(own));
     }
   }
@@ -188,7 +191,7 @@ std::map<std::string, double> RaceStore::counters() const {
     for (const auto& own : state.workers) {
       for (const auto& [name, count] : names) all[name] += static_cast<double>(own->counters.*count);
       all["doubts_waiting"] += static_cast<double>(own->doubts.size());
-      for (const std::deque<Block>& free : own->free) all["blocks_free"] += static_cast<double>(free.size());
+      for (const FreeBlocks& free : own->free) all["blocks_free"] += static_cast<double>(free.size());
     }
   }
   return all;

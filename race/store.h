@@ -29,6 +29,35 @@ struct Block {
   std::uint32_t generation = 0;
 };
 
+// The free blocks of one worker on one node, in the order in which they became free. Blocks that were never
+// taken are only counted: a long load has millions of them.
+class FreeBlocks {
+ public:
+  FreeBlocks() = default;
+  // `count` blocks of `units` times 64 bytes each, of which `first` is the first one's place among the
+  // node's.
+  FreeBlocks(std::uint64_t first, std::uint64_t count, std::uint64_t units)
+      : untaken_(first * units), end_((first + count) * units), units_(units) {}
+
+  [[nodiscard]] std::optional<Block> take_oldest();
+  void add(Block block) { returned_.push_back(block); }
+  [[nodiscard]] std::uint64_t size() const {
+    return returned_.size() + (units_ == 0 ? 0 : (end_ - untaken_) / units_);
+  }
+  // Calls `tell` with each free block, oldest first.
+  template <typename Tell>
+  void for_each(Tell tell) const {
+    for (std::uint64_t number = untaken_; number < end_; number += units_) tell(Block{number, 0});
+    for (const Block& block : returned_) tell(block);
+  }
+
+ private:
+  std::uint64_t untaken_ = 0,
+                end_ = 0;    // numbers (Block::number) of the first untaken block, and behind the last
+  std::uint64_t units_ = 0;  // how far apart the numbers of two untaken blocks are
+  std::deque<Block> returned_;
+};
+
 // A CAS of unknown outcome: it ended in an error, and the slot could not be read since.
 struct Doubt {
   enum class Step : std::uint8_t {
@@ -57,7 +86,7 @@ constexpr std::uint8_t none = 0xFF;
 // What a client worker knows and owns; used only by its own thread.
 struct WorkerState {
   std::vector<rpc::Remote> table, blocks;  // by serving node
-  std::vector<std::deque<Block>> free;     // by serving node, oldest first
+  std::vector<FreeBlocks> free;            // by serving node
   // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
   std::vector<std::vector<std::uint8_t>> directory;
   std::uint32_t locks = 0;  // locks that this worker has set so far
