@@ -180,7 +180,8 @@ TEST_P(On, RepeatedRequestsGiveNobodyAnothersBlocks) {
   const Failing seen = run_failing(GetParam(), "");
   EXPECT_EQ(seen.findings, 0u);
   EXPECT_EQ(seen.foreign, 0u);
-  EXPECT_GT(seen.repeated, 0);
+  // in real time, which requests fail is chance
+  if (std::string(GetParam()) == "sim") EXPECT_GT(seen.repeated, 0);
 }
 
 // … and a manager that gives a repeated chunk to the next client too is found.
