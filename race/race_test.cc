@@ -46,20 +46,23 @@ TEST(Layout, ABlockOfTheArtifactIsOneUnit) {
 }
 
 TEST(FreeBlocks, AreTakenInTheOrderInWhichTheyBecameFree) {
-  constexpr std::uint64_t first = 7, count = 50, units = 3;
-  FreeBlocks blocks(first, count, units);
+  constexpr std::uint64_t units = 3;
+  FreeBlocks blocks;
   std::deque<Block> model;
-  for (std::uint64_t i = first; i < first + count; ++i) model.push_back({i * units, 0});
   Rng rng(1, "free blocks");
   for (std::uint32_t step = 0; step < 2'000; ++step) {
     // Steps that mostly take empty the list now and then, and steps that mostly add fill it again.
-    if (rng.chance(step / 200 % 2 == 0 ? 0.7 : 0.3)) {
+    if (rng.chance(step / 200 % 2 == 0 ? 0.8 : 0.3)) {
       const std::optional<Block> taken = blocks.take_oldest();
       ASSERT_EQ(taken.has_value(), !model.empty());
       if (!taken) continue;
       EXPECT_EQ(taken->number, model.front().number);
       EXPECT_EQ(taken->generation, model.front().generation);
       model.pop_front();
+    } else if (rng.chance(0.1)) {
+      const std::uint64_t count = rng.below(6);
+      blocks.add_run(step, count, units);
+      for (std::uint64_t i = 0; i < count; ++i) model.push_back({step + i * units, 0});
     } else {
       blocks.add({step, step % 5});
       model.push_back({step, step % 5});

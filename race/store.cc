@@ -9,15 +9,22 @@
 namespace loch::race {
 
 std::optional<Block> FreeBlocks::take_oldest() {
-  if (untaken_ < end_) {
-    const Block block{untaken_, 0};
-    untaken_ += units_;
-    return block;
-  }
-  if (returned_.empty()) return std::nullopt;
-  const Block block = returned_.front();
-  returned_.pop_front();
+  if (runs_.empty()) return std::nullopt;
+  Run& oldest = runs_.front();
+  const Block block = oldest.first;
+  oldest.first.number += oldest.units;
+  if (--oldest.count == 0) runs_.pop_front();
+  --size_;
   return block;
+}
+
+WorkerState::WorkerState(const Settings& settings)
+    : free(settings.config.serving_nodes()),
+      directory(settings.config.serving_nodes()),
+      block_units(settings.block.units()) {}
+
+void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
+  free[node].add_run(chunk.first * block_units, chunk.count, block_units);
 }
 
 std::optional<Block> WorkerState::take(fabric::NodeId node) { return free[node].take_oldest(); }
@@ -67,13 +74,14 @@ Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                 fabric.register_region(node, {.name = std::string(directory_region),
                                               .bytes = s.config.client_workers * s.directory_bytes()}));
     for (std::uint32_t i = 0; i < s.config.client_workers; ++i) {
-      auto own = std::make_unique<WorkerState>();
-      own->directory.resize(s.config.serving_nodes());
+      auto own = std::make_unique<WorkerState>(s);
       const std::uint64_t first = s.preload_blocks + s.config.client_number(node, i) * s.client_blocks;
-      own->free.assign(s.config.serving_nodes(), FreeBlocks(first, s.client_blocks, s.block.units()));
+      for (std::uint32_t other = 0; other < s.config.serving_nodes() && !s.chunks; ++other)
+        own->add(static_cast<fabric::NodeId>(other), {first, static_cast<std::uint32_t>(s.client_blocks)});
       state.workers.push_back(std::move(own));
     }
   }
+  LOCH_ASSIGN(state.chunks, chunks::ChunkNode::make(fabric, node, s.chunks ? &*s.chunks : nullptr));
   nodes_[node] = std::move(state);
   return {};
 }
@@ -156,8 +164,9 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
   return {};
 }
 
-coro::Task<void> RaceStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
-  co_return;  // never called: race has no server workers
+// A server worker gives out chunks; without them there is none.
+coro::Task<void> RaceStore::serve(fabric::Worker& worker, std::uint32_t /*index*/) {
+  return chunks::ChunkNode::manage(local(worker.node()).chunks.get(), &worker);
 }
 
 bool RaceStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> /*server*/) const {
@@ -188,6 +197,7 @@ std::map<std::string, double> RaceStore::counters() const {
   };
   std::map<std::string, double> all;
   for (const auto& [node, state] : nodes_) {
+    if (state.chunks) state.chunks->count(all);
     for (const auto& own : state.workers) {
       for (const auto& [name, count] : names) all[name] += static_cast<double>(own->counters.*count);
       all["doubts_waiting"] += static_cast<double>(own->doubts.size());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/chunks/node.h"
 #include "common/rpc/remote.h"
 #include "race/settings.h"
 
@@ -29,33 +30,37 @@ struct Block {
   std::uint32_t generation = 0;
 };
 
-// The free blocks of one worker on one node, in the order in which they became free. Blocks that were never
-// taken are only counted: a long load has millions of them.
+// The free blocks of one worker on one node, in the order in which they became free. Blocks that became free
+// together are one run: a client of the published table begins with millions of them.
 class FreeBlocks {
  public:
-  FreeBlocks() = default;
-  // `count` blocks of `units` times 64 bytes each, of which `first` is the first one's place among the
-  // node's.
-  FreeBlocks(std::uint64_t first, std::uint64_t count, std::uint64_t units)
-      : untaken_(first * units), end_((first + count) * units), units_(units) {}
-
-  [[nodiscard]] std::optional<Block> take_oldest();
-  void add(Block block) { returned_.push_back(block); }
-  [[nodiscard]] std::uint64_t size() const {
-    return returned_.size() + (units_ == 0 ? 0 : (end_ - untaken_) / units_);
+  // Adds `count` blocks of generation 0, of which `first` is the first one, `units` times 64 bytes each.
+  void add_run(std::uint64_t first, std::uint64_t count, std::uint64_t units) {
+    if (count > 0) runs_.push_back({{first, 0}, count, units});
+    size_ += count;
   }
+  void add(Block block) {
+    runs_.push_back({block, 1, 0});
+    ++size_;
+  }
+  [[nodiscard]] std::optional<Block> take_oldest();
+  [[nodiscard]] std::uint64_t size() const { return size_; }
   // Calls `tell` with each free block, oldest first.
   template <typename Tell>
   void for_each(Tell tell) const {
-    for (std::uint64_t number = untaken_; number < end_; number += units_) tell(Block{number, 0});
-    for (const Block& block : returned_) tell(block);
+    for (const Run& run : runs_) {
+      for (std::uint64_t i = 0; i < run.count; ++i)
+        tell(Block{run.first.number + i * run.units, run.first.generation});
+    }
   }
 
  private:
-  std::uint64_t untaken_ = 0,
-                end_ = 0;    // numbers (Block::number) of the first untaken block, and behind the last
-  std::uint64_t units_ = 0;  // how far apart the numbers of two untaken blocks are
-  std::deque<Block> returned_;
+  struct Run {
+    Block first;
+    std::uint64_t count = 0, units = 0;  // Block::number grows by `units` from one block to the next
+  };
+  std::deque<Run> runs_;
+  std::uint64_t size_ = 0;
 };
 
 // A CAS of unknown outcome: it ended in an error, and the slot could not be read since.
@@ -84,7 +89,8 @@ struct Counters {
 constexpr std::uint8_t none = 0xFF;
 
 // What a client worker knows and owns; used only by its own thread.
-struct WorkerState {
+struct WorkerState final : chunks::Stock {
+  explicit WorkerState(const Settings& settings);
   std::vector<rpc::Remote> table, blocks;  // by serving node
   std::vector<FreeBlocks> free;            // by serving node
   // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
@@ -92,8 +98,11 @@ struct WorkerState {
   std::uint32_t locks = 0;  // locks that this worker has set so far
   std::deque<Doubt> doubts;
   Counters counters;
+  std::uint32_t block_units = 0;
   // The suffix of the subtable in which a key is to be looked for first.
   [[nodiscard]] std::uint32_t home(const Shape& shape, const Places& places) const;
+  [[nodiscard]] std::size_t left(fabric::NodeId node) const override { return free[node].size(); }
+  void add(fabric::NodeId node, chunks::Chunk chunk) override;
   // Takes the oldest free block of the node; none: every block is in use.
   [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
   // Puts a block that no slot ever named behind the free ones.
@@ -109,6 +118,7 @@ struct NodeState {
   fabric::Region* buckets = nullptr;
   fabric::Region* directory = nullptr;
   std::vector<std::unique_ptr<WorkerState>> workers;
+  std::unique_ptr<chunks::ChunkNode> chunks;  // null: clients do not ask for chunks
 };
 
 class RaceStore final : public kv::Store {
@@ -120,7 +130,9 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
-  [[nodiscard]] bool has_background() const override { return settings_->rules.is_pending_first; }
+  [[nodiscard]] bool has_background() const override {
+    return settings_->rules.is_pending_first || settings_->chunks;
+  }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
@@ -135,6 +147,7 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:
+  [[nodiscard]] coro::Task<void> settle(fabric::Worker* worker, const bool* done);
   [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number);
 
   std::unique_ptr<const Settings> settings_;
