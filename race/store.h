@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/kv/client_driven.h"
 #include "common/rpc/remote.h"
 #include "race/settings.h"
 
@@ -56,6 +57,8 @@ constexpr std::uint8_t none = 0xFF;
 
 // What a client worker knows and owns; used only by its own thread.
 struct WorkerState {
+  explicit WorkerState(const Settings& of) : settings(of) {}
+  const Settings& settings;
   std::vector<rpc::Remote> table, blocks;  // by serving node
   std::vector<std::deque<Block>> free;     // by serving node, oldest first
   // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
@@ -68,9 +71,9 @@ struct WorkerState {
   // Takes the oldest free block of the node; none: every block is in use.
   [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
   // Puts a block that no slot ever named behind the free ones.
-  void put_back(const Settings& settings, fabric::NodeId node, Block block);
+  void put_back(fabric::NodeId node, Block block);
   // Puts the block that the word names, which this worker took out of its slot, behind the free ones.
-  void give(const Settings& settings, fabric::NodeId node, Word word);
+  void give(fabric::NodeId node, Word word);
 };
 
 struct NodeState {
@@ -82,14 +85,13 @@ struct NodeState {
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
 
-class RaceStore final : public kv::Store {
+class RaceStore final : public kv::ClientDrivenStore {
  public:
   explicit RaceStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
-  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] bool has_background() const override { return settings_->rules.is_pending_first; }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
@@ -106,7 +108,8 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:
-  [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number);
+  [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record,
+                               std::map<fabric::NodeId, std::uint64_t>& placed);
 
   std::unique_ptr<const Settings> settings_;
   fabric::Fabric* fabric_ = nullptr;
