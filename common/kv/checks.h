@@ -13,7 +13,9 @@ namespace loch::kv {
 
 // The error of a configuration that is impossible.
 [[nodiscard]] std::unexpected<Error> refuse(std::string message);
-// Client workers with a window, no server workers, and keys of 1 to 4096 bytes.
+// Client workers with a window, and keys of 1 to 4096 bytes.
+[[nodiscard]] Result<> check_clients(std::string_view protocol, const DeployConfig& config);
+// … and no server workers.
 [[nodiscard]] Result<> check_client_driven(std::string_view protocol, const DeployConfig& config);
 // A table for at least as many records as are preloaded.
 [[nodiscard]] Result<> check_preload(const DeployConfig& config);
