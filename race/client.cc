@@ -303,6 +303,10 @@ class RaceClient final : public kv::Client, Lane {
 
   coro::Task<kv::OpResult> write(kv::ValueView value) {
     const BlockLayout& layout = settings.block;
+    if (node.chunks) {
+      const chunks::Supply supply = co_await node.chunks->client(worker, own).supply(places_.node, stats_);
+      if (supply == chunks::Supply::unreachable) co_return result_of(Ended::failed, 0);
+    }
     block_ = own.take(places_.node);
     if (!block_) {
       ++own.counters.no_block;

@@ -161,8 +161,15 @@ class Scrub : public Lane {
 
 }  // namespace
 
-// Settles doubts until *done, and then at most for race.settle-timeout.
 coro::Task<void> RaceStore::background(fabric::Worker& worker, const bool* done) {
+  NodeState& node = local(worker.node());
+  if (!node.chunks) return settle(&worker, done);
+  return node.chunks->client(worker, *node.workers.at(worker.index())).run_beside(settle(&worker, done));
+}
+
+// Settles doubts until *done, and then at most for race.settle-timeout.
+coro::Task<void> RaceStore::settle(fabric::Worker* of, const bool* done) {
+  fabric::Worker& worker = *of;
   Settling lane(*this, worker, settings_->config.window);
   Nanos until = fabric::forever;
   while (!worker.stopping() && worker.now() < until) {

@@ -34,12 +34,15 @@ const std::vector<kv::NamedFlaw<Flaw>>& flaws() {
       {"inserts-while-moving", inserts_while_moving, {"an INSERT commits where a split has looked", 187}},
       {"moves-unfrozen", moves_unfrozen, {"a split copies words that others change (R9)", 15}},
       {"header-after-read", header_after_read, {"a split looks before its header is seen (R8)", 45}},
+      {"chunk-given-twice",
+       chunk_given_twice,
+       {"a chunk whose ALLOC is repeated is another client's too", 0, "chunks_test"}},
   };
   return all;
 }
 
 Result<> check_config(const kv::DeployConfig& config) {
-  LOCH_TRY(kv::check_client_driven("race", config));
+  LOCH_TRY(kv::check_clients("race", config));
   LOCH_TRY(kv::check_preload(config));
   constexpr std::uint32_t most_units = 255;
   const BlockLayout block(config.key_size, config.value_size, config.kept_value_bytes);
@@ -112,7 +115,10 @@ std::uint64_t blocks_per_client(const Settings& s, const kv::Options& options) {
   const auto inserted = static_cast<double>(config.max_keys - config.keys);
   // Any client may be the one that inserts most of the new keys; where there are many, none inserts all.
   const double own = std::max(2 * inserted / nodes / clients, std::min(inserted, 64.0));
-  double spare = static_cast<double>(options.integer("race.spare-blocks"));
+  auto spare = static_cast<double>(options.integer("race.spare-blocks"));
+  // Of the chunks that a client gets, one is hardly used, and one is asked for ahead of need.
+  if (chunks::managers(options) != 0)
+    spare = std::max(spare, 2 * static_cast<double>(options.integer("race.chunk-blocks")));
   if (!s.rules.frees_blocks) {
     const kv::SpareNeed need{
         .lanes = static_cast<double>(config.window),
@@ -137,7 +143,7 @@ std::vector<kv::OptionSpec> option_specs() {
   kv::OptionSpec reuse =
       of(boolean, "race.reuse", "false", "published: a block that left the table is used again");
   reuse.source = "the 2021 paper; SMART's artifact frees none";
-  return {
+  std::vector<kv::OptionSpec> all = {
       settings::choice("race.variant", {"hardened", "published"}, "rules: fixed, or as in SMART's artifact"),
       kv::fix_option("race", "r2",
                      "an INSERT shows a pending entry, reads again, and commits it if it is alone"),
@@ -175,6 +181,8 @@ std::vector<kv::OptionSpec> option_specs() {
       of(duration, "race.settle-timeout", "200ms", "how long that is tried after the end of the load", 1,
          1e12),
   };
+  chunks::add_options(all, "race");
+  return all;
 }
 
 std::map<std::string, kv::Mutant> mutants() { return kv::mutants_of(flaws()); }
@@ -182,6 +190,7 @@ std::map<std::string, kv::Mutant> mutants() { return kv::mutants_of(flaws()); }
 Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, const kv::Options& options,
                                                std::string_view mutant) {
   LOCH_TRY(check_config(config));
+  LOCH_TRY(chunks::check_servers("race", config, options));
   LOCH_TRY(check_growth(options));
   LOCH_ASSIGN(const Rules rules, choose_rules(options, mutant));
   auto s = std::make_unique<Settings>(
@@ -194,6 +203,9 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   const double more = config.serving_nodes() == 1 ? 0 : 8 * std::sqrt(mean) + 8;
   s->preload_blocks = 1 + static_cast<std::uint64_t>(std::ceil(mean + more));  // no slot names block 0
   s->client_blocks = blocks_per_client(*s, options);
+  s->chunks =
+      chunks::plan_chunks("race", config, options, s->preload_blocks, s->clients() * s->client_blocks);
+  if (s->chunks && s->has(Flaw::chunk_given_twice)) s->chunks->flaw = chunks::Flaw::repeated_is_free;
   s->split_share = options.real("race.split-share");
   s->put_cpu = options.integer("race.put-cpu");
   s->attempts = static_cast<std::uint32_t>(options.integer("race.attempts"));

@@ -9,6 +9,14 @@
 
 namespace loch::race {
 
+WorkerState::WorkerState(const Settings& of)
+    : settings(of), free(of.config.serving_nodes()), directory(of.config.serving_nodes()) {}
+
+void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
+  for (std::uint64_t block = chunk.first; block < chunk.first + chunk.count; ++block)
+    free[node].push_back({block * settings.block.units(), 0});
+}
+
 std::optional<Block> WorkerState::take(fabric::NodeId node) {
   if (free[node].empty()) return std::nullopt;
   const Block block = free[node].front();
@@ -54,16 +62,13 @@ Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                                                 s.config.client_workers * s.directory_bytes()));
     for (std::uint32_t i = 0; i < s.config.client_workers; ++i) {
       auto own = std::make_unique<WorkerState>(s);
-      own->free.resize(s.config.serving_nodes());
-      own->directory.resize(s.config.serving_nodes());
       const std::uint64_t first = s.preload_blocks + s.config.client_number(node, i) * s.client_blocks;
-      for (std::deque<Block>& free : own->free) {
-        for (std::uint64_t block = first; block < first + s.client_blocks; ++block)
-          free.push_back({block * s.block.units(), 0});
-      }
+      for (std::uint32_t other = 0; other < s.config.serving_nodes() && !s.chunks; ++other)
+        own->add(static_cast<fabric::NodeId>(other), {first, static_cast<std::uint32_t>(s.client_blocks)});
       state.workers.push_back(std::move(own));
     }
   }
+  LOCH_ASSIGN(state.chunks, chunks::ChunkNode::make(fabric, node, s.chunks ? &*s.chunks : nullptr));
   nodes_[node] = std::move(state);
   return {};
 }
@@ -143,6 +148,11 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
   return {};
 }
 
+// A server worker gives out chunks; without them there is none.
+coro::Task<void> RaceStore::serve(fabric::Worker& worker, std::uint32_t /*index*/) {
+  return chunks::ChunkNode::manage(local(worker.node()).chunks.get(), &worker);
+}
+
 bool RaceStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> /*server*/) const {
   // A client that died with its node may have left a pending entry of any key, which a scrub has to take
   // away.
@@ -171,6 +181,7 @@ std::map<std::string, double> RaceStore::counters() const {
   };
   std::map<std::string, double> all;
   for (const auto& [node, state] : nodes_) {
+    if (state.chunks) state.chunks->count(all);
     for (const auto& own : state.workers) {
       for (const auto& [name, count] : names) all[name] += static_cast<double>(own->counters.*count);
       all["doubts_waiting"] += static_cast<double>(own->doubts.size());

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/kv/client_driven.h"
+#include "common/chunks/node.h"
 #include "common/rpc/remote.h"
 #include "race/settings.h"
 
@@ -56,8 +56,8 @@ struct Counters {
 constexpr std::uint8_t none = 0xFF;
 
 // What a client worker knows and owns; used only by its own thread.
-struct WorkerState {
-  explicit WorkerState(const Settings& of) : settings(of) {}
+struct WorkerState final : chunks::Stock {
+  explicit WorkerState(const Settings& of);
   const Settings& settings;
   std::vector<rpc::Remote> table, blocks;  // by serving node
   std::vector<std::deque<Block>> free;     // by serving node, oldest first
@@ -68,6 +68,8 @@ struct WorkerState {
   Counters counters;
   // The suffix of the subtable in which a key is to be looked for first.
   [[nodiscard]] std::uint32_t home(const Shape& shape, const Places& places) const;
+  [[nodiscard]] std::size_t left(fabric::NodeId node) const override { return free[node].size(); }
+  void add(fabric::NodeId node, chunks::Chunk chunk) override;
   // Takes the oldest free block of the node; none: every block is in use.
   [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
   // Puts a block that no slot ever named behind the free ones.
@@ -83,17 +85,21 @@ struct NodeState {
   fabric::Region* buckets = nullptr;
   fabric::Region* directory = nullptr;
   std::vector<std::unique_ptr<WorkerState>> workers;
+  std::unique_ptr<chunks::ChunkNode> chunks;  // null: clients do not ask for chunks
 };
 
-class RaceStore final : public kv::ClientDrivenStore {
+class RaceStore final : public kv::Store {
  public:
   explicit RaceStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
-  [[nodiscard]] bool has_background() const override { return settings_->rules.is_pending_first; }
+  [[nodiscard]] bool has_background() const override {
+    return settings_->rules.is_pending_first || settings_->chunks;
+  }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
@@ -108,6 +114,7 @@ class RaceStore final : public kv::ClientDrivenStore {
   [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:
+  [[nodiscard]] coro::Task<void> settle(fabric::Worker* worker, const bool* done);
   [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record,
                                std::map<fabric::NodeId, std::uint64_t>& placed);
 
