@@ -237,6 +237,9 @@ TEST(Fuzz, FlagsAreChecked) {
   EXPECT_THAT(refusal({"--seed", "20"}), HasSubstr("did you mean --seeds?"));
   EXPECT_EQ(refusal({"--coverage", "--unfair", "clock"}), "accepted");
   EXPECT_THAT(refusal({"--unfair", "fire"}), HasSubstr("--unfair: \"fire\" is not clock"));
+  EXPECT_THAT(refusal({"--backoff", "slow"}), HasSubstr("--backoff: \"slow\" is not none"));
+  EXPECT_THAT(refusal({"--backoff", "limited", "--corpus", "c"}), HasSubstr("--corpus: leave out"));
+  EXPECT_THAT(refusal({"--backoff", "limited"}), HasSubstr("--backoff: the clients of slots swap no words"));
   EXPECT_THAT(refusal({"--seeds", "0"}), HasSubstr("--seeds"));
   EXPECT_THAT(refusal({"--seeds"}), HasSubstr("expected a value"));
   EXPECT_THAT(refusal({"--time", "5"}), HasSubstr("--time"));
