@@ -27,7 +27,10 @@ class Conflict : public testing::Test {
   }
   void run(coro::Task<void> main) {
     fabric_->start(*worker_, std::move(main));
-    EXPECT_TRUE(fabric_->run().has_value());
+    const Result<fabric::RunEnd> end = fabric_->run();
+    ASSERT_TRUE(end.has_value());
+    // an operation that nobody lets in leaves a run without events
+    EXPECT_EQ(*end, fabric::RunEnd::finished);
   }
 
   ConflictConfig config_{.start = 1'000, .epoch = 10'000};
@@ -203,6 +206,36 @@ TEST_F(Conflict, OperationsEnterInTheOrderInWhichTheyCame) {
     co_await scope.join();
     EXPECT_EQ(entered, (std::vector{0, 1, 2, 3, 4}));
     EXPECT_GE(worker->now() - before, 5'000);  // one after another
+  };
+  run(main(&pacing, worker_));
+}
+
+// When more coroutines may write than before, those that wait are let in first, and as many as may write.
+TEST_F(Conflict, WhoeverComesLaterOvertakesNobody) {
+  config_.kind = Kind::throttled;
+  Pacing pacing(config_);
+  const auto main = [](Pacing* of, fabric::Worker* worker) -> coro::Task<void> {
+    co_await retry(of, worker, 12);
+    EXPECT_EQ(of->coroutines(), 1u);
+    co_await pass(of, worker, 1'000);
+    co_await of->enter();
+    std::vector<int> entered;
+    coro::Scope scope(worker->run_queue());
+    for (int i = 0; i < 2; ++i) scope.spawn(hold(of, worker, i, &entered));
+    co_await worker->sleep_until(worker->now() + 10'000);
+    co_await of->back_off(worker, 0);
+    EXPECT_EQ(of->coroutines(), 2u);
+    EXPECT_TRUE(entered.empty());
+    scope.spawn(hold(of, worker, 2, &entered));
+    co_await worker->sleep_until(worker->now() + 100);
+    EXPECT_TRUE(entered.empty());
+    of->leave(*worker);
+    const Nanos before = worker->now();
+    co_await scope.join();
+    EXPECT_EQ(entered, (std::vector{0, 1, 2}));
+    // two at once, and then the third
+    EXPECT_GE(worker->now() - before, 2'000);
+    EXPECT_LT(worker->now() - before, 5'000);
   };
   run(main(&pacing, worker_));
 }
