@@ -25,6 +25,14 @@ kv::Key key_of(const std::uint64_t& number) {
   return {reinterpret_cast<const std::byte*>(&number), sizeof number};
 }
 
+// Words and directory entries have room for the largest of their fields, and say what was put in.
+static_assert(Entry::unpack(Entry{201, 17, 123'456'789, 4'095, true}.pack()) ==
+              Entry{201, 17, 123'456'789, 4'095, true});
+static_assert(Entry{255, 255, (std::uint64_t{1} << 34) - 1, 4'095, false}.pack() >> 62 == 0);
+static_assert(is_free(parked(Entry{201, 17, 5, 9, true}.pack())) && !is_pending(parked(~Word{0})));
+static_assert(Entry::unpack(parked(Entry{201, 17, 5, 9, true}.pack())) == Entry{0, 0, 5, 9, false});
+static_assert(entry_depth(directory_entry(7)) == 7 && locked_by(directory_entry(7)) == nobody);
+
 TEST(Layout, TheChecksumIsCrc32c) {
   const char text[] = "123456789";
   EXPECT_EQ(crc32c(std::as_bytes(std::span(text, 9))), 0xE306'9283U);

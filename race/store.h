@@ -57,7 +57,8 @@ constexpr std::uint8_t none = 0xFF;
 
 // What a client worker knows and owns; used only by its own thread.
 struct WorkerState final : chunks::Stock {
-  explicit WorkerState(const Settings& settings);
+  explicit WorkerState(const Settings& of);
+  const Settings& settings;
   std::vector<rpc::Remote> table, blocks;  // by serving node
   std::vector<std::deque<Block>> free;     // by serving node, oldest first
   // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
@@ -65,7 +66,6 @@ struct WorkerState final : chunks::Stock {
   std::uint32_t locks = 0;  // locks that this worker has set so far
   std::deque<Doubt> doubts;
   Counters counters;
-  std::uint32_t block_units = 0;
   // The suffix of the subtable in which a key is to be looked for first.
   [[nodiscard]] std::uint32_t home(const Shape& shape, const Places& places) const;
   [[nodiscard]] std::size_t left(fabric::NodeId node) const override { return free[node].size(); }
@@ -73,9 +73,9 @@ struct WorkerState final : chunks::Stock {
   // Takes the oldest free block of the node; none: every block is in use.
   [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
   // Puts a block that no slot ever named behind the free ones.
-  void put_back(const Settings& settings, fabric::NodeId node, Block block);
+  void put_back(fabric::NodeId node, Block block);
   // Puts the block that the word names, which this worker took out of its slot, behind the free ones.
-  void give(const Settings& settings, fabric::NodeId node, Word word);
+  void give(fabric::NodeId node, Word word);
 };
 
 struct NodeState {
@@ -115,7 +115,8 @@ class RaceStore final : public kv::Store {
 
  private:
   [[nodiscard]] coro::Task<void> settle(fabric::Worker* worker, const bool* done);
-  [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number);
+  [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record,
+                               std::map<fabric::NodeId, std::uint64_t>& placed);
 
   std::unique_ptr<const Settings> settings_;
   fabric::Fabric* fabric_ = nullptr;
