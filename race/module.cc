@@ -51,7 +51,6 @@ class RaceModule final : public kv::Module {
     }
     return kv::Promise::unavailable;
   }
-  [[nodiscard]] std::vector<std::string> probes() const override { return {"race.", "chunks."}; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return race::mutants(); }
   [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.choice("race.variant") != "published") return {};

@@ -27,6 +27,7 @@
 #include "common/base/process_memory.h"
 #include "common/cluster/launch_env.h"
 #include "common/fabric/throttle/throttle.h"
+#include "common/kv/conflict_kinds.h"
 
 namespace loch::cli {
 namespace {
@@ -218,7 +219,7 @@ Result<> apply_backoff(const Given& given, BenchOptions& o) {
     return fail(ErrorCode::invalid_argument, fmt::format("--backoff-few {:g}: above --backoff-many {:g}",
                                                          o.conflicts.few, o.conflicts.many));
   }
-  constexpr std::array<std::string_view, 4> kinds = {"none", "exponential", "limited", "throttled"};
+  constexpr auto& kinds = kv::conflict_kinds;
   const auto kind = std::ranges::find(kinds, o.backoff);
   if (kind == kinds.end()) return {};
   o.conflicts.kind = static_cast<kv::ConflictConfig::Kind>(kind - kinds.begin());

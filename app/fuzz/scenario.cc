@@ -11,6 +11,7 @@
 #include "app/fuzz/knobs.h"
 #include "app/fuzz/rebirth.h"
 #include "common/chunks/plan.h"
+#include "common/kv/conflict_kinds.h"
 
 namespace loch::fuzz {
 namespace {
@@ -246,6 +247,7 @@ std::string FuzzScenario::describe() const {
                                  profile, d.nodes, d.client_workers, d.window, plan.records.most, d.key_size,
                                  d.value_size, describe_load(plan.load));
   for (const auto& [key, value] : knobs) text += fmt::format(", {}={}", key, value);
+  if (plan.load.conflicts) text += fmt::format(", back-off {}", name(plan.load.conflicts->kind));
   return text + describe_failures(*this);
 }
 
