@@ -51,8 +51,8 @@ class ClockExchange {
   // ---- After the run --------------------------------------------------------------------------------
   // The comparisons of this process's clock with the reference clock; none on the reference node.
   [[nodiscard]] const std::vector<check::ClockSample>& samples() const { return samples_; }
-  // On the reference node: each other node's last comparison of clocks, as that node sent it; used for nodes
-  // that died.
+  // On the reference node: of each other node, its last comparison of clocks, as that node sent it; used for
+  // nodes that died before they could report it themselves.
   [[nodiscard]] std::map<fabric::NodeId, check::ClockSample> told() const;
   [[nodiscard]] bool is_reference() const { return own_ == reference(); }
   [[nodiscard]] fabric::NodeId reference() const { return participants_.front(); }

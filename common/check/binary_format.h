@@ -118,8 +118,8 @@ class BlockDecoder {
   [[nodiscard]] static std::uint64_t hash_of(const Name& name);
   friend std::uint64_t hash_of_name(std::string_view name);
   [[nodiscard]] static std::string_view spelled(const Name& name, std::array<char, 48>& place);
-  // Decodes the next operation, but leaves the names of its key and value in their encoded form. Returns what
-  // next() returns.
+  // Decodes the next operation, but leaves the names of its key and value in their encoded form. Returns an
+  // empty text, or what was expected if the payload is malformed, as next() does.
   [[nodiscard]] std::string_view parse();
 
   std::string_view payload_;

@@ -1,5 +1,5 @@
-// Implements Control over a channel: collectives ("meetings") without a coordinator, messages, and
-// notices of losses and restarts.
+// Implements the control plane (Control) over a channel: collectives ("meetings") without a coordinator,
+// messages, and notices of losses and restarts.
 #include "common/cluster/channel_control.h"
 
 #include <fmt/format.h>

@@ -24,8 +24,8 @@ class MemoryNetwork {
   }
   Channel& channel(std::uint32_t rank) { return *channels_[rank]; }
 
-  // Reports the fate of a rank to all other ranks, after the messages that it has sent. From then on the
-  // rank's messages are dropped, until it is reported as back.
+  // Reports to all other ranks that a rank was killed, has ended or was restarted, after the messages that it
+  // has sent. From then on the rank's messages are dropped, until it is reported as restarted.
   void end(const Notice& notice) {
     if (notice.fate == Fate::back) {
       const std::lock_guard lock(mutex_);
@@ -95,8 +95,8 @@ class MemoryNetwork {
     changed_.notify_all();
   }
 
-  // Delivers messages to a listener: those of one sender in order, those of different senders in any
-  // order.
+  // Delivers the messages to rank `rank` to its listener: those of one sender in order, those of different
+  // senders in any order.
   void deliver(std::uint32_t rank, ChannelListener& listener) {
     std::unique_lock lock(mutex_);
     Box& box = boxes_[rank];

@@ -9,8 +9,8 @@
 
 namespace loch::coupled {
 
-// What the store promises after a loss. Entries have no copies and no worker serves another worker's keys, so
-// keys of a lost server are unavailable; a lost client or link affects no other client.
+// When the affected keys are served again after a loss. Entries have no copies and no worker serves another
+// worker's keys, so keys of a lost server are unavailable; a lost client or link affects no other client.
 [[nodiscard]] kv::Promise promise(kv::Loss loss);
 [[nodiscard]] kv::DataSupport data_support();
 

@@ -18,8 +18,8 @@ namespace loch::onesided {
 // The result of reading a slot's word.
 struct WordRead {
   bool ok = false;  // whether the READ succeeded; if not, the slot's content is unknown
-  // The READ failed, or its word needs attention: settle_word() has to end what began. `ended` and `peer` are
-  // for its use.
+  // true: the result is not final, because the READ failed or its word needs further steps; settle_word()
+  // takes these steps, for which it needs `ended` and `peer`
   bool is_unsettled = false;
   Ended ended;
   fabric::NodeId peer = 0;
@@ -62,18 +62,18 @@ concept ReadTables = std::copy_constructible<T> &&
                        // Number of candidate slots of a key.
                        { tables.functions() } -> std::same_as<std::uint32_t>;
                        { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
-                       // Says which slot may be READ next, so that the protocol can prefetch what it has to
-                       // know of that slot's table.
+                       // Names the slot that may be READ next, so that the protocol can prefetch from the
+                       // CPU's memory what a READ of that slot needs.
                        { tables.expect(place) } -> std::same_as<void>;
-                       // An awaitable that gives a WordRead, so that the common case needs no coroutine of
-                       // its own. `read_at` is now().
+                       // READs the slot's word: an awaitable that gives a WordRead, so that the common case
+                       // needs no coroutine of its own. `read_at` is the present time, now().
                        tables.read_word(place, read_at);
-                       // Gives the final WordRead where that of read_word() is unsettled.
+                       // Gives the final WordRead if the one that read_word() gave has is_unsettled.
                        { tables.settle_word(place, read) } -> std::same_as<coro::Task<WordRead>>;
                        // Whether the slot is occupied and the filter in its word matches the key's hash.
                        { tables.may_hold(word, hash) } -> std::same_as<bool>;
-                       // Looks at the entry that the slot's word names; `read_at` is now() from before the
-                       // word was read.
+                       // Looks at the entry that the slot's word names; `read_at` is a time (now()) before
+                       // the word was READ.
                        { tables.look_up(place, word, read_at, key) } -> std::same_as<coro::Task<Looked>>;
                        // Whether the search goes on after an uncommitted insert of the key, because a
                        // committed entry at a later rank takes precedence.

@@ -15,7 +15,7 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
   const fabric::Capabilities& can = worker.capabilities();
   LOCH_CHECK(shape.lanes > 0 && shape.list_most > 0 && shape.signal_every > 0, "a sender of nothing");
   // If the device has as many UD queue pairs as the sender has lanes (streams of posting lists), each lane
-  // has its own send queue; otherwise lanes share send queues.
+  // has its own send queue; otherwise several lanes share one.
   const std::uint32_t queue_pairs = std::min<std::uint32_t>(shape.lanes, can.datagram_queue_pairs);
   depth_ = std::min(shape.queue_depth, queue_pairs * can.send_queue_depth) / shape.lanes;
   LOCH_CHECK_GE(depth_, 2U);

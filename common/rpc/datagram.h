@@ -83,7 +83,7 @@ class DatagramSender {
   [[nodiscard]] const DatagramShape& shape() const { return shape_; }
 
  private:
-  // One queue pair, with a ring of its outstanding SENDs.
+  // One UD queue pair, with a ring of its outstanding SENDs.
   struct Line;
   struct Entry : fabric::CompletionSink {
     fabric::WorkRequest request;
@@ -174,7 +174,7 @@ class ReplyDesk {
     Nanos deadline = fabric::forever;
     bool is_answered = false;
     Wake wake = Wake::none;
-    Waiter* sooner = nullptr;  // neighbours in the list of parked waiters
+    Waiter* sooner = nullptr;  // neighbours in the list of parked waiters, which is ordered by deadline
     Waiter* later = nullptr;
   };
   class Park;

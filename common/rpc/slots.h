@@ -88,7 +88,7 @@ class SlotGrid {
     return slot(row, column) + shape_.word_at();
   }
 
-  // The polled words of all slots of a row, by column.
+  // The words that a receiver polls: the last word of each slot of a row, by column.
   [[nodiscard]] fabric::WatchSet watch(const fabric::Region& region, std::uint32_t row,
                                        bool (*ready)(void* context, std::uint32_t column, std::uint64_t word),
                                        void* context) const {
