@@ -73,7 +73,7 @@ void ClockExchange::write_word(fabric::Worker& worker, const fabric::RemoteRegio
   worker.post_detached(write);
 }
 
-// ---- The reference process ---------------------------------------------------------------------------
+// ---- The reference process, which answers questions for the time of its clock -----------------
 
 bool ClockExchange::is_question(void* context, std::uint32_t index, std::uint64_t word) {
   return word != 0 && word != static_cast<ClockExchange*>(context)->seen_[index];
@@ -165,7 +165,7 @@ coro::Task<void> ClockExchange::lead_on(fabric::Worker* worker) {
   }
 }
 
-// ---- The other processes -------------------------------------------------------------------------------
+// ---- The other processes, which compare their clocks with the reference clock -----------------
 
 bool ClockExchange::is_answered(std::uint64_t number) const {
   return (fabric::load_word(region_->at(question_at)) & number_mask) == number;

@@ -178,7 +178,7 @@ class Driver {
   // Starts the main coroutine of every local worker. To be called after the preload.
   void start();
 
-  // ---- After Fabric::run ------------------------------------------------------------------------
+  // ---- To be called after Fabric::run ---------------------------------------------------------
   // The counts of operations by all client workers of a local node.
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
   // Length of the measurement window in seconds, as this process's workers measured it.

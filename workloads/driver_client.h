@@ -91,8 +91,9 @@ struct Driver::ClientWorker {
   std::uint32_t incarnation = 0;  // incarnation of the worker's node: how often the node has restarted
   Rng rng;                        // random stream for records, operation kinds and gaps
   std::vector<std::unique_ptr<Slot>> slots;
-  bool done = false;                   // tells the store's background coroutine to end
-  bool is_doomed = false;              // whether this worker will be killed; the run does not await its end
+  bool done = false;  // tells the store's background coroutine to end
+  // whether this worker will be killed by a planned failure, so that the run does not await its end
+  bool is_doomed = false;
   std::atomic<bool> has_ended{false};  // whether all slots of this worker have ended
   std::uint64_t quota = 0;  // operations that this worker still has to start, if the load counts operations
   std::uint64_t place = 0;  // identifies the next record under Distribution::sequential

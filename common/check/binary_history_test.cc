@@ -1,5 +1,5 @@
-// Tests binary histories: they contain the same operations as text histories, lose no operation when a ring
-// is full or a process is killed, and are refused if they are cut short or damaged.
+// Tests binary histories: they contain the same operations as text histories, lose no operation when a log's
+// ring buffer is full or a process is killed, and are refused if they are cut short or damaged.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -182,8 +182,8 @@ Result<> append_binary_part(const std::string& path, const std::string& ring_pat
     return fail(ErrorCode::corrupt, fmt::format("{}: a block before byte {} is damaged", path,
                                                 static_cast<std::int64_t>(in.tellg())));
   };
-  // A killed process may have left an incomplete block at the end of the file; the ring still has that
-  // block's operations.
+  // A killed process may have left an incomplete block at the end of the file. The operations of that block
+  // are still in the ring buffer, from which append_ring() takes them.
   while (in.read(reinterpret_cast<char*>(&header.magic), sizeof header.magic)) {
     if (header.magic == end_magic) {
       EndBlock end;

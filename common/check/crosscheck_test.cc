@@ -439,7 +439,8 @@ TEST(CrossCheck, ACrowdOfInsertsIsDecided) {
   }
 }
 
-// The oracle must confirm that a minimised history is a violation by itself.
+// The oracle, which tries every order of the operations, must confirm that a minimised history is a violation
+// by itself.
 TEST(CrossCheck, SubHistoriesViolateByThemselves) {
   Rng rng(4, "minimise");
   const KeyRules rules{Model::linearizable, Start::any, true, 1'000'000};

@@ -148,7 +148,8 @@ class GapSearch {
     }
   }
 
-  // Appends to next_ every configuration that can follow `from` and that satisfies `event`.
+  // Appends to next_ every configuration (state of the search) that can follow `from` and in which `event` is
+  // satisfied.
   void advance(const Configuration& from, const Event& event) {
     if (event.step == Step::forward) {
       if (event.needs_absent) {
@@ -226,15 +227,17 @@ class GapSearch {
     });
   }
 
-  // If an INSERT is pending, adds the configuration in which this INSERT makes the absent key present just
-  // before the write whose turn it is (a due PUT, or the write of a forward zone) takes effect.
+  // If an INSERT is pending, adds the configuration (state of the search) in which this INSERT makes the
+  // absent key present just before the write whose turn it is (a due PUT, or the write of a forward zone)
+  // takes effect.
   void insert_first(Configuration to) {
     if (use_insert(&to)) next_.push_back(std::move(to));
   }
 
-  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be the key's next
-  // write. If that write was invoked too late (after Configuration::owed), a pending PUT or a pending INSERT
-  // that was invoked in time has to take effect first: calls `then` for each of the two that exists.
+  // Calls `then` with the configuration (state of the search) if a write that was invoked at `write_ns` may
+  // be the key's next write. If that write was invoked too late (after Configuration::owed), a pending PUT or
+  // a pending INSERT that was invoked in time has to take effect first: calls `then` for each of the two that
+  // exists.
   template <typename Then>
   void once_settled(const Configuration& from, Nanos write_ns, Then then) const {
     if (write_ns <= from.owed) return then(from);
@@ -275,8 +278,8 @@ class GapSearch {
     if (from.owed == forever && use_free_put(&to)) next_.push_back(std::move(to));
   }
 
-  // Calls `then` with the configuration if the key is absent, else with each configuration reached by zero or
-  // more of the pending PUTs and then a DELETE or a node's loss.
+  // Calls `then` with the configuration (state of the search) if the key is absent in it, else with each
+  // configuration reached by zero or more of the pending PUTs and then a DELETE or a node's loss.
   template <typename Then>
   void when_absent(const Configuration& from, Then then) const {
     if (!from.present) return then(from);

@@ -1,4 +1,5 @@
-// Computes the zones of a key's values, and the contradictions that are visible from the zones alone.
+// Computes the zones (spans of time in which a key must have held one value) of a key's history, and the
+// contradictions that the zones alone show.
 #include "common/check/zones.h"
 
 #include <algorithm>

@@ -240,7 +240,7 @@ void ChannelControl::come_back(const Notice& notice) {
   is_gone_[notice.rank] = false;
 }
 
-// ---- Lost and restarted ranks, and handlers --------------------------------------------------
+// ---- Notices of lost and restarted ranks, and the calls of handlers ---------------------------
 
 bool ChannelControl::is_lost(std::uint32_t rank) const {
   LOCH_CHECK_LT(rank, hosts_.size());

@@ -121,7 +121,7 @@ int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::ui
   return work(control);
 }
 
-// ---- A child that is started again ---------------------------------------------------------------
+// ---- Restarting a rank's working process (child) ----------------------------------------------
 
 constexpr const char* rejoin_variable = "LOCH_REJOIN";  // value: "INCARNATION LAUNCHER-PID"
 constexpr int rejoin_socket = 3;
@@ -131,7 +131,7 @@ struct Rejoin {
   pid_t launcher = 0;
 };
 
-// Reads the rejoin variable, which a launcher process sets when it restarts its child; none if this
+// Reads the environment variable by which a launcher process tells a child that it restarts; none if this
 // process was not restarted.
 std::optional<Rejoin> read_rejoin() {
   const char* text = std::getenv(rejoin_variable);

@@ -271,7 +271,7 @@ bool Switchboard::is_speaker() const {
   return true;
 }
 
-// ---- The state of the launch -----------------------------------------------------------------
+// ---- What this launcher knows of the state of the launch --------------------------------------
 
 std::vector<std::uint32_t> Switchboard::unheard_of() const {
   std::vector<std::uint32_t> out;

@@ -130,7 +130,7 @@ TEST_F(AbandonTest, OthersOfTheThreadGoOn) {
   std::construct_at(&other, other_queue);
 }
 
-// Frames are destroyed recursively, here at a depth far beyond what protocols nest.
+// Coroutine frames are destroyed recursively; here coroutines nest far deeper than those of any protocol.
 TEST_F(AbandonTest, DeepTrees) {
   auto scope = std::make_unique<Scope>(queue_);
   scope->spawn(operation(&alive_, 5'000));

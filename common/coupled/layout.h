@@ -76,7 +76,7 @@ enum class Say : std::uint8_t {
   table_full = 4,  // PUT or INSERT: the index has no place for the key
   busy = 5,        // PUT or INSERT: no entry is free until a retired one may be reused
   refused = 6,     // malformed request, or a key that another server worker owns
-  lost = 7,        // the server lost its memory and has not been declared lost yet
+  lost = 7,        // PUT or INSERT: no entry is free, until an entry that was replaced may be reused
   exists = 8,      // INSERT: the key is present
   unknown = 9,     // PUT, DELETE or INSERT: the server worker cannot learn whether it took effect
 };

@@ -106,8 +106,8 @@ std::vector<std::string> Tables::audit(const std::vector<fabric::NodeId>& lost) 
   return wrong;
 }
 
-// Checks that every key is stored once, in one of its candidate slots, and that every entry is either
-// named by one index word, or free, or retired.
+// Checks that every key is stored once, in one of its candidate slots, and that every entry is either named
+// by one index word, or free, or retired (no longer named, but perhaps still being read by clients).
 std::vector<std::string> Tables::audit_row(const Row& row) const {
   std::vector<std::string> wrong;
   std::vector<std::uint32_t> named(settings_.entries_per_row);

@@ -35,7 +35,7 @@ struct Rules {
   bool updates_in_place = false;
   // mutant: stores the index word before it has written the entry that the word names
   bool switches_early = false;
-  bool reuses_at_once = false;  // mutant: reuses a retired entry without waiting for the expiry period E
+  bool reuses_at_once = false;  // mutant: reuses a replaced entry without waiting for the expiry period E
   // mutant: all EMPTY words are equal, so that a reader misses that a slot was filled and emptied again
   bool empty_repeats = false;
   // mutant: words of occupied slots lack the count of stores (stamp), so that they repeat

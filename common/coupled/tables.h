@@ -61,7 +61,8 @@ struct Row {
         table(settings.family, node * settings.servers() + server, settings.config.key_size, memory) {}
   RowMemory memory;
   cuckoo::Table table;
-  cuckoo::EntryPool entries{0, 0};  // the free and retired entries; set by the preload
+  // the entries that are free or that wait to be reused (retired); set by the preload
+  cuckoo::EntryPool entries{0, 0};
   std::uint64_t stores = 0;
   // False after the server worker's node came back with zeroed memory, until the node is declared lost.
   // Meanwhile every request is answered "lost".

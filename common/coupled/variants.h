@@ -14,7 +14,8 @@ namespace loch::coupled {
 [[nodiscard]] kv::Promise promise(kv::Loss loss);
 [[nodiscard]] kv::DataSupport data_support();
 
-// The switch of each known-bad variant, by the variant's name. A store may add variants of its own.
+// For each known-bad variant, by its name, the boolean that switches it on. A store may add variants of its
+// own.
 using Switches = std::map<std::string_view, bool*>;
 [[nodiscard]] Switches switches(Rules& rules, rpc::ChannelFlaws& flaws);
 // Switches the variant named `mutant` on, or none if the name is empty. Returns false for an unknown

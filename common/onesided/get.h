@@ -1,6 +1,6 @@
 // A GET by READs of a cuckoo index and of the entries that its words name (Nessie, 2017, 4.2.1): a forward
-// pass over the key's candidate slots in rank order, and, if none holds the key, a reverse pass that confirms
-// that the key is absent. The protocol supplies the tables.
+// pass over the key's candidate slots in rank order, and, if none holds the key, a reverse pass that READs
+// the slots again to confirm that the key is absent. The protocol supplies the tables.
 #pragma once
 
 #include <array>
@@ -78,12 +78,13 @@ concept ReadTables = std::copy_constructible<T> &&
                        // Whether the search goes on after an uncommitted insert of the key, because a
                        // committed entry at a later rank takes precedence.
                        { tables.goes_on_past_pending() } -> std::same_as<bool>;
-                       // Whether a miss is confirmed by a reverse pass.
+                       // Whether a GET that found no entry has to confirm this by READing the slots again in
+                       // reverse order.
                        { tables.confirms_misses() } -> std::same_as<bool>;
                        // Whether the attempt has taken so long that index words which it has read may have
                        // been used again for other entries (Nessie, 2017, 4.3.1).
                        { tables.is_over_age() } -> std::same_as<bool>;
-                       // Called if the reverse pass reads another word than the forward pass did.
+                       // Called if a slot that is READ again to confirm a miss has another word than before.
                        { tables.count_mismatch() } -> std::same_as<void>;
                      };
 

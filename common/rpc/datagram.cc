@@ -83,7 +83,8 @@ void DatagramSender::post_list() {
   worker_.post(chain);
 }
 
-// A completion retires the SEND that it is for and all SENDs posted before that one on the same queue pair.
+// A completion shows that its SEND and all SENDs posted before that one on the same queue pair have ended, so
+// that their entries of the send queue are free.
 void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest& done) {
   Entry& entry = *static_cast<Entry*>(sink);
   DatagramSender& sender = *entry.sender;

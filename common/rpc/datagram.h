@@ -10,8 +10,8 @@
 //
 // Sending (HERD 2014, section 4.3; Kalia et al. 2016, sections 3.1 to 3.3 and 4.1): payloads below a limit
 // are inlined, larger ones are fetched by the NIC; one SEND in `signal_every` asks for a completion, which
-// retires the SENDs before it; SENDs are posted in lists of up to `list_most` with one doorbell; lists take
-// the lanes (queue pairs) in turn.
+// shows that the SENDs before it have ended too; SENDs are posted in lists of up to `list_most` with one
+// doorbell; lists take the lanes (queue pairs) in turn.
 #pragma once
 
 #include <coroutine>
@@ -63,7 +63,8 @@ class DatagramSender {
 
   class Room;
   [[nodiscard]] bool has_room() const { return line_->used < depth_; }
-  // Posts the prepared SENDs and waits until one has been retired. Only one coroutine may wait at a time.
+  // Posts the prepared SENDs and waits until one has ended and its place in the send queue is free. Only one
+  // coroutine may wait at a time.
   [[nodiscard]] Room room();
   // The place for the next message, of message_bytes bytes, which the caller may write until send(). Requires
   // has_room().

@@ -1,4 +1,5 @@
-// The client's end of a write channel, for one window slot (lane): one outstanding request at a time.
+// The client's end of a write channel (requests and replies by WRITE), for one window slot (lane): one
+// outstanding request at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A server worker's end of a write channel: polls its row of request slots round robin, has each request
-// executed once, and answers it by a WRITE.
+// A server worker's end of a write channel (requests and replies by WRITE): polls its row of request slots
+// round robin, has each request executed once, and answers it by a WRITE.
 #pragma once
 
 #include <cstdint>
