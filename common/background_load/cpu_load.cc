@@ -52,7 +52,7 @@ struct Pipe {
 
 }  // namespace
 
-// on its own cache line: workers must compete for cores, not for a line
+// on its own cache line: background workers must compete for cores, not for a cache line
 struct alignas(64) CpuLoad::Counter {
   std::atomic<std::uint64_t> hashes;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

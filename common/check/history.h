@@ -118,8 +118,8 @@ class ClientLog {
 };
 
 // Writes one history file: PATH.partial during the run, renamed to PATH by close(), so that a PATH that
-// exists is complete. A device or pipe is written to directly (common/base/output_place.h). The
-// destructor removes PATH.partial if close() was not called, unless the file is durable.
+// exists is complete. A device or pipe is written to directly (common/base/output_place.h). The destructor
+// removes PATH.partial if close() was not called, unless Options::durable is set.
 class HistoryWriter {
  public:
   struct Options {

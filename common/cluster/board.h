@@ -15,7 +15,7 @@
 
 namespace loch::cluster {
 
-// The name of an item, unique within a launch.
+// The name of an item (a message left on a board), unique within a launch.
 struct Slot {
   char lane = 'm';  // 'k': keys, 'm': messages, 'u': urgent messages
   std::uint32_t from = 0, to = 0;
@@ -40,7 +40,8 @@ class Board {
   [[nodiscard]] virtual std::string failure() = 0;
   // Discards the items that were left for a lost rank.
   virtual void forget(std::uint32_t rank) = 0;
-  // Ends this rank's use of the board. `is_whole`: no rank of the launch was lost.
+  // Ends this rank's use of the board (the place where launchers leave items for each other). `is_whole`: no
+  // rank of the launch was lost.
   virtual void close(bool is_whole) = 0;
 };
 

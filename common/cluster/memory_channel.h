@@ -1,5 +1,5 @@
-// Channels in memory between the threads of a test: every message is delayed by a random time, and ranks
-// can die, end and return.
+// Channels in memory between the threads of a test, each of which stands for a rank: every message is delayed
+// by a random time, and ranks can die, end and be restarted.
 #pragma once
 
 #include <chrono>

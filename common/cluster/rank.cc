@@ -131,8 +131,8 @@ struct Rejoin {
   pid_t launcher = 0;
 };
 
-// Reads the environment variable by which a launcher process tells a child that it restarts; none if this
-// process was not restarted.
+// Reads the environment variable that a launcher process sets when it restarts its child process; none if
+// this process was not restarted.
 std::optional<Rejoin> read_rejoin() {
   const char* text = std::getenv(rejoin_variable);
   Rejoin rejoin;

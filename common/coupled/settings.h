@@ -77,7 +77,8 @@ struct Settings {
   std::uint32_t near_entries = 0;
   std::uint32_t filter_bits = 0;
   IndexBy index_by = IndexBy::cpu;
-  // How the READs and CASes of IndexBy::nic are awaited: by polling the word (true) or by completion.
+  // How READs and CASes of index words through the NIC (IndexBy::nic) are awaited: by polling the word that
+  // they return (true) or by completion.
   bool polls_nic_words = true;
   std::uint32_t attempts = 0;  // attempts per operation, including the first
   Nanos backoff_start = 0, backoff_cap = 0;

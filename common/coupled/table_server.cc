@@ -84,8 +84,8 @@ coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up() {
   co_return found;
 }
 
-// As Table::look_up(), with the words READ through the NIC. The keys are compared in memory: entries are not
-// changed by CAS, and the own node's are accessed directly (Nessie, 2017, section 5).
+// As Table::look_up(), with the words READ through the NIC. The keys are compared in memory: no CAS changes
+// entries, so those of the worker's own node can be accessed directly (Nessie, 2017, section 5).
 coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up_by_nic() {
   const fabric::CpuCosts& costs = worker_.costs();
   std::vector<std::byte> other(key_.size());
@@ -119,8 +119,8 @@ coro::Task<std::optional<std::uint64_t>> TableServer::word_by_nic(std::uint64_t 
   co_return word;
 }
 
-// Looks up and copies without the coroutines look_up() and copy_value(), because GETs are the most frequent
-// requests.
+// Executes a GET. GETs are the most frequent requests, so this function looks up and copies by itself instead
+// of awaiting the coroutines look_up() and copy_value().
 coro::Task<Say> TableServer::get(ReplyPlace reply) {
   cuckoo::Table::Lookup found;
   if (nic_) {

@@ -90,7 +90,8 @@ concept ReadTables = std::copy_constructible<T> &&
 
 // READs the key's slots of ranks from - 1 down to 0 again, except rank `except`. Each must still hold the
 // word that the operation saw there. Words are compared exactly, because ignoring changes that do not concern
-// the key would not be safe with concurrent MIGRATEs (known fault H13 of Nessie, docs/protocols/nessie.md).
+// the key would not be safe with concurrent MIGRATEs, which move keys between slots (known fault H13 of
+// Nessie, docs/protocols/nessie.md).
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> verify_slots(Tables tables, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except) {

@@ -133,7 +133,8 @@ void ReplyDesk::take(const fabric::Received& message) {
   if (waiter.parked) wake(waiter, Wake::answered);
 }
 
-// Lists a waiter that is about to park. Deadlines mostly grow, so that its place is found at the end.
+// Enters a waiter, whose coroutine is about to be suspended, into the list ordered by deadline. Deadlines
+// mostly grow, so the search for its place begins at the end.
 void ReplyDesk::list(Waiter& waiter) {
   Waiter* before = latest_;
   while (before != nullptr && before->deadline > waiter.deadline) before = before->sooner;

@@ -139,9 +139,9 @@ class DatagramReader {
   ~DatagramReader() = default;
 };
 
-// The receive buffers of one client worker, and the slots that wait for messages. One of the waiting
-// coroutines receives for all of them. RECVs are posted before the first request, and again as soon as a
-// message was read, because a datagram that finds no RECV is lost.
+// The receive buffers of one client worker, and the worker's window slots that wait for messages. One of the
+// waiting coroutines receives for all of them. RECVs are posted before the first request, and again as soon
+// as a message was read, because a datagram that finds no RECV is lost.
 class ReplyDesk {
  public:
   struct Shape {
@@ -175,7 +175,7 @@ class ReplyDesk {
     Nanos deadline = fabric::forever;
     bool is_answered = false;
     Wake wake = Wake::none;
-    Waiter* sooner = nullptr;  // neighbours in the list of parked waiters, which is ordered by deadline
+    Waiter* sooner = nullptr;  // neighbours in the list of suspended waiters, which is ordered by deadline
     Waiter* later = nullptr;
   };
   class Park;
@@ -194,7 +194,7 @@ class ReplyDesk {
   std::uint64_t at_;
   DatagramReader& reader_;
   std::vector<Waiter> waiters_;
-  // list of the parked waiters, ordered by their deadlines
+  // list of the waiters whose coroutines are suspended, ordered by their deadlines
   Waiter* soonest_ = nullptr;
   Waiter* latest_ = nullptr;
   bool is_led_ = false;

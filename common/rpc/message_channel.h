@@ -43,7 +43,7 @@ struct MessageFlaws {
   bool ignores_server_incarnation =
       false;  // true: a server executes requests that were addressed to its node's earlier incarnation
   bool ignores_client_incarnation = false;  // true: a restarted client is taken for its earlier incarnation
-  bool takes_any_number = false;            // true: a late reply is taken for that to the lane's next request
+  bool takes_any_number = false;  // true: a late reply is taken for the reply to the lane's next request
   // true: a request that an earlier incarnation may have executed counts as not sent
   bool refused_is_unsent = false;
 };
