@@ -53,8 +53,8 @@ struct CheckOptions {
   // Whether a DELETE that returned ok must have found a value to remove. Published Nessie returns ok for
   // an absent key too (it writes a tombstone), so its histories are judged with false.
   bool delete_ok_removes = true;
-  // Number of configurations that the search for one key may hold at once; beyond it the verdict is
-  // "undecided".
+  // Number of configurations (states of the search) that the search for one key may hold at once; beyond it
+  // the verdict is "undecided".
   std::uint64_t search_limit = 1'000'000;
   // true: reduce each violation to a smallest sub-history (for the first `report_limit` keys).
   bool minimise = true;

@@ -74,9 +74,9 @@ enum class Say : std::uint8_t {
   done = 2,        // PUT, DELETE or INSERT: the operation took effect
   not_found = 3,   // GET or DELETE: the key is absent
   table_full = 4,  // PUT or INSERT: the index has no place for the key
-  busy = 5,        // PUT or INSERT: no entry is free until a retired one may be reused
+  busy = 5,        // PUT or INSERT: no entry is free, until an entry that was replaced may be reused
   refused = 6,     // malformed request, or a key that another server worker owns
-  lost = 7,        // PUT or INSERT: no entry is free, until an entry that was replaced may be reused
+  lost = 7,        // the server lost its memory and has not been declared lost yet
   exists = 8,      // INSERT: the key is present
   unknown = 9,     // PUT, DELETE or INSERT: the server worker cannot learn whether it took effect
 };

@@ -334,7 +334,7 @@ class Module {
     static_cast<void>(options);
     return {};
   }
-  // The promise for the keys that are affected by this kind of failure.
+  // When the store promises to serve the keys again that this kind of failure affects.
   [[nodiscard]] virtual Promise promise(Loss loss, const Options& options) const {
     static_cast<void>(loss);
     static_cast<void>(options);

@@ -41,7 +41,8 @@ struct TimelineShape {
   friend bool operator==(const TimelineShape&, const TimelineShape&) = default;
 };
 
-// Makes a shape. A width that is not above 0, or that makes more than timeline_bins_max bins, is an error.
+// Makes the shape (bins) of a timeline. A width that is not above 0, or that makes more than
+// timeline_bins_max bins, is an error.
 [[nodiscard]] Result<TimelineShape> timeline_shape(std::int64_t width_ns, std::int64_t duration_ns);
 
 [[nodiscard]] constexpr std::uint32_t timeline_bucket(std::int64_t ns) {

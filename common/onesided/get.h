@@ -62,8 +62,8 @@ concept ReadTables = std::copy_constructible<T> &&
                        // Number of candidate slots of a key.
                        { tables.functions() } -> std::same_as<std::uint32_t>;
                        { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
-                       // Names the slot that may be READ next, so that the protocol can prefetch from the
-                       // CPU's memory what a READ of that slot needs.
+                       // Names the slot that may be READ next, so that the protocol can prefetch into the
+                       // CPU's cache what a READ of that slot needs.
                        { tables.expect(place) } -> std::same_as<void>;
                        // READs the slot's word: an awaitable that gives a WordRead, so that the common case
                        // needs no coroutine of its own. `read_at` is the present time, now().
