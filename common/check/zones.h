@@ -27,7 +27,8 @@ struct ForwardZone {
   std::uint32_t begin_op = none;  // index of the value's write or GET that returned first; none: the preload
   std::uint32_t end_op = none;    // index of the value's write or GET that was invoked last
   Nanos write_ns = beginning;  // the invocation of the PUT or INSERT: the key may hold the value from then on
-  bool needs_absent = false;   // true: an INSERT wrote the value: the key is absent just before the zone
+  // true: an INSERT wrote the value, so the key is absent just before this zone (span of one value)
+  bool needs_absent = false;
 };
 
 // The kind of a point: operations that take effect at one instant of [release_ns, deadline_ns], outside

@@ -30,13 +30,14 @@ class Board {
   virtual ~Board() = default;
   // Leaves an item, of at most item_bytes_max bytes, on the board for its receiver.
   virtual void post(const Slot& slot, std::string bytes) = 0;
-  // Asks for an item, which take() returns once it is there.
+  // Asks for an item; take() returns it once it is there.
   virtual void expect(const Slot& slot) = 0;
   [[nodiscard]] virtual std::optional<std::pair<Slot, std::string>> take() = 0;
   // Whether the receiver can fetch every item that was posted to it in the lane (stream of items) that `slot`
   // names, even if this process ends.
   [[nodiscard]] virtual bool is_settled(const Slot& slot) = 0;
-  // The reason why the board can no longer be used; empty while it is usable.
+  // The reason why this board (place where launchers leave items for each other) can no longer be used; empty
+  // while it is usable.
   [[nodiscard]] virtual std::string failure() = 0;
   // Discards the items that were left for a lost rank.
   virtual void forget(std::uint32_t rank) = 0;
