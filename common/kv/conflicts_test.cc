@@ -1,5 +1,5 @@
-// Tests SMART's conflict avoidance: waits, the limit and the coroutines that follow the share of retries, and
-// the order in which operations enter.
+// Tests SMART's conflict avoidance: waits after failed CASes, the adaptation of their limit and of the number
+// of writing coroutines to the share of retries, and the order in which writes begin.
 #include "common/kv/conflicts.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class Conflict : public testing::Test {
   fabric::Worker* worker_ = nullptr;
 };
 
-// Lets `operations` enter and leave at once.
+// Makes `operations` writes that begin when the pacing lets them and end at once.
 coro::Task<void> pass(Pacing* pacing, fabric::Worker* worker, int operations) {
   for (int i = 0; i < operations; ++i) {
     co_await pacing->enter();
@@ -46,7 +46,7 @@ coro::Task<void> pass(Pacing* pacing, fabric::Worker* worker, int operations) {
   }
 }
 
-// Waits after lost swaps, `attempts` of them, until an epoch is over.
+// Fails again and again, waiting after each failure, for `epochs` intervals between adaptations.
 coro::Task<void> retry(Pacing* pacing, fabric::Worker* worker, int epochs) {
   const Nanos end = worker->now() + epochs * Nanos{10'000} + 5'000;
   while (worker->now() < end) co_await pacing->back_off(worker, 0);
@@ -84,8 +84,8 @@ TEST_F(Conflict, NoneTriesAgainAtOnce) {
   run(main(&pacing, worker_));
 }
 
-// The limit begins with the first wait, doubles while more than half of the attempts are retries, up to a
-// bound, and comes back while few are.
+// The limit of waits equals the first wait at the beginning, doubles while more than half of the attempts are
+// retries, up to a bound, and is halved again while less than a tenth are.
 TEST_F(Conflict, TheLimitFollowsTheShareOfRetries) {
   config_.kind = Kind::limited;
   Pacing pacing(config_);
@@ -104,7 +104,8 @@ TEST_F(Conflict, TheLimitFollowsTheShareOfRetries) {
   run(main(&pacing, worker_));
 }
 
-// Coroutines are halved first, and the limit grows when one alone may write.
+// With many retries, the number of coroutines that may write is halved first. Only when it is 1 does the
+// limit of waits grow.
 TEST_F(Conflict, CoroutinesAreThrottledBeforeTheLimitGrows) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -185,7 +186,7 @@ TEST_F(Conflict, BetweenTheMarksNothingChanges) {
   run(main(&pacing, worker_));
 }
 
-// One coroutine of those that are let in: holds its place for a time.
+// A write that ends 1 us after it was let in; notes its number in `entered` when it is let in.
 coro::Task<void> hold(Pacing* pacing, fabric::Worker* worker, int number, std::vector<int>* entered) {
   co_await pacing->enter();
   entered->push_back(number);
@@ -331,7 +332,8 @@ TEST_F(Conflict, WhoeverIsKilledWhileItWaitsLeavesTheQueue) {
   EXPECT_TRUE(next.await_ready());
 }
 
-// back_off() waits as the worker's PacedWorker says while there is one.
+// While a worker has a PacedWorker, back_off() waits as the PacedWorker's configuration says, here not at
+// all.
 TEST_F(Conflict, APacedWorkersOperationsWaitAsItSays) {
   const auto main = [](ConflictConfig config, fabric::Worker* worker) -> coro::Task<void> {
     config.kind = Kind::none;
