@@ -37,7 +37,8 @@ struct SlotFormat {
   Layout layout = Layout::y2014;
   bool has_trailer = true;
   std::uint32_t value_bytes = 32;  // V: bytes of a value
-  std::uint32_t kept_bytes = 32;   // bytes of each value that are copied; fewer than V if values are elided
+  // bytes of each value that are copied; fewer than V if a simulation stores values in part
+  std::uint32_t kept_bytes = 32;
   std::uint32_t slot_bytes = 1024;
   bool checks = true;         // false: a trailer counts as proof that its whole request has arrived
   bool places_lines = false;  // whether the fabric places a cache line as a whole
@@ -79,10 +80,11 @@ struct SlotFormat {
     KeyHash key;
     std::uint16_t sequence = 0;
   };
-  // Reads a request from its slot, and copies the kept bytes of a PUT's value to `value`.
+  // Reads a request from its slot, and copies the stored bytes of a PUT's value to `value`.
   [[nodiscard]] Request read(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
                              std::byte* value) const;
-  // A private copy of a request without its trailer, whose check fits. `op` none: there is no copy.
+  // A private copy of a request, without its trailer, made after the checksum in the trailer has matched. If
+  // `op` is none, there is no copy.
   struct Kept {
     Op op = Op::none;
     std::array<std::byte, rpc::most_kept_body> body;
@@ -91,12 +93,12 @@ struct SlotFormat {
   // first byte on, the others from the request's first byte on.
   struct Parts {
     std::uint32_t start = 0, body = 0, key = 0, value = 0;
-    bool is_kept = false;  // whether keep_if_here() keeps such requests of the region
+    bool is_kept = false;  // whether keep_if_here() copies such requests of the region
   };
   using PartsOfAll = std::array<Parts, ops>;  // by operation
   [[nodiscard]] PartsOfAll parts_of(const fabric::Region& region) const;
-  // is_here(), which keeps what it has checked if a check decides and the request is small enough; then it
-  // need not be read and checked again. `parts` is parts_of(region).
+  // As is_here(). If a checksum decides and the request is small enough, the checked bytes are also copied to
+  // `kept`, so that the request need not be read and checked again. `parts` is parts_of(region).
   [[nodiscard]] bool keep_if_here(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
                                   const PartsOfAll& parts, Kept* kept) const {
     kept->op = Op::none;

@@ -110,9 +110,9 @@ class Audit {
     if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
     // If entries are committed by a CAS of the index word, only the word tells whether an entry is committed.
     // The entry's valid bit does not: the worker that owns the entry may have died before it set the bit; or
-    // the rollback of a dead client's PUT may have restored the word after scrub() had already repaired the
-    // entries of their owner, who is dead too. The valid bit of a MIGRATE's copy is used only while a slot is
-    // reserved for the copy (look_at_tag()).
+    // the rollback of a dead client's PUT may have restored the word after the repair of dead clients,
+    // scrub(), had already repaired the entries of their owner, who is dead too. The valid bit of a MIGRATE's
+    // copy is used only while a slot is reserved for the copy (look_at_tag()).
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
       if (!is_share_missing()) find("{}: pending for ever", where);

@@ -152,7 +152,8 @@ Result<Played> play_pings(const Pinger& pinger) {
   for (auto& player : players) fabric->start(player->worker(), player->play());
   const InterruptScope guard(fabric.get());
   const auto end = fabric->run();
-  // A run that ended early, for example because a node hangs, has nevertheless measured some pings.
+  // Prints the error and goes on: a run that ended early, for example because a node hangs, has nevertheless
+  // measured some pings.
   if (!end) fmt::print(stderr, "loch ping: {}\n", end.error().message);
   Played played{.seen = {}, .can = fabric->capabilities(), .devices = fabric->devices(), .gathered = {}};
   for (const auto& player : players) played.seen.push_back(player->seen());

@@ -81,7 +81,7 @@ class Stretch {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
-  // so_far_: all finished parts, whose finds are only counted; part_: the present part
+  // so_far_: positions of the finds in all finished parts; part_: the part of the seeds that is being run
   Sightings so_far_, part_;
   const Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0};
