@@ -2,7 +2,8 @@
 // numbers, a request without a reply is sent again, and a duplicate is not executed again. A request has 16
 // bytes and a reply 7 bytes more than in the published protocol.
 //
-//   request | value | key | sequence u64 | trailer |     reply | trailer |
+//   request | value | key | sequence u64 | trailer |     reply | trailer |     trailer: number, checksum; 8
+//   bytes
 #include "common/fabric/memory.h"
 #include "common/rpc/write_caller.h"
 #include "common/rpc/write_server.h"

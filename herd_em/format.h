@@ -28,7 +28,8 @@
 namespace loch::herd {
 
 enum class Layout : std::uint8_t { y2014, y2016 };
-// Operations of requests. insert_if_absent needs a trailer (fixed variant) and has the layout of a PUT.
+// Operations of requests. insert_if_absent exists only in the fixed variant, whose requests name their
+// operation in the trailer (a word behind the request), and has the layout of a PUT.
 enum class Op : std::uint8_t { none = 0, get = 1, put = 2, remove = 3, insert_if_absent = 4 };
 constexpr std::size_t ops = 5;  // number of values of Op
 [[nodiscard]] constexpr bool brings_value(Op op) { return op == Op::put || op == Op::insert_if_absent; }
@@ -40,7 +41,8 @@ struct SlotFormat {
   // bytes of each value that are copied; fewer than V if a simulation stores values in part
   std::uint32_t kept_bytes = 32;
   std::uint32_t slot_bytes = 1024;
-  bool checks = true;         // false: a trailer counts as proof that its whole request has arrived
+  // false: a request counts as arrived as a whole when its trailer (last word) has arrived
+  bool checks = true;
   bool places_lines = false;  // whether the fabric places a cache line as a whole
 
   static constexpr std::uint32_t line = 64;
@@ -48,7 +50,8 @@ struct SlotFormat {
   // A 2016 request's opcode is this plus the Op's value, as in HERD's public code: 111 for a GET.
   static constexpr std::uint8_t opcode_base = 110;
 
-  // Bytes of a request: body_bytes() as in the paper, message_bytes() including the trailer, if it has one.
+  // Bytes of a request: body_bytes() as in the paper, message_bytes() including the trailer (8 bytes with
+  // number and checksum), if it has one.
   [[nodiscard]] std::uint32_t body_bytes(Op op) const;
   [[nodiscard]] std::uint32_t message_bytes(Op op) const {
     return body_bytes(op) + (has_trailer ? rpc::trailer_bytes : 0);

@@ -149,7 +149,7 @@ class Audit {
   }
 
   // Whether leaked entries are expected, because a client died after it had unlinked an entry and before it
-  // stamped the entry for reuse, and no leak scan was run.
+  // stamped the entry (marked it for reuse), and no leak scan was run.
   [[nodiscard]] bool may_leak() const {
     if (is_share_missing()) return true;
     if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;
@@ -184,8 +184,8 @@ class Audit {
       }
       if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
-      // While a share of the index (the part of one node) lies on no node, stamps of entries and unfinished
-      // operations that need the share's slots cannot be completed.
+      // While a share of the index (the part of one node) lies on no node, stamps (marks that entries left
+      // the index) and unfinished operations that need the share's slots cannot be completed.
       if (is_share_missing()) continue;
       if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())

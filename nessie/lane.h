@@ -27,7 +27,7 @@ enum class Attempt : std::uint8_t {
   conflict,    // a concurrent operation interfered: back off, then start over
   again,       // a MIGRATE has freed a slot: start over at once
   expired,     // the attempt took longer than the expiry period
-  no_entry,    // no DTE is free: back off until one has expired
+  no_entry,    // no data table entry is free: back off until one has expired
   table_full,  // MIGRATE found no free slot within its depth limit
   link_error,  // a node cannot be reached; nothing was changed, or the change is rolled back
   ambiguous,   // a CAS ended in an error and its node cannot be reached to learn the outcome

@@ -116,7 +116,8 @@ struct WorkerState {
   std::deque<Unfinished> unfinished;  // unfinished work, to be completed or undone in the background
   // entries in use by each of the worker's operations under way (lane.h)
   std::vector<const InHand*> in_hand;
-  bool is_abandoned = false;  // true: the worker died: nothing uses this state, and its DTEs stay as they are
+  // true: the worker died: nothing uses this state, and its table entries stay as they are
+  bool is_abandoned = false;
   Counters counters;
 };
 

@@ -1,7 +1,7 @@
 // GET by Nessie's clients (Nessie, 2017, 4.2.1) over tables that server workers write: READs the index word
-// of each candidate in rank order, and the entry of each occupied one whose filter bits match; a miss is
-// confirmed by reading the words again. Tables on the client's own node are read by CPU loads under the same
-// rules.
+// of each of the key's candidate slots in order, and the entry of each occupied one whose filter bits match;
+// a miss is confirmed by reading the words again. Tables on the client's own node are read by CPU loads under
+// the same rules.
 #pragma once
 
 #include <cstdint>

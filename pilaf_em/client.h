@@ -29,9 +29,9 @@ class PilafClient final : public kv::Client {
   // The result of one search through the key's buckets.
   enum class Scan : std::uint8_t {
     found,
-    missed,  // no bucket has the key
+    missed,  // a bucket's or an extent's checksum is wrong: the server is writing there
     torn,    // a bucket's guard or an extent's checksum is wrong: the server is writing there
-    moved,   // the table or the extents have moved or grown: READ the root again
+    moved,   // the table or the extents (keys and values) have moved or grown: READ the root again
     failed,  // the connection broke
   };
   struct Search {
@@ -51,9 +51,9 @@ class PilafClient final : public kv::Client {
   [[nodiscard]] coro::Task<Scan> scan();
   // Decodes the bucket that has landed. Anything but Scan::found ends the scan.
   [[nodiscard]] Scan take_bucket(Bucket* bucket);
-  // Whether the place that the bucket names can be an extent.
+  // Whether the place that the bucket names can be that of an extent (a key and its value).
   [[nodiscard]] Scan check_place(const Bucket& bucket);
-  // Whether the checksum of the extent that has landed fits.
+  // Whether the checksum of the extent (key and value) that has landed is right.
   [[nodiscard]] bool is_extent_whole(const Bucket& bucket);
   // READs the shard's root. Returns false if the shard's node cannot be reached or its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);

@@ -343,8 +343,8 @@ TEST(Costs, TheEmulationIsWhatHerdSays) {
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
 }
 
-// A short run, to be repeated with elided values: eliding value bytes in memory must change neither counts
-// nor times.
+// A short run, to be repeated in a simulation that stores only the first bytes of each value: this must
+// change neither counts nor times.
 coro::Task<void> few_operations(TestRun* run, std::uint64_t* payload, Nanos* took) {
   Hand hand = run->hand(0);
   for (std::uint64_t number = 0; number < 100; ++number) {

@@ -74,7 +74,7 @@ struct Settings {
   bool guards_last = false;  // write a bucket's fields first and its guard later, when it has been computed
   std::uint64_t extents_start = 0, extents_most = 0;  // bytes of a shard's extents, initially and at most
   double slack = 1.25;  // an extent's size relative to the item first stored in it
-  // bytes of the largest extent, which a GET READs: slack * (key size + value size)
+  // bytes of the largest extent (key and value), which a GET READs: slack * (key size + value size)
   std::uint32_t capacity = 0;
   std::uint64_t block = 0, least_block = 0;  // block sizes of the allocator in bytes
 
@@ -89,7 +89,8 @@ struct Settings {
   bool repairs_log = false;
   double log_disk = 0;  // rate of a modelled disk in bytes per second; 0: no disk is modelled
 
-  // Bytes of a value that are kept in memory: fewer than the value has if the simulation elides values.
+  // Bytes of a value that are kept in memory: fewer than the value has in a simulation that stores values in
+  // part.
   [[nodiscard]] std::uint32_t kept() const {
     return config.kept_value_bytes < config.value_size ? config.kept_value_bytes : config.value_size;
   }

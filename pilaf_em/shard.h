@@ -22,7 +22,8 @@ struct Step {
     write_extent,  // writes key and value into an extent that no bucket points to yet
     write_value,   // overwrites the bytes [begin, end) of a value in place
     poison,        // changes the first byte of the key, so that pointers to the extent fail its checksum
-    // Writes a bucket's fields without its guard, which stays wrong until the write_bucket that follows.
+    // Writes a bucket's fields without its guard (checksum), which stays wrong until the write_bucket that
+    // follows.
     write_fields,
     write_bucket,
     close_buckets,  // overwrites the buckets [begin, end) of the old table by buckets that are marked closed

@@ -21,7 +21,8 @@ struct Profile {
   const char* name;
   std::uint64_t keys_least, keys_most;
   double get, remove;  // shares of GETs and DELETEs; the rest are PUTs
-  // operations of each client slot; 0: the load lasts for a fixed time instead (profiles with stragglers)
+  // operations that each outstanding-operation slot of a client executes; 0: the load lasts for a fixed time
+  // instead (profiles with stragglers)
   std::uint32_t operations;
   // none: only the interleaving varies; swarm: many kinds of faults at random; stalls: long pauses;
   // stragglers: some clients are much slower than the others.
