@@ -141,8 +141,8 @@ TEST_P(On, EveryNodeHoldsItemsAndDrivesLoad) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-// The window slots of a worker post through shared lists: fewer than one request in eight is signaled, and
-// there is less than one doorbell for every eight requests.
+// The outstanding operations of a worker post through shared lists: fewer than one request in eight is
+// signaled, and there is less than one doorbell for every eight requests.
 TEST(OnSim, SlotsShareDoorbellsAndCompletions) {
   const auto module = module_of();
   StoreRun run = shape("sim");

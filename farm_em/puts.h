@@ -57,7 +57,7 @@ void report(const PutCounts& sum, std::uint64_t executed, std::map<std::string, 
 // the first bytes of each value.
 [[nodiscard]] std::uint32_t kept_of(const Settings& settings);
 
-// Sends the PUTs of one window slot; used only by the thread of the slot's worker.
+// Sends the PUTs of one window slot (outstanding operation); used only by the thread of the slot's worker.
 class Putter {
  public:
   virtual ~Putter() = default;
@@ -75,7 +75,7 @@ class PutChannel {
   [[nodiscard]] virtual Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) = 0;
   [[nodiscard]] virtual Result<> connect(fabric::Fabric& fabric) = 0;
   [[nodiscard]] virtual coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) = 0;
-  // The window slot's Putter, which the channel owns.
+  // The Putter of window slot (outstanding operation) `slot` of the worker; the channel owns it.
   [[nodiscard]] virtual Putter& putter(fabric::Worker& worker, std::uint32_t slot) = 0;
   // Adds the channel's counters to `counters`, "violations" among them.
   virtual void add_counters(std::map<std::string, double>& counters) const = 0;

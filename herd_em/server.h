@@ -43,7 +43,8 @@ class Server {
     std::vector<std::byte> value;
     Nanos prefetched_at = 0;
   };
-  // Who writes to a request slot: the address of the client worker, and which of its window slots.
+  // Who writes to a request slot: the address of the client worker, and which of its window slots
+  // (outstanding operations).
   struct Sender {
     rpc::DatagramAddress address;
     std::uint32_t window_slot = 0;

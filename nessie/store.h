@@ -27,8 +27,8 @@ constexpr std::string_view data_region = "nessie.data";        // data table ent
 constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: one DTE per lane
 constexpr std::string_view words_region = "nessie.words";      // landing buffers: lane_words words per lane
 
-// Number of 8-byte words of each lane (window slot, background work or repair of a worker): landing buffers
-// for single words, and one of scan_words for READs that scan the index.
+// Number of 8-byte words of each lane (of an outstanding operation, of background work or of the repair of a
+// worker): landing buffers for single words, and one of scan_words for READs that scan the index.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,

@@ -49,8 +49,8 @@ class Reader {
 
   [[nodiscard]] Where where(const cuckoo::Place& place) const;
   [[nodiscard]] bool is_here(const Where& where) const { return where.node == worker_.node(); }
-  // Whether this lane (window slot) has looked up the node's regions over the present connection to the node,
-  // which another lane may have made.
+  // Whether this lane (place for one outstanding operation) has looked up the node's regions over the present
+  // connection to the node, which another lane may have made.
   [[nodiscard]] bool is_met(fabric::NodeId node) const {
     return worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch;
   }

@@ -1,5 +1,5 @@
-// One window slot of one client worker: GETs by READs (get.cc), other operations by messages (client.cc), or
-// HERD's emulation of Pilaf (emulation.cc). One operation at a time.
+// One window slot (place for one outstanding operation) of a client worker: GETs by READs (get.cc), other
+// operations by messages (client.cc), or HERD's emulation of Pilaf (emulation.cc). One operation at a time.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class PilafClient final : public kv::Client {
   struct Search {
     kv::Key key;
     Link* link = nullptr;
-    // This GET's copy of the root; other window slots may meanwhile update the copy that the worker's slots
-    // share.
+    // This GET's copy of the root; other window slots (outstanding operations) may meanwhile update the copy
+    // that the worker's slots share.
     View view;
     std::uint32_t rank = 0;  // index of the key's candidate bucket (0 to 2) at which the search continues
     std::uint32_t value_size = 0;

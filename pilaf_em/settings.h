@@ -111,7 +111,7 @@ struct Settings {
   [[nodiscard]] std::uint32_t shard_of(kv::Key key) const;
   // The hash functions for a table with `slots` slots.
   [[nodiscard]] cuckoo::HashFamily family(std::uint64_t slots) const;
-  // Bytes of a window slot's landing buffer: an extent, a bucket and a root.
+  // Bytes of the landing buffer of one outstanding operation: an extent (key and value), a bucket and a root.
   [[nodiscard]] std::uint64_t landing_stride() const {
     return (std::uint64_t{capacity} + 63) / 64 * 64 + 128;
   }

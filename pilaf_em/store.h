@@ -125,7 +125,7 @@ class PilafStore final : public kv::Store {
   std::map<fabric::NodeId, NodeState> nodes_;
 };
 
-// Makes one window slot of one client worker.
+// Makes the client of one window slot (outstanding operation) of a client worker.
 [[nodiscard]] std::unique_ptr<kv::Client> make_client(PilafStore& store, fabric::Worker& worker,
                                                       std::uint32_t slot);
 // The main coroutine of a server worker.
