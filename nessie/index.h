@@ -18,7 +18,7 @@ using onesided::WordRead;
 // when the key became absent (lost nodes, case A4 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<WordRead> read_index(Access access, cuckoo::Place place);
 
-// A READ of a slot's word, as onesided::try_again() repeats it.
+// A READ of a slot's word, in the form in which onesided::try_again() repeats it after an error.
 struct WordReading : LaneReading {
   cuckoo::Place place;
 

@@ -25,10 +25,10 @@ enum class Attempt : std::uint8_t {
   not_found,
   exists,      // INSERT: some slot names a committed entry of the key
   conflict,    // a concurrent operation interfered: back off, then start over
-  again,       // a MIGRATE has freed a slot: start over at once
+  again,       // a MIGRATE (move of a key) has freed a slot: start over at once
   expired,     // the attempt took longer than the expiry period
   no_entry,    // no data table entry is free: back off until one has expired
-  table_full,  // MIGRATE found no free slot within its depth limit
+  table_full,  // a MIGRATE (move of a key) found no free slot within its depth limit
   link_error,  // a node cannot be reached; nothing was changed, or the change is rolled back
   ambiguous,   // a CAS ended in an error and its node cannot be reached to learn the outcome
 };

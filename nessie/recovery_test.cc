@@ -195,7 +195,7 @@ TEST(OutageMutant, WithoutSettlementTheKeyIsLockedForEver) {
   EXPECT_FALSE(cluster.store().audit({}).empty());
 }
 
-// ---- A4: a node is lost with its memory
+// ---- case A4 of docs/protocols/nessie.md: a node is lost with its memory
 
 void lose_memory(TestCluster& cluster, fabric::NodeId node) {
   for (const std::string_view name : {index_region, data_region, members_region}) {
@@ -598,7 +598,8 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   EXPECT_TRUE(cluster.store().audit({}).empty()) << cluster.store().audit({}).front();
 }
 
-// ---- A6: repairs of dead clients (scrub) while clients continue; one of two workers of a node is dead
+// ---- case A6 of docs/protocols/nessie.md: repairs of dead clients (scrub) while clients continue; one of
+// two workers of a node is dead
 
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   TestCluster cluster(shape_with({}));

@@ -34,8 +34,9 @@ class Reader {
     std::uint32_t server = 0;
     std::uint32_t row = 0;
   };
-  struct Tables;   // the tables, as the GET of common/onesided/get.h reads them
-  struct Reading;  // a READ of an index word or an entry, as common/onesided/transfer.h executes it
+  struct Tables;  // the tables, in the form in which the GET of common/onesided/get.h reads them
+  // a READ of an index word or an entry, in the form in which common/onesided/transfer.h executes it
+  struct Reading;
 
   [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place);
   [[nodiscard]] coro::Task<Looked> look_up(Where where, Found found, kv::Key key);

@@ -29,21 +29,22 @@ class PilafClient final : public kv::Client {
   // The result of one search through the key's buckets.
   enum class Scan : std::uint8_t {
     found,
-    missed,  // a bucket's or an extent's checksum is wrong: the server is writing there
-    torn,    // a bucket's guard or an extent's checksum is wrong: the server is writing there
-    moved,   // the table or the extents (keys and values) have moved or grown: READ the root again
+    missed,  // no bucket has the key
+    torn,    // a bucket's or an extent's checksum is wrong: the server is writing there
+    moved,   // the table or the extents (keys and values) have moved or grown: READ the table's root again
     failed,  // the connection broke
   };
   struct Search {
     kv::Key key;
     Link* link = nullptr;
-    // This GET's copy of the root; other window slots (outstanding operations) may meanwhile update the copy
-    // that the worker's slots share.
+    // This GET's copy of the root (the table's descriptor); the worker's other outstanding operations may
+    // meanwhile update the copy that they all share.
     View view;
     std::uint32_t rank = 0;  // index of the key's candidate bucket (0 to 2) at which the search continues
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
-    // whether the root was READ with an even version before the present pass over the buckets
+    // whether the root (the table's descriptor) was READ with an even version before the present pass over
+    // the buckets
     bool is_bracketed = false;
     std::uint64_t version = 0;
   };
@@ -55,7 +56,8 @@ class PilafClient final : public kv::Client {
   [[nodiscard]] Scan check_place(const Bucket& bucket);
   // Whether the checksum of the extent (key and value) that has landed is right.
   [[nodiscard]] bool is_extent_whole(const Bucket& bucket);
-  // READs the shard's root. Returns false if the shard's node cannot be reached or its memory is lost.
+  // READs the shard's root (its table's descriptor). Returns false if the shard's node cannot be reached or
+  // its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
   // Whether a search that found nothing proves that the key is absent; it does not if the key was moved

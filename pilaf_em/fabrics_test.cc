@@ -247,7 +247,7 @@ std::uint32_t used_probes(TestRun& run, std::uint64_t number, std::uint32_t* all
 
 coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
   Hand hand = run->hand(0);
-  // The first GET also READs the root, which is counted for no operation.
+  // The first GET also READs the root (the table's descriptor), which is counted for no operation.
   const kv::OpResult first = co_await hand.get(0);
   EXPECT_EQ(first.status, OpStatus::ok);
   std::uint64_t sum = 0;

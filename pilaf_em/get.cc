@@ -15,7 +15,8 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
   Link& link = own_.links[settings_.shard_of(key)];
   search_ = {.key = key, .link = &link, .view = link.view, .stats = stats};
   kv::OpResult failed{.status = kv::OpStatus::error};
-  // READing the root for the first time is part of connecting and not counted for this GET.
+  // READing the root (the table's descriptor) for the first time is part of connecting and not counted for
+  // this GET.
   if (!search_.view.family) {
     const bool is_known = co_await read_root(nullptr);
     if (!is_known) co_return failed;

@@ -25,8 +25,8 @@ struct Bucket {
   bool is_used = false;
   std::uint8_t hash = 0;  // 7 bits of the key's hash
 
-  // Value of `hash` in a closed bucket: its table is no longer in use, and a client has to READ the root
-  // again.
+  // Value of `hash` in a closed bucket: its table is no longer in use, and a client has to READ the root (the
+  // table's descriptor) again.
   static constexpr std::uint8_t closed_hash = 0x7F;
   [[nodiscard]] bool is_closed() const { return !is_used && hash == closed_hash; }
   [[nodiscard]] static Bucket closed() { return {.hash = closed_hash}; }

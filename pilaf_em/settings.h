@@ -41,14 +41,16 @@ struct Rules {
   bool compares_keys = true;
   bool moves_backwards = true;
   bool brackets_moves = true;  // true: the version word is odd while entries are moved
-  // true: after growth the old table's buckets are marked closed, so that clients READ the root again
+  // true: after growth the old table's buckets are marked closed, so that clients READ the root (which tells
+  // where the new table lies) again
   bool closes_tables = true;
   bool replies_late = true;  // true: the server replies to a PUT after applying it
   bool checks_guard = true;
-  bool poisons = true;        // true: the first byte of a freed extent is changed, so that its checksum fails
-  bool awaits_even = true;    // true: a miss counts as confirmed only if the version was even
-  bool follows_epoch = true;  // true: a reply with a new epoch makes the next GET READ the root
-  bool renews_keys = true;    // true: clients look up the regions (and rkeys) of a restarted node again
+  bool poisons = true;      // true: the first byte of a freed extent is changed, so that its checksum fails
+  bool awaits_even = true;  // true: a miss counts as confirmed only if the version was even
+  // true: a reply with a new epoch makes the next GET READ the root (the table's descriptor)
+  bool follows_epoch = true;
+  bool renews_keys = true;  // true: clients look up the regions (and rkeys) of a restarted node again
   bool inserts_in_two_steps = false;  // known-bad: an INSERT is a GET and, if that finds nothing, a PUT
   bool serves_lost = false;           // known-bad: a restarted node serves before it was declared lost
   bool timeouts_are_none = false;  // known-bad: an operation that got no reply reports that it had no effect
@@ -111,7 +113,8 @@ struct Settings {
   [[nodiscard]] std::uint32_t shard_of(kv::Key key) const;
   // The hash functions for a table with `slots` slots.
   [[nodiscard]] cuckoo::HashFamily family(std::uint64_t slots) const;
-  // Bytes of the landing buffer of one outstanding operation: an extent (key and value), a bucket and a root.
+  // Bytes of the landing buffer of one outstanding operation: an extent (key and value), a bucket and a root
+  // (the table's descriptor).
   [[nodiscard]] std::uint64_t landing_stride() const {
     return (std::uint64_t{capacity} + 63) / 64 * 64 + 128;
   }
@@ -119,7 +122,8 @@ struct Settings {
   [[nodiscard]] std::uint64_t landing_root() const { return landing_stride() - 64; }
 };
 
-constexpr std::uint32_t table_head = 64;  // bytes before the first table, which hold the root
+// bytes before the first table, which hold the root (the table's descriptor)
+constexpr std::uint32_t table_head = 64;
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs(std::string_view protocol);
 [[nodiscard]] System system_of(std::string_view protocol, const kv::Options& options);

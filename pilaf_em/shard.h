@@ -63,7 +63,8 @@ class Shard {
   // Drops a plan without applying it, and undoes its allocations.
   void drop_plan();
   // Plans the growth that `why` (table_full or extents_full) requires. Returns false if the memory reserved
-  // for growth is used up. Clients notice growth by closed buckets and by the root's epoch.
+  // for growth is used up. Clients notice growth by closed buckets and by the epoch in the root (the table's
+  // descriptor).
   [[nodiscard]] bool plan_growth(Planned why);
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }

@@ -103,8 +103,8 @@ class Bench {
     }
   }
 
-  // What a client's lookup that starts at this root returns. `is_busy`: a checksum failed, and a client would
-  // start over.
+  // What a client's look-up that starts at this root (the table's descriptor) returns. `is_busy`: a checksum
+  // failed, and a client would start over.
   struct Seen {
     bool is_busy = false, is_closed = false;
     std::optional<std::string> value;
@@ -365,8 +365,8 @@ TEST(Shard, ADroppedPlanLeavesNothing) {
   }
 }
 
-// A table that starts with 3 slots grows; a reader with an older root is told to READ the root, and no key is
-// lost.
+// A table that starts with 3 slots grows; a reader with an older root (the table's descriptor) is told to
+// READ the root, and no key is lost.
 TEST(Shard, GrowsAndClosesTheOldTable) {
   Bench bench({.keys = 500,
                .value_size = 20,
@@ -399,7 +399,7 @@ TEST(Shard, ExtentsDoubleUpToAGibibyteAndThenGrowByAQuarter) {
 }
 
 // While a table is closed bucket by bucket, a client that starts in the old table finds each key or is told
-// to READ the root.
+// to READ the root (the table's descriptor).
 TEST(Shard, WhileATableIsClosedKeysAreFoundOrTheReaderIsSentOn) {
   Bench bench({.keys = 60,
                .value_size = 20,

@@ -30,10 +30,10 @@ enum class Member : std::uint64_t {
   serves = 2,
 };
 
-// A client worker's copy of a shard's root, as it was last READ.
+// A client worker's copy of a shard's root (its table's descriptor), as it was last READ.
 struct View {
   Root root;
-  std::optional<cuckoo::HashFamily> family;  // nullopt: the root was never READ
+  std::optional<cuckoo::HashFamily> family;  // nullopt: the root (the table's descriptor) was never READ
 };
 
 // A client worker's access to one shard.

@@ -96,7 +96,8 @@ std::string settings_of(const FuzzOptions& options) {
   return text;
 }
 
-// The verdict and profile that are the most frequent among the seeds that found the variant.
+// The verdict and profile (kind of scenario) that are the most frequent among the seeds that found the
+// variant.
 std::string most_common(const std::map<std::string, std::uint64_t>& by) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& each) { return each.second; });
   return most == by.end() ? "" : most->first;

@@ -39,7 +39,7 @@ struct Replay {
 [[nodiscard]] Result<Replay> read_replay(const std::string& path);
 
 // Sets the scenario's module and options. Fails if this program has no such protocol, mutant, option or
-// profile, if a file may not set the option, or if the protocol refuses the scenario.
+// hardware profile, if a file may not set the option, or if the protocol refuses the scenario.
 [[nodiscard]] Result<> make_runnable(Replay& replay, const kv::Registry& registry, const std::string& file);
 
 // The fuzz options under which the scenario was found.

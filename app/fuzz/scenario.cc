@@ -1,4 +1,4 @@
-// Draws a scenario from a seed: a profile, then cluster, table, options, faults and load.
+// Draws a scenario from a seed: a profile (kind of scenario), then cluster, table, options, faults and load.
 #include "app/fuzz/scenario.h"
 
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ struct Profile {
   const char* name;
   std::uint64_t keys_least, keys_most;
   double get, remove;  // shares of GETs and DELETEs; the rest are PUTs
-  // operations that each outstanding-operation slot of a client executes; 0: the load lasts for a fixed time
-  // instead (profiles with stragglers)
+  // operations that each client executes for each operation that it may have outstanding; 0: the load lasts
+  // for a fixed time instead (profiles with stragglers, that is, slow clients)
   std::uint32_t operations;
   // none: only the interleaving varies; swarm: many kinds of faults at random; stalls: long pauses;
   // stragglers: some clients are much slower than the others.
