@@ -335,6 +335,11 @@ coro::Task<kv::OpResult> write(Lane* lane, kv::Key key, kv::ValueView value, boo
   const Settings& s = lane->settings;
   Operation op{.key = key, .value = value, .only_if_absent = only_if_absent, .stats = stats};
   const fabric::NodeId node = s.shape.places(key).node;
+  if (lane->node.chunks) {
+    chunks::Client& chunks = lane->node.chunks->client(lane->worker, lane->own);
+    const chunks::Supply supply = co_await chunks.supply(node, stats);
+    if (supply == chunks::Supply::unreachable) co_return result_of(Attempt::failed, 0);
+  }
   op.block = lane->own.take(node);
   if (!op.block) {
     ++lane->own.counters.no_block;

@@ -34,15 +34,20 @@ class RaceModule final : public kv::Module {
       all.insert_if_absent.how = "its published INSERT does not know whether the key is there (R4)";
     return all;
   }
-  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
+    return {.rc = true,
+            .atomic_scope = fabric::AtomicScope::nic,
+            .untorn_bytes = 8,
+            .max_rd_atomic = 1,
+            .receives_rc = chunks::managers(options) != 0};
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     if (options.choice("race.variant") != "hardened") return kv::Promise::unavailable;
     switch (loss) {
       case kv::Loss::client_killed:
         return kv::Promise::after_scrub;
-      case kv::Loss::server_killed:  // race has no server workers
+      case kv::Loss::server_killed:  // a client that has used up its blocks gets no chunk any more
+        return chunks::managers(options) != 0 ? kv::Promise::unavailable : kv::Promise::serves;
       case kv::Loss::link_down:
         return kv::Promise::serves;
       case kv::Loss::memory_lost:  // no entry has a replica, and the paper says nothing of it
@@ -50,6 +55,7 @@ class RaceModule final : public kv::Module {
     }
     return kv::Promise::unavailable;
   }
+  [[nodiscard]] std::vector<std::string> probes() const override { return {"race.", "chunks."}; }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return race::mutants(); }
   [[nodiscard]] std::vector<kv::Fix> fixes(const kv::Options& options) const override {
     if (options.choice("race.variant") != "published") return {};

@@ -179,8 +179,15 @@ coro::Task<bool> settle_doubts(Lane* lane) {
 
 }  // namespace
 
-// Settles doubts until *done, and then at most for race.settle-timeout.
 coro::Task<void> RaceStore::background(fabric::Worker& worker, const bool* done) {
+  NodeState& node = local(worker.node());
+  if (!node.chunks) return settle(&worker, done);
+  return node.chunks->client(worker, *node.workers.at(worker.index())).run_beside(settle(&worker, done));
+}
+
+// Settles doubts until *done, and then at most for race.settle-timeout.
+coro::Task<void> RaceStore::settle(fabric::Worker* of, const bool* done) {
+  fabric::Worker& worker = *of;
   Lane lane(*this, worker, settings_->config.window);
   Nanos until = fabric::forever;
   while (!worker.stopping() && worker.now() < until) {

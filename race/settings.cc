@@ -55,6 +55,9 @@ const std::vector<NamedFlaw>& flaws() {
        {"an INSERT commits where a split has looked", 187}},
       {"moves-unfrozen", Flaw::moves_unfrozen, {"a split copies words that others change (R9)", 15}},
       {"header-after-read", Flaw::header_after_read, {"a split looks before its header is seen (R8)", 45}},
+      {"chunk-given-twice",
+       Flaw::chunk_given_twice,
+       {"a chunk whose ALLOC is repeated is another client's too", 0, "chunks_test"}},
   };
   return all;
 }
@@ -63,9 +66,6 @@ Result<> check_config(const kv::DeployConfig& config) {
   if (config.nodes == 0 || config.client_workers == 0 || config.window == 0)
     return refuse(
         "clients: race is client-driven; expected at least 1 client worker and a window of at least 1");
-  if (config.server_workers != 0)
-    return refuse(fmt::format("servers: race has no server workers, {} were asked for; expected 0",
-                              config.server_workers));
   if (config.key_size < 1 || config.key_size > 4096)
     return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
   if (config.max_keys < config.keys)
@@ -145,7 +145,10 @@ std::uint64_t blocks_per_client(const Settings& s, const kv::Options& options) {
   const auto inserted = static_cast<double>(config.max_keys - config.keys);
   // Any client may be the one that inserts most of the new keys; where there are many, none inserts all.
   const double own = std::max(2 * inserted / nodes / clients, std::min(inserted, 64.0));
-  double spare = static_cast<double>(options.integer("race.spare-blocks"));
+  auto spare = static_cast<double>(options.integer("race.spare-blocks"));
+  // Of the chunks that a client gets, one is hardly used, and one is asked for ahead of need.
+  if (chunks::managers(options) != 0)
+    spare = std::max(spare, 2 * static_cast<double>(options.integer("race.chunk-blocks")));
   if (!s.rules.frees_blocks) {
     const kv::SpareNeed need{
         .lanes = static_cast<double>(config.window),
@@ -194,7 +197,7 @@ std::vector<kv::OptionSpec> option_specs() {
       ranged(real, "race.split-share", "1",
              "an INSERT that sees this share of its slots taken splits the subtable", 0.05, 1);
   share.fuzz_values = {"0.05", "0.1", "0.2"};
-  return {
+  std::vector<kv::OptionSpec> all = {
       settings::choice("race.variant", {"hardened", "published"}, "rules: fixed, or as in SMART's artifact"),
       kv::fix_option("race", "r2",
                      "an INSERT shows a pending entry, reads again, and commits it if it is alone"),
@@ -230,6 +233,8 @@ std::vector<kv::OptionSpec> option_specs() {
       ranged(duration, "race.settle-timeout", "200ms", "how long that is tried after the end of the load", 1,
              1e12),
   };
+  chunks::add_options(all, "race");
+  return all;
 }
 
 std::map<std::string, kv::Mutant> mutants() {
@@ -241,6 +246,7 @@ std::map<std::string, kv::Mutant> mutants() {
 Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, const kv::Options& options,
                                                std::string_view mutant) {
   LOCH_TRY(check_config(config));
+  LOCH_TRY(chunks::check_servers("race", config, options));
   LOCH_TRY(check_growth(options));
   LOCH_ASSIGN(const Rules rules, choose_rules(options, mutant));
   auto s = std::make_unique<Settings>(
@@ -253,6 +259,9 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   const double more = config.serving_nodes() == 1 ? 0 : 8 * std::sqrt(mean) + 8;
   s->preload_blocks = 1 + static_cast<std::uint64_t>(std::ceil(mean + more));  // no slot names block 0
   s->client_blocks = blocks_per_client(*s, options);
+  s->chunks =
+      chunks::plan_chunks("race", config, options, s->preload_blocks, s->clients() * s->client_blocks);
+  if (s->chunks && s->has(Flaw::chunk_given_twice)) s->chunks->flaw = chunks::Flaw::repeated_is_free;
   s->split_share = options.real("race.split-share");
   s->put_cpu = options.integer("race.put-cpu");
   s->attempts = static_cast<std::uint32_t>(options.integer("race.attempts"));

@@ -8,6 +8,16 @@
 
 namespace loch::race {
 
+WorkerState::WorkerState(const Settings& settings)
+    : free(settings.config.serving_nodes()),
+      directory(settings.config.serving_nodes()),
+      block_units(settings.block.units()) {}
+
+void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
+  for (std::uint64_t block = chunk.first; block < chunk.first + chunk.count; ++block)
+    free[node].push_back({block * block_units, 0});
+}
+
 std::optional<Block> WorkerState::take(fabric::NodeId node) {
   if (free[node].empty()) return std::nullopt;
   const Block block = free[node].front();
@@ -60,17 +70,14 @@ Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
                 fabric.register_region(node, {.name = std::string(directory_region),
                                               .bytes = s.config.client_workers * s.directory_bytes()}));
     for (std::uint32_t i = 0; i < s.config.client_workers; ++i) {
-      auto own = std::make_unique<WorkerState>();
-      own->free.resize(s.config.serving_nodes());
-      own->directory.resize(s.config.serving_nodes());
+      auto own = std::make_unique<WorkerState>(s);
       const std::uint64_t first = s.preload_blocks + s.config.client_number(node, i) * s.client_blocks;
-      for (std::deque<Block>& free : own->free) {
-        for (std::uint64_t block = first; block < first + s.client_blocks; ++block)
-          free.push_back({block * s.block.units(), 0});
-      }
+      for (std::uint32_t other = 0; other < s.config.serving_nodes() && !s.chunks; ++other)
+        own->add(static_cast<fabric::NodeId>(other), {first, static_cast<std::uint32_t>(s.client_blocks)});
       state.workers.push_back(std::move(own));
     }
   }
+  LOCH_ASSIGN(state.chunks, chunks::ChunkNode::make(fabric, node, s.chunks ? &*s.chunks : nullptr));
   nodes_[node] = std::move(state);
   return {};
 }
@@ -153,8 +160,9 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
   return {};
 }
 
-coro::Task<void> RaceStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
-  co_return;  // never called: race has no server workers
+// A server worker gives out chunks; without them there is none.
+coro::Task<void> RaceStore::serve(fabric::Worker& worker, std::uint32_t /*index*/) {
+  return chunks::ChunkNode::manage(local(worker.node()).chunks.get(), &worker);
 }
 
 bool RaceStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> /*server*/) const {
@@ -185,6 +193,7 @@ std::map<std::string, double> RaceStore::counters() const {
   };
   std::map<std::string, double> all;
   for (const auto& [node, state] : nodes_) {
+    if (state.chunks) state.chunks->count(all);
     for (const auto& own : state.workers) {
       for (const auto& [name, count] : names) all[name] += static_cast<double>(own->counters.*count);
       all["doubts_waiting"] += static_cast<double>(own->doubts.size());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/chunks/node.h"
 #include "common/rpc/remote.h"
 #include "race/settings.h"
 
@@ -55,7 +56,8 @@ struct Counters {
 constexpr std::uint8_t none = 0xFF;
 
 // What a client worker knows and owns; used only by its own thread.
-struct WorkerState {
+struct WorkerState final : chunks::Stock {
+  explicit WorkerState(const Settings& settings);
   std::vector<rpc::Remote> table, blocks;  // by serving node
   std::vector<std::deque<Block>> free;     // by serving node, oldest first
   // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
@@ -63,8 +65,11 @@ struct WorkerState {
   std::uint32_t locks = 0;  // locks that this worker has set so far
   std::deque<Doubt> doubts;
   Counters counters;
+  std::uint32_t block_units = 0;
   // The suffix of the subtable in which a key is to be looked for first.
   [[nodiscard]] std::uint32_t home(const Shape& shape, const Places& places) const;
+  [[nodiscard]] std::size_t left(fabric::NodeId node) const override { return free[node].size(); }
+  void add(fabric::NodeId node, chunks::Chunk chunk) override;
   // Takes the oldest free block of the node; none: every block is in use.
   [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
   // Puts a block that no slot ever named behind the free ones.
@@ -80,6 +85,7 @@ struct NodeState {
   fabric::Region* buckets = nullptr;
   fabric::Region* directory = nullptr;
   std::vector<std::unique_ptr<WorkerState>> workers;
+  std::unique_ptr<chunks::ChunkNode> chunks;  // null: clients do not ask for chunks
 };
 
 class RaceStore final : public kv::Store {
@@ -91,7 +97,9 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
-  [[nodiscard]] bool has_background() const override { return settings_->rules.is_pending_first; }
+  [[nodiscard]] bool has_background() const override {
+    return settings_->rules.is_pending_first || settings_->chunks;
+  }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
@@ -106,6 +114,7 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:
+  [[nodiscard]] coro::Task<void> settle(fabric::Worker* worker, const bool* done);
   [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number);
 
   std::unique_ptr<const Settings> settings_;

@@ -19,6 +19,7 @@
 #include "app/cli/registry.h"
 #include "app/cli/search.h"
 #include "common/base/check.h"
+#include "common/chunks/plan.h"
 #include "common/kv/spare.h"
 #include "common/kv/value.h"
 
@@ -440,7 +441,6 @@ const std::string& initial_on(const std::string& fabric, const kv::OptionSpec& s
 Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   o.protocol_options = kv::Options(module->options());
-  o.servers = module->default_servers();
   for (const kv::OptionSpec& spec : module->options()) {
     if (const std::string& initial = initial_on(o.fabric, spec); initial != spec.initial)
       LOCH_TRY(o.protocol_options.set(spec.key, initial));
@@ -458,6 +458,7 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
       }
     }
   }
+  o.servers = module->default_servers() + chunks::managers(o.protocol_options);
   if (const auto mutant = given.text("mutant")) {
     const auto mutants = module->mutants();
     if (!mutants.contains(*mutant)) {
