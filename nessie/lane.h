@@ -68,7 +68,7 @@ struct Lane {
   NodeState& node;
   WorkerState& own;
   fabric::Worker& worker;
-  std::uint64_t landing_base;  // byte offset of the lane's landing buffer for DTEs in NodeState::landing
+  std::uint64_t landing_base;  // byte offset of the lane's landing buffer for entries in NodeState::landing
   std::uint64_t words_base;    // byte offset of the lane's landing buffer for words in NodeState::words
   // The cache entry that holds the value of the last GET, if the value came from the cache; released by
   // the next operation.

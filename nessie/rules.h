@@ -84,8 +84,8 @@ enum class Flaw : std::uint8_t {
 struct Rules {
   // ---- what the index word contains
   EmptyWord empty = EmptyWord::unique;
-  bool has_generation = true;   // the index word contains the DTE's reuse count
-  bool has_incarnation = true;  // the index word contains the incarnation of the DTE's memory
+  bool has_generation = true;   // the index word contains the entry's reuse count
+  bool has_incarnation = true;  // the index word contains the incarnation of the entry's memory
   // 2015 report: whether the index word contains a version, incremented with every update of the word
   bool has_version = false;
 
@@ -107,7 +107,7 @@ struct Rules {
   Commit commit = Commit::flip;
   // true: a PUT updates a key by one CAS, to the word of an entry that is valid already
   bool fast_update = false;
-  bool links_before_write = false;  // mutant: the CAS that links a DTE overtakes the CPU's stores to it
+  bool links_before_write = false;  // mutant: the CAS that links an entry overtakes the CPU's stores to it
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;

@@ -24,7 +24,7 @@ struct InHand;
 // index table entries (ITEs); accessed by NICs only
 constexpr std::string_view index_region = "nessie.index";
 constexpr std::string_view data_region = "nessie.data";        // data table entries (DTEs)
-constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: one DTE per lane
+constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: a table entry per lane
 constexpr std::string_view words_region = "nessie.words";      // landing buffers: lane_words words per lane
 
 // Number of 8-byte words of each lane (of an outstanding operation, of background work or of the repair of a

@@ -73,7 +73,7 @@ struct Settings {
   double table_growth = 2;           // a table of n slots grows to table_growth * n + 1
   std::uint32_t hops = 32;           // most entries that one insertion may move
   bool updates_in_place = true;
-  bool guards_last = false;  // write a bucket's fields first and its guard later, when it has been computed
+  bool guards_last = false;  // write a bucket's fields first and its guard (checksum) when it is computed
   std::uint64_t extents_start = 0, extents_most = 0;  // bytes of a shard's extents, initially and at most
   double slack = 1.25;  // an extent's size relative to the item first stored in it
   // bytes of the largest extent (key and value), which a GET READs: slack * (key size + value size)

@@ -247,7 +247,7 @@ std::vector<settings::Flag> litmus_flags(LitmusFlags& flags) {
   using settings::Type;
   settings::Setting race =
       choice("race", fabric::litmus::race_names(), "run this race alone (all); may be given again", "NAME");
-  race.initial = "";  // none is given: all
+  race.initial = "";  // if no race is named, all are run
   return {
       {.setting = of(Type::boolean, "json", "", "the rows as JSON"), .place = &flags.as_json},
       {.setting = choice("fabric", {"verbs", "ofi", "shm", "sim"}, "what the nodes race over", "NAME"),

@@ -20,7 +20,7 @@ struct Replay {
   FuzzScenario scenario;                        // has no module and no options before make_runnable()
   // The finding: its seed, cause, verdict and reason, the program's commit, and hashes of the run.
   std::uint64_t seed = 0;     // seed from which the scenario was drawn
-  std::string commit, cause;  // commit of the program; the protocol's weakness that the finding shows
+  std::string commit, cause;  // commit of the program; the protocol's fault that the finding shows
   FuzzVerdict verdict = FuzzVerdict::holds;
   std::string reason;
   std::uint64_t trace_hash = 0, history_hash = 0;
