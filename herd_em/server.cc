@@ -62,8 +62,9 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   const SlotFormat& format = settings_.format;
   const std::uint64_t at = slot_at(slot);
   const std::uint64_t word = fabric::load_word(slots_.at(at + format.word_at()));
-  // Whether polling has just found this request complete. It has then kept a copy, or it need not look
-  // whether the request is here; if the client overwrites the request later, the check after the copy fails.
+  // Whether polling has just found this request complete. Then polling has made a private copy, which is
+  // used, or the slot is copied without a check before the copy: if the client has overwritten the request
+  // since, the check after the copy fails.
   const bool was_whole = word != 0 && slot == whole_slot_ && word == whole_word_;
   whole_word_ = 0;
   if (!was_whole && !has_polled_request(slot, word)) return false;
