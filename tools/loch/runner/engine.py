@@ -240,7 +240,8 @@ class Engine:
                 self._lose(left, why)
 
     def _lose(self, numbers: list[int], why: str) -> None:
-        """Submits lost points again. Only the point that was running counts this as one of its tries."""
+        """Submits the points of a dead task again. Only for the point that was running does this count as one of its
+        tries."""
         began = [number for number in numbers if (self.folder / f"{number}.began").exists()]
         for number in numbers:
             task = self._tasks[number]

@@ -33,7 +33,8 @@ ABANDONED = 75  # exit status: the runner is gone, so nobody waits for the resul
 
 
 class Lease:
-    """Tells whether the runner still lives: it rewrites the lease file regularly, and removes it when it ends."""
+    """Tells whether the runner still lives: the runner rewrites the lease file regularly, and removes it when it
+    ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
