@@ -164,7 +164,8 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
             for at, _ in line.published:
                 marked.setdefault(line.kinds.get(at, "published"), line.look)
     out = list(handles.values())
-    if marked:  # the entry "published" shows the usual hollow mark, or another kind's mark if the figure has no hollow ones
+    # the entry "published" shows the hollow mark of most published numbers, or another kind's mark if there is none
+    if marked:
         kind = "published" if "published" in marked else next(iter(marked))
         out.append(Line2D([], [], label="published", **style.mark_of(kind, marked[kind])))
     return out

@@ -29,7 +29,8 @@ class Line:
     failed: list[Any]
     published: list[tuple[Any, float]] = field(default_factory=list)
     kinds: dict[Any, str] = field(default_factory=dict)  # x value -> kind of the published number there
-    bands: dict[Any, tuple[float, float]] = field(default_factory=dict)  # x value -> ends of the interval of sampled results
+    # x value -> ends of the interval of sampled results (`loch run --samples`)
+    bands: dict[Any, tuple[float, float]] = field(default_factory=dict)
     # x value -> values of its repeats, where they fall into two groups far apart and are drawn one by one
     two_groups: dict[Any, list[float]] = field(default_factory=dict)
     slot: int = 0
