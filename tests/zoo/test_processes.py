@@ -1,4 +1,5 @@
-"""Tests of several processes on the zoo's network, started by the launcher; all number their queue pairs alike."""
+"""Tests of several processes on the network of the emulated NICs, started by mpirun; the numbers of their queue pairs
+are equal."""
 
 from __future__ import annotations
 
