@@ -115,7 +115,7 @@ def looks(series: list[Series]) -> dict[str, Look]:
     out: dict[str, Look] = {}
     used: dict[bool, set[str]] = {True: set(), False: set()}
     own = {LOOKS[each.protocol].color for each in series if each.is_drawn and each.protocol in LOOKS}
-    # of SPARE, looks come first whose colour no design of this figure has
+    # spare looks in a colour that no design of this figure has are used first
     spare = iter((sorted(SPARE, key=lambda look: look.color in own)) * 4)
     for system in sorted(series, key=lambda each: not each.is_drawn):
         if system.hardened_of:

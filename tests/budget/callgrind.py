@@ -145,7 +145,7 @@ class Sources:
 
 
 def _place(frames: list[dict[str, object]]) -> Place:
-    for frame in frames:  # innermost first
+    for frame in frames:  # from the innermost inlined function outwards
         layer = layer_of_path(str(frame["FileName"]))
         if layer:
             return Place(layer, _short(str(frame["FunctionName"])))

@@ -37,7 +37,8 @@ void post_receives(Cluster* cluster, NodeId node, Transport transport, std::uint
 // a SEND.
 using ReceivedCount = std::atomic<std::uint32_t>;
 
-// Sends `count` numbered messages over RC; at most `ahead` of them are not counted in `received`.
+// Sends `count` numbered messages over RC; waits while `ahead` of them are not yet counted in `received`, so
+// that each message finds a receive buffer.
 coro::Task<void> send_numbered(Cluster* cluster, NodeId self, NodeId peer, std::uint32_t count,
                                std::uint32_t ahead, const ReceivedCount* received) {
   constexpr Transport transport = Transport::rc;

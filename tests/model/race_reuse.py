@@ -21,7 +21,7 @@ class Rules:
     in_word: bool = True  # a slot's word holds the generation number of its block
     in_block: bool = True  # a block holds its generation number too, and readers compare it with the word's
     is_reused: bool = True  # False: blocks are never freed, as in SMART-HT's artifact
-    compares_pending: bool = True  # whether an inserter that reads again looks for pending entries too
+    compares_pending: bool = True  # an INSERT's second READ looks for others' pending entries of the key, too
 
 
 VARIANTS = {
@@ -202,7 +202,8 @@ def scenarios(variant: str) -> Iterator[Scenario]:
                 memory = without_generations(memory)
             # the reads follow in the busy client's program, so that two clients are enough
             yield [one, two + three], memory, values
-    # Two clients that PUT a key which is not there, in different slots: one of them removes the key in slot 0 first.
+    # Two clients PUT the absent key K and may take different slots, because one of them first deletes the key in slot
+    # 0.
     blocks = ((1, "L", "l0"),) + ((1, "K", "unused"),) * 4
     absent = Memory(((0, 1 if VARIANTS[variant].in_word else 0, False), 0), blocks, ((1, 2), (3, 4)))
     removal, put, other = Op("delete", "L"), Op("put", "K", "x"), Op("put", "K", "a")

@@ -19,9 +19,9 @@ class Rules:
     choosing between two entries."""
 
     scans_backwards: bool = False  # as SMART-HT: scans go in another order than the choice between two entries
-    updates_what_it_finds: bool = False  # INSERT that finds K updates that entry
-    deletes_all: bool = False  # DELETE removes every match, and looks again until there is none
-    is_pending_first: bool = False  # INSERT shows a pending entry, reads again, and commits it only if it is alone
+    updates_what_it_finds: bool = False  # an INSERT that finds an entry of K replaces its value by CAS
+    deletes_all: bool = False  # DELETE removes every entry of K, and reads again until it finds none
+    is_pending_first: bool = False  # INSERT links a pending entry, reads again, and commits it only if K has no other
     reads_again: bool = True  # False: INSERT commits its pending entry without reading the slots again
 
 
@@ -95,7 +95,8 @@ class Table:
         return Step(("verify", slot, ()) if self.rules.reads_again else ("commit", slot), after)
 
     def verify(self, op: Op, memory: Any, me: Any, slot: int, seen: tuple[Any, ...]) -> Step:
-        """READs the next slot again after INSERT's CAS; after the last one decides between commit and withdrawal."""
+        """READs the next slot again after INSERT's CAS; after the last slot decides whether the entry that it linked
+        stays."""
         order = self.order(memory)
         seen += (memory[order[len(seen)]],)
         if len(seen) < len(order):

@@ -9,8 +9,9 @@ from typing import Iterator
 
 from loch.runner import published
 
-# The codes U+E001 to U+E00A of the eight labels, as hexadecimal digits; U+E003 is the point. In the text they stand in this
-# order: ConnectX-3 and Connect-IB by turns, with 0, 10, 50 and 100 % PUTs.
+# The eight bar labels of the figure, written in private codes U+E001 to U+E00A, here as the hexadecimal digits 1 to a;
+# U+E003 is the decimal point. Their order in the paper's text: ConnectX-3 and Connect-IB by turns, with 0, 10, 50 and
+# 100 % PUTs.
 LABELS = ("1234", "55631", "434", "7839", "537", "1732", "38", "5a32")
 POINT = "3"
 # on ConnectX-3 and on Connect-IB: share of the rate without PUTs that 10 % PUTs cost; share that 100 % PUTs leave

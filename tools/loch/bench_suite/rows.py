@@ -21,7 +21,7 @@ QUEUE_PROGRAM = os.path.join(places.BUILD, "release", "common", "fabric", "sim",
 PATIENCE_S = 600.0  # seconds of real time after which a turn is given up
 
 NESSIE = ["--protocol", "nessie", "--hardware", "connectx3-10gbe", "--get", "0.5"]
-# The runs, with the simulated time that each takes after its warm-up, in microseconds.
+# The simulated runs whose speed is measured: name, flags of `loch bench`, simulated microseconds after the warm-up.
 FULL_RUN = (
     "full run: nessie, 15 nodes of 12 clients, 16 KB",
     [*NESSIE, "--nodes", "15", "--clients", "12", "--value-size", "16K", "--keys", "200000"],

@@ -10,7 +10,7 @@ from .bands import Band, Bands, is_inside
 from .blocks import Block, Code, Heading, Paragraph, Plain
 from .tables import Results
 
-SHOWN = 8  # how many of the hardware constants that decide most about the results a table lists at most
+SHOWN = 8  # a table lists at most this many of the hardware constants with most influence on the results
 
 
 def inside(bands: Bands, comparisons: list[published.Comparison]) -> tuple[int, int]:

@@ -24,7 +24,8 @@ void sleep_often() {
 
 int main(int argc, char** argv) {
   left = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
-  // SimGrid rounds times to 1 ns, so the sleeps are whole microseconds: rounding makes no two of them equal.
+  // For SimGrid times less than 1 ns apart are equal; sleeps of whole microseconds keep different times
+  // apart.
   std::mt19937 random(7);
   for (int i = 0; i < 1 << 14; ++i) spans.push_back(1e-6 * (1 + random() % 8191));
   simgrid::s4u::Engine engine(&argc, argv);
