@@ -1,5 +1,5 @@
 """Maps of the best design over two axes: each cell (combination of their values) has the colour of its best system, and
-that system's lead over the second."""
+shows that system's lead over the second."""
 
 from __future__ import annotations
 

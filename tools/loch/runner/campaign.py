@@ -1,5 +1,5 @@
-"""One call of `loch run`: the points of all experiments run in one pool; an experiment's outputs are written once its
-points are complete."""
+"""One call of `loch run`: the points (runs of loch-bench) of all experiments run in one pool; an experiment's outputs
+are written once its points are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Simulated points on other machines: the common part of the engines for Slurm (slurm.py) and Dask (dask_engine.py).
+"""Simulated points (runs of loch-bench) on other machines: the common part of the engines for Slurm (slurm.py) and Dask
+(dask_engine.py).
 
 The runner and the nodes share a file system. The engine has a folder beside the stored points. For each point it writes
 a task file there; task.py runs the point on a node and writes how the point ended; the runner stores the result, as it
@@ -74,7 +75,8 @@ def order(argv: list[str], timeout_s: float, environment: dict[str, str]) -> dic
 
 
 class Engine:
-    """Runs points on other machines. A subclass submits points to its scheduler and reports tasks that have ended."""
+    """Runs points (runs of loch-bench) on other machines. A subclass submits points to its scheduler and reports tasks
+    that have ended."""
 
     name = ""
     width = 1  # number of points that run at the same time, for estimates of the run's time

@@ -1,5 +1,5 @@
-"""Expands an experiment into its points: product, zip and exclude of axes, tuning candidates, repeats, order of
-running."""
+"""Expands an experiment into its points (runs of loch-bench): product, zip and exclude of axes, tuning candidates,
+repeats, order of running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Schedules a run's work: simulated points of all experiments and drawing in parallel, each measured point alone."""
+"""Schedules a run's work: simulated points (runs of loch-bench) of all experiments and drawing in parallel, each
+measured point alone."""
 
 from __future__ import annotations
 

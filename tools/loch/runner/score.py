@@ -270,7 +270,7 @@ def markdown(sheet: Sheet, root: Path) -> str:
 
 
 def _joined(lines: list[Line]) -> list[tuple[str, Line]]:
-    """Combines consecutive targets of one kind without a result into one line, such as V1 to V84."""
+    """Combines consecutive published numbers of one kind that have no result into one line, such as V1 to V84."""
     out: list[tuple[str, Line]] = []
     first = ""
     for line in lines:
@@ -332,7 +332,7 @@ def to_explain(sheet: Sheet) -> list[tuple[str, str]]:
 
 
 def summary(sheet: Sheet) -> list[str]:
-    """The summary: the accuracy of all numbers, and how much of the list of targets they cover."""
+    """The summary: the accuracy of all published numbers with a result, and how much of the list of all they cover."""
     verdicts = [verdict for _, verdict in sheet.verdicts]
     withheld = sum(line.status == "withheld" for line in sheet.lines)
     text = published.score(sheet.comparisons).text()

@@ -44,7 +44,8 @@ def flatten(document: dict, prefix: str = "") -> dict[str, Any]:
 
 @dataclass
 class Row:
-    """One point of the figure with its stored result or failure; `stored` is None if it has not run."""
+    """One point (run of loch-bench) of the figure with its stored result or failure; `stored` is None if it has not
+    run."""
 
     point: Point
     hash: str
