@@ -6,10 +6,10 @@
 
 NEW is build/release/bin/loch-bench by default. Each round runs every protocol once with OLD and once with NEW; the table has
 the medians in millions of GETs a second, the median of the rounds' ratios NEW/OLD, and the first and third quartile of the
-ratios. Of designs without servers it is GETs a second of the clients' CPU time, which other programs on the machine hardly
-disturb; of the others, whose threads wait for each other, GETs a second of time: they have one client and one server, so a
-machine with fewer than two free cores measures its scheduler instead. memcached and Redis, which Loch starts itself, run
-with NEW in the same rounds; where one of them is not on this machine, its row says so.
+ratios. For designs without servers the rate is GETs a second of the clients' CPU time, which other programs on the
+machine hardly disturb; of the others, whose threads wait for each other, GETs a second of time: they have one client
+and one server, so a machine with fewer than two free cores measures its scheduler instead. memcached and Redis, which
+Loch starts itself, run with NEW in the same rounds; where one of them is not on this machine, its row says so.
 """
 
 from __future__ import annotations
