@@ -133,7 +133,7 @@ TEST(PingMatrix, ASlowHostAndASlowPairAreNamed) {
     cluster.at(3, peer, uc).median = 40'000;
   }
   cluster.at(0, 1, uc).median = 2'000;
-  // Half of the pairs are slow here, so that the usual round trip has to come from the other half.
+  // Half of the pairs are slow, so that the median has to be one of the other half.
   cluster.at(3, 0, uc).median = 2'000;
   found = cluster.judged();
   ASSERT_EQ(found.size(), 1u);
