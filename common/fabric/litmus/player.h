@@ -16,7 +16,7 @@ namespace loch::fabric::litmus {
 struct Plan {
   std::vector<Race> races;
   Nanos time = 1'000'000'000;    // a race ends after this many ns
-  std::uint64_t tries = 10'000;  // or after so many tries
+  std::uint64_t tries = 10'000;  // or after this number of tries
   Nanos patience = 10'000'000'000;
 };
 

@@ -69,8 +69,8 @@ TEST(PingMatrix, AReceiverThatLosesIsNamed) {
 
 TEST(PingMatrix, LossOfManyHostsNamesTheWorstPair) {
   Cluster cluster;
-  cluster.at(1, 0, uc).arrived = 900;  // 0 to 1
-  cluster.at(3, 2, uc).arrived = 920;  // 2 to 3
+  cluster.at(1, 0, uc).arrived = 900;  // of what node 0 sent to node 1
+  cluster.at(3, 2, uc).arrived = 920;  // of what node 2 sent to node 3
   const auto found = cluster.judged();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].hosts, (std::vector<std::string>{"n0", "n1"}));

@@ -14,7 +14,7 @@ namespace loch::fabric::ping {
 namespace {
 
 constexpr std::uint32_t word_bytes = 8, line_bytes = 64, grh_bytes = 40;
-constexpr std::uint32_t ring_slots = 32;  // slots of a peer's pings over UC, and of its replies
+constexpr std::uint32_t ring_slots = 32;  // slots for a peer's pings over UC, and as many for its replies
 constexpr std::uint32_t burst_most = 32;  // most requests in a burst
 constexpr std::uint32_t numbers = 1024;   // messages of a burst, and pings, are numbered 0 to numbers - 1
 // most single pings from one node to another over one transport
@@ -287,7 +287,7 @@ coro::Task<void> PlayerOfNode::send_in_turn(Turn turn) {
     }
     seen.messages += burst;
     const bool has_reply = co_await ping_once(turn.peer, transport, ++pings, turn.until);
-    static_cast<void>(has_reply);  // the receiver's count says what was lost
+    static_cast<void>(has_reply);  // not needed: the receiver's count says how many messages were lost
     seen.bursts = worker_->now() - began;
   }
 }

@@ -45,7 +45,8 @@ class alignas(64) SimRegion : public Region {
   }
   [[nodiscard]] const std::vector<Watched>& watches() const { return watches_; }
 
-  // Marks the region as being between the read and the write of a split atomic, until `at`.
+  // Marks the region until `at` as in use by an atomic that reads the word at one instant and writes it at a
+  // later one (an injected fault).
   void hold_until(Nanos at) { held_until_ = at; }
   [[nodiscard]] Nanos held_until() const { return held_until_; }
 

@@ -36,7 +36,7 @@ struct Server {
 // A context in a NIC's least-recently-used cache. It holds only a number: the links of the LRU list are in an
 // array, which fits into the host's CPU cache, unlike the objects that own contexts.
 struct CachedContext {
-  std::uint32_t number = 0;  // number in the NIC's cache; 0: not seen by the cache yet
+  std::uint32_t number = 0;  // index of the context in the NIC's cache; 0: the cache has not seen it yet
 };
 class ContextCache {
  public:
