@@ -1,4 +1,5 @@
-// Tests the step fabric: each verb, messages of each transport, watches, timers, failures, kills and clocks.
+// Tests the step fabric: each verb, messages of each transport, waits for memory words, timers, failures,
+// kills and clocks.
 #include "common/fabric/step/step.h"
 
 #include <gtest/gtest.h>
