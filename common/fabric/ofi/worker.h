@@ -237,7 +237,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   std::uint32_t limit_ = 0;      // requests wait while this many operations are in flight
   std::uint32_t in_flight_ = 0;  // operations given to the provider that have not ended
   std::uint32_t unanswered_ = 0;
-  std::uint64_t owed_ = 0;  // requests whose completion sink is still to be called
+  std::uint64_t owed_ = 0;  // requests whose completion has not been delivered to its sink yet
   std::uint32_t turns_since_look_ = 0;
   std::atomic<std::uint64_t> polls_ = 0;
   std::uint64_t polls_seen_ = 0;  // value of polls_ at the progress thread's previous visit

@@ -69,8 +69,10 @@ struct SimFaults {
   Nanos clock_skew = 0;        // ns; each node's clock differs from true time by at most this
   double clock_drift_ppm = 0;  // each node's clock drifts from true time by at most this
   Nanos jitter = 0;            // ns; each poll is late by at most this
-  double stragglers = 0;       // probability that a worker is a straggler, which is starved of its core
-  Nanos lag = 0;  // ns; longest delay of a straggler's polls; each straggler draws a delay up to this
+  // probability that a worker is a straggler, which gets its core late at each poll
+  double stragglers = 0;
+  // ns; longest lag (delay of polls) of a straggler; each straggler draws its lag up to this
+  Nanos lag = 0;
   std::uint32_t first_straggler = 0;  // workers whose index is lower than this are never stragglers
   // Probability that a worker loses its core in the middle of a computation (to an interrupt or another
   // thread). The computation then takes up to interrupted_span longer, and memory that the worker is writing

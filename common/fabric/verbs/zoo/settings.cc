@@ -102,7 +102,8 @@ std::expected<Failure, std::string> parse_failure(std::string_view text) {
   return failure;
 }
 
-// overtake=KIND:P
+// Parses the value of the key `overtake`, KIND:P: with the probability P a request of this kind overtakes the
+// WRITE before it.
 std::expected<bool, std::string> set_overtaken(Settings& settings, std::string_view text) {
   constexpr std::string_view kinds[kinds_count] = {"write", "read", "atomic", "send"};
   const std::size_t colon = std::min(text.find(':'), text.size());
@@ -123,7 +124,8 @@ std::expected<bool, std::string> set_scope(Settings& settings, std::string_view 
   return true;
 }
 
-// Applies a key that changes a property of every device of the machine. False if there is no such key.
+// Applies a key of LOCH_ZOO that changes a property of every device of the machine. Returns false if there is
+// no such key.
 std::expected<bool, std::string> change_devices(Settings& settings, std::string_view key,
                                                 std::string_view text) {
   constexpr double whole = std::numeric_limits<std::int32_t>::max();

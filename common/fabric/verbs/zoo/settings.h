@@ -18,9 +18,9 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// What can be made to fail, in the order of `call_names`: functions of libibverbs, and the two kinds of event
-// `request` and `completion`. A `request` that fails is refused when it is posted; the earlier requests of
-// its chain are accepted. A `completion` that fails has an error status, although its request was executed.
+// What can be made to fail, in the order of `call_names`: functions of libibverbs, and two kinds of event. A
+// `request` that fails is refused when it is posted; the earlier requests of its chain are accepted. A
+// `completion` that fails has an error status, although its request was executed.
 enum class Call : std::uint8_t {
   get_device_list,
   open_device,
@@ -60,7 +60,8 @@ struct Failure {
 // An asynchronous event to raise.
 struct Raise {
   ibv_event_type type = IBV_EVENT_PORT_ERR;
-  std::uint64_t n = 1;  // the event is raised after this many successful requests
+  // the event is raised when this many requests have succeeded
+  std::uint64_t n = 1;
 };
 
 struct Settings {
