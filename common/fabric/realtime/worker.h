@@ -97,7 +97,7 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] Span watched() const;
   [[nodiscard]] bool is_watching() const { return watches_ != nullptr; }
 
-  // Resumes the first waiter, whose `result` holds its message.
+  // Resumes the first of the coroutines that wait for a message; its `result` already holds the message.
   void finish_receive(ReceiveWait*& waiters);
   // The fabric's time in ns when the polling loop last read the clock, which it does not do in every round.
   [[nodiscard]] Nanos recent_time() const { return time_; }

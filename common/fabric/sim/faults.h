@@ -73,7 +73,8 @@ struct SimFaults {
   double stragglers = 0;
   // ns; longest lag (delay of polls) of a straggler; each straggler draws its lag up to this
   Nanos lag = 0;
-  std::uint32_t first_straggler = 0;  // workers whose index is lower than this are never stragglers
+  // workers with a lower index than this are never made stragglers (workers that get their core late)
+  std::uint32_t first_straggler = 0;
   // Probability that a worker loses its core in the middle of a computation (to an interrupt or another
   // thread). The computation then takes up to interrupted_span longer, and memory that the worker is writing
   // stays half-written meanwhile.

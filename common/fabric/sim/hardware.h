@@ -89,8 +89,9 @@ struct NicProfile {
   std::uint32_t atomic_buckets = 1;
   double atomic_hold_ns = 0;             // for how long an atomic holds its lock: one PCIe read and one write
   std::uint32_t queue_pair_entries = 0;  // queue pair contexts that fit in the NIC's cache
-  std::uint32_t translation_entries = 0;   // page translations (MTT entries) that fit in the NIC's cache
-  std::uint32_t work_request_entries = 0;  // work requests that the NIC caches until their response
+  std::uint32_t translation_entries = 0;  // page translations (MTT entries) that fit in the NIC's cache
+  // work requests that the NIC's cache holds, each from its posting until its response
+  std::uint32_t work_request_entries = 0;
   CrowdedNic crowded;
   std::uint64_t page_bytes = 4096;        // page size of registered memory
   std::uint32_t outstanding_fetches = 8;  // PCIe reads for cache misses that can be outstanding

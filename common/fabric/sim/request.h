@@ -109,7 +109,7 @@ struct alignas(64) QueuePair {
   // number of READs and atomics in transit, which the NIC limits (max_rd_atomic)
   std::uint32_t outstanding_reads = 0;
   std::uint16_t doorbell =
-      Doorbells::own;  // its doorbell register, where threads share registers (doorbells.h)
+      Doorbells::own;  // the queue pair's doorbell register, where threads share registers (doorbells.h)
 
   SimRequest* stalled_last = nullptr;
   SimNode* target = nullptr;  // UD: the destination of the latest request

@@ -322,8 +322,8 @@ TEST(SimMemory, RegionsThatKeepOtherBytesGetThoseThatBothKeep) {
   }
 }
 
-// Ready function of the watched slots: whether a slot's polled word and the word before it have both been
-// written, in either order.
+// The condition of a wait for request slots: whether a slot's polled word and the word before it have both
+// been written, in either order.
 bool has_both_words(void* context, std::uint32_t index, std::uint64_t word) {
   const auto* cluster = static_cast<TestCluster*>(context);
   std::uint64_t before = 0;

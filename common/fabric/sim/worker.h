@@ -85,7 +85,7 @@ class SimWorker final : public Worker {
   void tell_to_stop();
   void completed(
       SimRequest* request);         // a request has ended: queues its completion if a coroutine waits for it
-  void candidate(SimWatch* watch);  // called when the memory that `watch` watches has changed
+  void candidate(SimWatch* watch);  // called when the memory word for which `watch` waits has changed
   // Called when the bytes [begin, end) of a region have changed: notifies the workers that poll them, first
   // the one that began to poll last.
   static void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);
@@ -211,7 +211,7 @@ class SimWorker final : public Worker {
   std::uint32_t polled_for_ = 0;
   std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
                 reconnecting_ = 0;
-  Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
+  Nanos next_alarm_ = forever;  // time of the earliest alarm that is pending for a deadline
   const Capabilities& capabilities_;
   Nanos work_left_ = 0;  // CPU time of the current work that was left when the worker was preempted
   std::coroutine_handle<> main_;

@@ -16,8 +16,8 @@ class Tuner {
  public:
   // the limits that are tried; the last one is so high that it limits nothing
   static constexpr std::array<std::uint32_t, 6> candidates{4, 6, 8, 10, 12, 256};
-  static constexpr int kept_samples =
-      60;  // for how many samples the best limit is kept before the next trial
+  // for how many samples (times of trying a limit) the best limit is kept before the limits are tried again
+  static constexpr int kept_samples = 60;
   // the last limit is chosen even if its rate is lower than the best other one's, by this factor at most
   static constexpr double preference = 1.05;
 
@@ -32,7 +32,8 @@ class Tuner {
   }
   // The present limit, which holds for each worker of the node.
   [[nodiscard]] std::uint32_t limit() const { return limit_.load(std::memory_order_relaxed); }
-  // To be called now and then by workers, such as at completions: ends the present sample when it is over.
+  // To be called now and then by workers, such as at completions: ends the present sample (time of trying a
+  // limit) when it is over.
   void look(Nanos now) {
     if (is_fixed_ || now < until_.load(std::memory_order_relaxed)) return;
     if (!mutex_.try_lock()) return;  // another worker is just ending the sample
@@ -68,15 +69,17 @@ class Tuner {
   const Nanos sample_;
   const bool is_fixed_;
   std::atomic<std::uint32_t> limit_;
-  std::atomic<Nanos> until_ = 0;  // when the present sample ends
-  std::mutex mutex_;              // guards the members below
+  // when the present sample (the time for which one limit is tried) ends
+  std::atomic<Nanos> until_ = 0;
+  std::mutex mutex_;  // guards the members below
   std::deque<std::atomic<std::uint64_t>> completed_;
   std::array<double, candidates.size()> rates_{};
   // index of the limit that is being tried; candidates.size(): the best one is kept
   std::size_t trial_ = 0;
   // when the present sample began; -1: no sample has begun
   Nanos since_ = -1;
-  std::uint64_t before_ = 0;  // number of completed requests when the present sample began
+  // number of completed requests when the present sample (time of trying a limit) began
+  std::uint64_t before_ = 0;
 };
 
 }  // namespace loch::fabric

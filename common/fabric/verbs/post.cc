@@ -53,8 +53,8 @@ static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transpor
   return is_detached ? (head & mask_detached) == wanted_detached : (head & mask) == wanted;
 }
 
-// The request's peer if it is for the peer's worker 0, else a number above every peer's: the two fields as
-// one word.
+// The request's peer if the request is for that peer's worker 0, else a number above every peer's. Both
+// fields are compared as one word.
 [[nodiscard]] std::uint32_t peer_if_worker_0(const WorkRequest& request) {
   static_assert(offsetof(WorkRequest, peer_worker) == offsetof(WorkRequest, peer) + 2 &&
                 sizeof(WorkRequest::peer) == 2 && std::endian::native == std::endian::little);

@@ -72,7 +72,7 @@ struct DeviceModel {
 
 // An emulated machine: the devices that ibv_get_device_list returns, in their order.
 struct Machine {
-  std::string_view name;        // the value of LOCH_ZOO that selects this machine
+  std::string_view name;        // value of the environment variable LOCH_ZOO that selects this machine
   std::string_view stands_for;  // the card or host that this machine emulates
   std::string_view source;      // where the emulated properties come from
   std::span<const DeviceModel> devices;

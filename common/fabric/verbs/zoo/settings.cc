@@ -1,4 +1,5 @@
-// Parses LOCH_ZOO: the name of an emulated machine, and the keys that change its properties.
+// Parses the environment variable LOCH_ZOO: the name of an emulated machine, and the keys that change its
+// properties.
 #include "common/fabric/verbs/zoo/settings.h"
 
 #include <algorithm>
@@ -62,7 +63,8 @@ constexpr EventName event_names[] = {
     {"DEVICE_FATAL", IBV_EVENT_DEVICE_FATAL}, {"QP_FATAL", IBV_EVENT_QP_FATAL},
     {"PATH_MIG_ERR", IBV_EVENT_PATH_MIG_ERR}, {"CQ_ERR", IBV_EVENT_CQ_ERR}};
 
-// Parses an event to raise: EVENT:N.
+// Parses the key that makes an emulated device raise an asynchronous event: EVENT:N, after N successful
+// requests.
 std::expected<Raise, std::string> parse_raise(std::string_view text) {
   Raise raise;
   const std::size_t colon = std::min(text.find(':'), text.size());

@@ -57,7 +57,7 @@ struct Failure {
   int reason = 0;       // an errno; for a completion, an ibv_wc_status
 };
 
-// An asynchronous event to raise.
+// An asynchronous event that the emulated device is to raise.
 struct Raise {
   ibv_event_type type = IBV_EVENT_PORT_ERR;
   // the event is raised when this many requests have succeeded
@@ -83,7 +83,8 @@ struct Settings {
   std::string calls;  // file for the number of calls of each function, written at exit; "": none
 };
 
-// Parses the value of LOCH_ZOO. The error says in one line what is wrong and what was expected.
+// Parses the value of the environment variable LOCH_ZOO, which chooses the emulated devices. The error says
+// in one line what is wrong and what was expected.
 [[nodiscard]] std::expected<Settings, std::string> parse_settings(std::string_view text);
 
 }  // namespace loch::fabric::verbs::zoo
