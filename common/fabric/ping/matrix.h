@@ -1,4 +1,5 @@
-// The matrix of pings between all pairs of nodes, and its verdict: which pair or host stands out.
+// The matrix of pings between all pairs of nodes, and its verdict: between which pairs, or at which host,
+// messages are lost or slow.
 #pragma once
 
 #include <array>

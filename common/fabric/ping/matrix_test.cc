@@ -1,4 +1,4 @@
-// Tests what the verdict names for given reports.
+// Tests which hosts and pairs the verdict on a matrix of pings names for given reports of the nodes.
 #include "common/fabric/ping/matrix.h"
 
 #include <gtest/gtest.h>

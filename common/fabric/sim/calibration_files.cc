@@ -19,8 +19,8 @@
 namespace loch::fabric::sim {
 namespace {
 
-// What one row of such a table says: the benchmark's parameters and its measured rate in millions of requests
-// a second.
+// One row of a table of measurements: the benchmark's parameters and its measured rate in millions of
+// requests a second.
 struct RoundsRow {
   std::string figure, series, verb;
   std::uint32_t threads = 0, depth = 0, bytes = 0;

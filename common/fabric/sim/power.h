@@ -19,7 +19,7 @@ namespace loch::fabric::sim {
 
 // Traffic of the node's NIC over the same span as CpuUsage.
 struct NicUsage {
-  double wire_bytes = 0;   // sent and received together
+  double wire_bytes = 0;   // bytes on the wire, sent and received together
   double utilization = 0;  // mean fraction of the NIC's rate that was used, 0 to 1
 };
 

@@ -114,8 +114,8 @@ class KeyCache {
     if (recent == key || sets_.empty()) return true;
     const std::size_t at = set_of(key);
     Set& set = sets_[at];
-    // All ways are compared without a branch, because the position of the key is unpredictable. The top bit
-    // of (x - 1) & ~x is set only for x = 0.
+    // All ways of the cache set are compared without a branch, because the position of the key is
+    // unpredictable. The top bit of (x - 1) & ~x is set only for x = 0.
     std::uint64_t found = 0;
     for (const std::uint64_t way : set.ways) found |= ((way ^ key) - 1) & ~(way ^ key);
     if (found >> 63 == 0) {

@@ -201,8 +201,8 @@ class SimWorker final : public Worker {
   SimWatch* candidates_last_ = nullptr;
   std::coroutine_handle<> computing_;
   coro::RunQueue run_queue_;
-  // [lane (index among the queue pairs to one peer)][transport RC/UC][peer]; grows with the lanes that are
-  // used
+  // Indexed by lane (number among the queue pairs to one peer), transport (RC, UC) and peer; grows with the
+  // lanes that are used.
   std::vector<QueuePair*> queue_pairs_;
   std::vector<QueuePair*> datagram_queue_pairs_;  // indexed by number of the UD queue pair
   bool is_started_ = false;

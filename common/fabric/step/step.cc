@@ -80,9 +80,9 @@ std::uint64_t torn_memory_at(const WorkRequest& request, bool is_at_landing) {
   return is_at_landing ? request.local.offset : request.remote_offset;
 }
 
-// The two memory ranges of a torn request: it moves `length` bytes from one to the other. For an inline WRITE
-// both are the peer's range, because the whole payload is in the request: only the peer's region says which
-// of its bytes are stored.
+// The two memory ranges of a torn request: it moves `length` bytes from one to the other. The payload of an
+// inline WRITE lies in the request and not in a region; both ranges are then the peer's, so that only the
+// peer's region decides which bytes are stored.
 struct Ends {
   Region& from;
   std::uint64_t from_at = 0;

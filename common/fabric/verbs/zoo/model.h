@@ -20,8 +20,8 @@ enum class InOrder : std::uint8_t {
 // Which other accesses an atomic of the emulated device is really atomic against, whatever the device
 // reports.
 enum class Scope : std::uint8_t {
-  none,  // against none: the word is read and then written
-  nic,   // against atomics of the same device
+  none,  // atomic against nothing: the word is read and then written separately
+  nic,   // atomic against other atomics of the same device
   node,  // against atomics of the same device and against the CPU's instructions
 };
 
