@@ -40,7 +40,7 @@ struct Wheel {
   static constexpr unsigned first_slots = 1U << first_bits, level_slots = 1U << level_bits;
   static constexpr unsigned slots = first_slots + (levels - 1) * level_slots, words = slots / 64;
   static_assert(first_bits + (levels - 1) * level_bits >= 63 && words <= 64);
-  // in words_in_use_, the bits that stand for the words of level 0
+  // the bits of words_in_use_ (a bitmap of the words in `occupied_` that are not 0) that stand for level 0
   static constexpr std::uint64_t first_words = (std::uint64_t{1} << first_slots / 64) - 1;
 
   // How the slot for a time is computed at one level: `first` + (time >> shift) % (mask + 1).

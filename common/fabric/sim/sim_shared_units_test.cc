@@ -46,8 +46,8 @@ HardwareProfile slow_nic() {
   return profile;
 }
 
-// Mean time in ns between two READs of node 0, while `askers` of the two nodes READ from the other one: node 0
-// alone (1), or both (2).
+// Mean time in ns between two READs of node 0, while `askers` of the two nodes READ from the other one: node
+// 0 alone (1), or both (2).
 double read_gap(const HardwareProfile& profile, std::uint32_t askers, std::uint32_t lanes = 1,
                 std::uint32_t bytes = 8) {
   constexpr int rounds = 400;

@@ -78,7 +78,8 @@ struct alignas(64) SimNode {
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
   std::vector<Server> atomic_locks;
-  std::vector<Server> transmit_units;  // instead of `requester`, on a card with more than one
+  // used instead of `requester` on a NIC with several units that transmit
+  std::vector<Server> transmit_units;
   SwitchPort port;
   std::int64_t skew = 0;  // ns by which the node's clock differs from virtual time
   std::int64_t drift_ppb = 0;

@@ -131,7 +131,8 @@ class SimWorker final : public Worker {
   // Wakes the worker now; to be called as the last action of an event. If the worker's wake-up would be the
   // next event anyway, calls run() directly instead of scheduling one.
   void wake_or_run();
-  // a completion, message or change of watched memory arrived: schedules run() after the time of a poll
+  // a completion, a message or a change of awaited memory has arrived: schedules run() after the time of a
+  // poll
   void notice();
   void run();
   void poll();
