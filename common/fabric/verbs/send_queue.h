@@ -23,8 +23,8 @@ namespace loch::fabric::verbs {
 class VerbsWorker;
 
 // A request that waits for room in the send queue or for a connection. It holds a copy of the request's
-// inline data and, if the request is detached, of the request, because the caller may change these after
-// post().
+// inline data and, if the request came by post_detached(), of the request, because the caller may change
+// these after post().
 struct Parked : CompletionSink {
   static constexpr std::uint32_t inline_most = 256;
   WorkRequest* request = nullptr;
@@ -42,14 +42,14 @@ struct SendSlot {
   WorkRequest* request = nullptr;  // null if no completion is to be reported
   SendQueue* queue = nullptr;
   std::uint32_t index = 0;
-  // Index of the worker's landing word to which the device writes the old word of an atomic. 0 if nobody
-  // needs the old word, or if the device writes it to the request's own local buffer.
+  // Index of the word (in VerbsWorker::landing_) to which the device writes the old word of an atomic. 0 if
+  // nobody needs the old word, or if the device writes it to the request's own local buffer.
   std::uint32_t landing = 0;
 };
 
 struct SendQueue {
   SendQueue() = default;
-  SendQueue(const SendQueue&) = delete;  // end_staged points into it
+  SendQueue(const SendQueue&) = delete;  // not copyable: end_staged points into the object
   enum class State : std::uint8_t { connecting, ready, failed, broken, refused };
 
   LinkKey key;  // of a UD queue pair only `transport` is set
@@ -59,14 +59,14 @@ struct SendQueue {
   // true: this end cut the queue pair, so that requests that complete as flushed may have been executed
   bool is_cut = false;
 
-  // True: the queue pair was cut while its send queue was full, so that the signaled request which drains it
-  // is still to be posted.
+  // True: the queue pair was cut while its send queue was full, so that the signaled request whose completion
+  // retires all others is still to be posted.
   bool needs_marker = false;
 
   QueuePair qp;
   std::uint32_t depth = 0;  // capacity in requests, a power of two
-  // Sequence numbers of requests. The requests from `retired` to `posted` - 1 are outstanding; those of them
-  // from `rung` on are staged and not yet given to the device. Request s uses slot s % depth.
+  // Sequence numbers of requests: request s uses slot s % depth. Requests from `retired` to `posted` - 1 are
+  // outstanding; those from `rung` on are not given to the device yet.
   std::uint32_t posted = 0, rung = 0, retired = 0;
   std::uint32_t since_signaled = 0;  // number of requests since the last signaled one
   std::vector<SendSlot> slots;
@@ -92,7 +92,7 @@ struct SendQueue {
   }
   [[nodiscard]] std::uint32_t outstanding() const { return posted - retired; }
   [[nodiscard]] bool has_room() const { return outstanding() < depth; }
-  // Whether a request can be staged at once.
+  // Whether a request can be added to the next doorbell's chain at once.
   [[nodiscard]] bool is_free() const {
     return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr && has_room();
   }

@@ -163,7 +163,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool try_reconnect(NodeId peer) override;
 
  private:
-  // Most work requests that are staged at a time, and most completions that one poll takes.
+  // Most work requests that wait for a doorbell at a time, and most completions that one poll takes.
   static constexpr std::uint32_t batch = 32;
   static constexpr int most_completions = 4096;
 
@@ -262,20 +262,21 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
   std::uint32_t outstanding_ = 0;                    // requests outstanding on all queue pairs
   std::uint32_t most_outstanding_ = 0;               // capacity of the send completion queue
-  std::uint64_t owed_ = 0;                           // requests whose completion sink is still to be called
+  // requests whose completion has not been delivered to its sink yet
+  std::uint64_t owed_ = 0;
   std::uint32_t polls_ = 0;
   Sources sources_;
 
-  // Landing words, to which the device writes the old word of an atomic if the atomic has no local buffer or
-  // the device reverses the word's bytes. All are in one registered region, so that the NIC needs a single
+  // Words to which the device writes the old word of an atomic if the atomic has no local buffer or the
+  // device reverses the word's bytes. All are in one registered region, so that the NIC needs a single
   // address translation. Word 0 is for old words that nobody needs.
   std::vector<std::uint64_t> landing_;
   std::vector<std::uint32_t> free_landing_;
   MemoryRegion landing_memory_;
 
   // A request that is to be posted to the device at the end of this iteration of the polling loop, or as soon
-  // as `ring_at_` requests are staged. The fields that are equal in all requests are set once. Inline data is
-  // copied to staged_inline_, because the caller may change it after post().
+  // as `ring_at_` requests wait for that. The fields that are equal in all requests are set once. Inline data
+  // is copied to staged_inline_, because the caller may change it after post().
   struct Staged {
     ibv_send_wr request{};
     ibv_sge slice{};
@@ -283,11 +284,12 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
   std::uint32_t staged_ = 0;
-  std::uint32_t ring_at_ = 1;  // number of staged requests that ring the doorbell; 1 before the thread runs
-  SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
+  // number of waiting requests at which the doorbell is rung; 1 before the thread runs
+  std::uint32_t ring_at_ = 1;
+  SendQueue* first_staged_ = nullptr;  // list of the queue pairs with requests that wait for their doorbell
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of this iteration of the polling loop, before the
-  // staged requests.
+  // requests that wait for their doorbell.
   struct StagedReceive {
     ibv_recv_wr request{};
     ibv_sge slice{};
