@@ -171,7 +171,7 @@ TEST_F(Conflict, AnEpochChangesTheBoundsOnce) {
   run(main(&pacing, worker_));
 }
 
-// Neither few nor many retries: nothing is adapted.
+// If the share of retries is between the two thresholds, nothing is adapted.
 TEST_F(Conflict, BetweenTheMarksNothingChanges) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -314,7 +314,8 @@ TEST_F(Conflict, APacedClientsWritesWaitAndItsReadsDoNot) {
   run(main(config_, worker_));
 }
 
-// A coroutine that is destroyed while it waits takes itself out of the queue.
+// A write that is destroyed while it waits to be let in takes itself out of the queue, so that others are let
+// in.
 TEST_F(Conflict, WhoeverIsKilledWhileItWaitsLeavesTheQueue) {
   Pacing pacing(config_);
   for (std::uint32_t i = 0; i < ConflictConfig::most_coroutines; ++i) {
