@@ -128,7 +128,8 @@ Result<> check_modes(const FuzzOptions& o, bool protocol_given) {
   return {};
 }
 
-// Conflict avoidance whose epochs are short enough for the runs; none: the protocol's own back-off.
+// The fuzzer's settings of conflict avoidance (waits after failed CASes), with intervals between adaptations
+// that are short enough for its runs; none: the protocol's own back-off.
 std::optional<kv::ConflictConfig> conflicts_of(std::string_view kind) {
   using kv::ConflictConfig;
   const auto found = std::ranges::find(kv::conflict_kinds, kind);
@@ -137,7 +138,7 @@ std::optional<kv::ConflictConfig> conflicts_of(std::string_view kind) {
   return ConflictConfig{.kind = static_cast<ConflictConfig::Kind>(place), .epoch = 50'000};
 }
 
-// Refuses conflict avoidance for a protocol whose clients swap nothing.
+// Refuses conflict avoidance (waits after failed CASes) for a protocol whose clients use no CAS.
 Result<> check_backoff(const FuzzOptions& o, const kv::Registry& registry) {
   const auto found = registry.find(o.protocol);
   if (!o.conflicts || found == registry.end()) return {};

@@ -151,8 +151,8 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// If the user's settings let clients get memory in chunks, each node has a management worker, and often some
-// nodes have nothing but memory.
+// If the user's settings let clients get memory in chunks, each node has a management worker that gives them
+// out, and often some nodes hold memory without clients.
 void draw_managers(const kv::Module& module, const Settings& settings, FuzzScenario& s) {
   kv::Options options(module.options());
   for (const auto& [key, value] : settings) {
@@ -210,7 +210,7 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
     draw_stragglers(rng, profile, s.sim.faults);
   else if (profile.faults == Faults::none || rng.chance(0.5))
     add_timing(rng, s.sim.faults);
-  // Faults happen only until heal_at; afterwards every operation has to end.
+  // Simulated faults happen only until heal_at; afterwards every operation has to end.
   s.sim.faults.heal_at = static_cast<Nanos>(between(rng, 500'000, 3'000'000));
   if (profile.faults == Faults::stalls) s.sim.faults.heal_at *= 5;
   if (s.plan.load.duration > 0) s.sim.faults.heal_at = s.plan.load.duration;

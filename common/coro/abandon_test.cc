@@ -100,7 +100,7 @@ TEST_F(AbandonTest, FreesWhatHasNotStartedYet) {
 TEST_F(AbandonTest, FreesATreeInTheMiddleOfATurn) {
   auto scope = std::make_unique<Scope>(queue_);
   scope->spawn(client(queue_, &alive_, 4, 1));
-  queue_.drain(3);  // some children have started, the others are still in the run queue
+  queue_.drain(3);  // some of the children have started, the others are still in the run queue
   EXPECT_GT(queue_.size(), 0u);
   EXPECT_GT(alive_, 0);
   queue_.clear();

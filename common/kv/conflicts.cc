@@ -53,8 +53,8 @@ class PacedClient final : public Client {
   std::unique_ptr<Client> inner_;
 };
 
-// The Pacing of each worker of this thread that has one. In real time a thread runs one worker; in a
-// simulation one thread runs all.
+// The Pacing of each worker of this thread that has one. In real time (not simulated) a thread runs one
+// worker; in a simulation one thread runs all workers.
 std::unordered_map<const fabric::Worker*, Pacing*>& all() {
   static thread_local std::unordered_map<const fabric::Worker*, Pacing*> workers;
   return workers;

@@ -29,7 +29,7 @@ class Conflict : public testing::Test {
     fabric_->start(*worker_, std::move(main));
     const Result<fabric::RunEnd> end = fabric_->run();
     ASSERT_TRUE(end.has_value());
-    // an operation that nobody lets in leaves a run without events
+    // if a write were never let in, the simulation would end with coroutines that still wait
     EXPECT_EQ(*end, fabric::RunEnd::finished);
   }
 
@@ -52,7 +52,8 @@ coro::Task<void> retry(Pacing* pacing, fabric::Worker* worker, int epochs) {
   while (worker->now() < end) co_await pacing->back_off(worker, 0);
 }
 
-// An epoch in which hardly an attempt is a retry; the bounds follow it at its end.
+// An epoch (interval between adaptations) in which hardly any attempt is a retry; at its end the limits are
+// adapted.
 coro::Task<void> calm_epoch(Pacing* pacing, fabric::Worker* worker) {
   co_await pass(pacing, worker, 1'000);
   co_await worker->sleep_until(worker->now() + 10'000);
@@ -120,7 +121,7 @@ TEST_F(Conflict, CoroutinesAreThrottledBeforeTheLimitGrows) {
   run(main(&pacing, worker_));
 }
 
-// … and come back before the limit does, when few attempts are retries.
+// When few attempts are retries, more coroutines may write again before the limit of waits falls.
 TEST_F(Conflict, CoroutinesComeBackBeforeTheLimitFalls) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -141,7 +142,8 @@ TEST_F(Conflict, CoroutinesComeBackBeforeTheLimitFalls) {
   run(main(&pacing, worker_));
 }
 
-// What went well in earlier epochs does not hide the retries of the present one.
+// Each epoch (interval between adaptations) is judged by its own retries: earlier epochs with few retries do
+// not hide those of the present one.
 TEST_F(Conflict, EachEpochIsCountedAnew) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -153,7 +155,7 @@ TEST_F(Conflict, EachEpochIsCountedAnew) {
   run(main(&pacing, worker_));
 }
 
-// An epoch ends only when its time is over, however many retries there are.
+// An epoch (interval between adaptations) ends only when its time is over, however many retries there are.
 TEST_F(Conflict, AnEpochChangesTheBoundsOnce) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -211,7 +213,8 @@ TEST_F(Conflict, OperationsEnterInTheOrderInWhichTheyCame) {
   run(main(&pacing, worker_));
 }
 
-// When more coroutines may write than before, those that wait are let in first, and as many as may write.
+// When more coroutines may write than before, waiting writes are let in before new ones, as many as may
+// write.
 TEST_F(Conflict, WhoeverComesLaterOvertakesNobody) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -234,14 +237,14 @@ TEST_F(Conflict, WhoeverComesLaterOvertakesNobody) {
     const Nanos before = worker->now();
     co_await scope.join();
     EXPECT_EQ(entered, (std::vector{0, 1, 2}));
-    // two at once, and then the third
+    // the first two writes, of 1 us each, run at once, and the third after them
     EXPECT_GE(worker->now() - before, 2'000);
     EXPECT_LT(worker->now() - before, 5'000);
   };
   run(main(&pacing, worker_));
 }
 
-// A client whose operations take 1 us, and which says how many ran at once.
+// A client whose operations take 1 us, and which counts how many of them ran at once.
 class SlowClient final : public Client {
  public:
   struct Seen {
@@ -284,8 +287,8 @@ coro::Task<void> expect(coro::Task<OpResult> operation, OpStatus status) {
   EXPECT_EQ(result.retries, 7u);
 }
 
-// Writes of a paced client that may have one at a time follow each other, each ends as it does without, and
-// GETs wait for none of them.
+// If a paced client's worker may have one write at a time, its writes follow each other and end with the same
+// results as without pacing; GETs wait for no write.
 TEST_F(Conflict, APacedClientsWritesWaitAndItsReadsDoNot) {
   const auto main = [](ConflictConfig config, fabric::Worker* worker) -> coro::Task<void> {
     config.kind = Kind::throttled;
