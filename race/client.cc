@@ -13,8 +13,7 @@ namespace {
 
 kv::OpResult result_of(Ended ended, std::uint32_t retries) {
   using kv::OpStatus;
-  // The status of an operation whose last attempt ended with a value of Ended, in the order of Ended's
-  // values.
+  // The operation's status, indexed by the value of Ended with which its last attempt ended.
   static constexpr std::array statuses = {OpStatus::ok,         OpStatus::not_found, OpStatus::exists,
                                           OpStatus::conflict,   OpStatus::conflict,  OpStatus::table_full,
                                           OpStatus::table_full, OpStatus::error,     OpStatus::error};
@@ -155,8 +154,8 @@ class RaceClient final : public kv::Client, Lane {
     co_return settings.has(Flaw::update_error_fails) ? Ended::failed : Ended::unknown;
   }
 
-  // Takes the operation's pending entry out of its slot again; the slot then holds `free`, its word from
-  // before.
+  // Takes the operation's pending entry out of its slot again; the slot then holds `free`, the word that it
+  // held before.
   coro::Task<Ended> withdraw(Slot slot, Word free) {
     const Word mine = word(true);
     ++own.counters.withdrawn;

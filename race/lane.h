@@ -67,9 +67,9 @@ class View {
 // What is known about a CAS from `before` to `after` that ended in an error, if the slot's word, read
 // afterwards, does not tell whether the CAS happened.
 enum class Proof : std::uint8_t {
-  none,          // other clients may have replaced either word: unknown
-  after_stays,   // only this worker replaces `after`: since it is not there, the CAS did not happen
-  before_stays,  // only this worker replaces `before`: since it is not there, the CAS happened
+  none,          // other clients may have replaced either word, so that nothing is known
+  after_stays,   // only this worker replaces `after`: as the slot does not hold it, the CAS did not happen
+  before_stays,  // only this worker replaces `before`: as the slot does not hold it, the CAS happened
 };
 
 struct Lane {

@@ -111,7 +111,7 @@ struct Places {
   std::uint32_t fingerprint = 0;
   std::uint32_t suffix = 0;               // the key's hash bits, of which the low ones choose the subtable
   std::array<std::uint64_t, 2> bucket{};  // offsets of the two combined buckets in the key's subtable
-  std::array<bool, 2> is_odd{};           // for each: whether its overflow bucket comes before the main one
+  std::array<bool, 2> is_odd{};           // for each combined bucket: whether its overflow half comes first
 };
 
 // Shape of the tables, the same on every node.

@@ -303,8 +303,8 @@ TEST_P(On, ValuesAreNeitherTornNorForeign) {
   }
 }
 
-// Requests fail, executed or not. What the failed operations left is repaired, and no block is lost for
-// longer than that takes, except by a DELETE whose outcome stays unknown.
+// Requests fail, executed or not. What the failed operations left is repaired, and no block is lost, except
+// one by each DELETE whose outcome stays unknown.
 TEST_P(On, FailedRequestsLeaveNothingBehind) {
   const auto module = make_module();
   StoreRun run;

@@ -113,7 +113,7 @@ std::uint64_t blocks_per_client(const Settings& s, const kv::Options& options) {
   const kv::DeployConfig& config = s.config;
   const double clients = s.clients(), nodes = config.serving_nodes();
   const auto inserted = static_cast<double>(config.max_keys - config.keys);
-  // One client may insert most of the new keys; but if there are many, no client inserts them all.
+  // One client may insert most of the new keys; but if there are many new keys, no client inserts them all.
   const double own = std::max(2 * inserted / nodes / clients, std::min(inserted, 64.0));
   auto spare = static_cast<double>(options.integer("race.spare-blocks"));
   // Room for two chunks (runs of blocks): a client may leave one almost unused, and requests one ahead of

@@ -160,8 +160,8 @@ coro::Task<void> RaceStore::serve(fabric::Worker& worker, std::uint32_t /*index*
 }
 
 bool RaceStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> /*server*/) const {
-  // An operation needs the key's node. A client that died with its node may also have left a pending entry of
-  // any key, until a scrub removes it.
+  // Operations on a key need the key's node. After clients died with their node they may also need a scrub
+  // (repair), because a dead client may have left a pending entry of any key.
   return settings_->config.drives(node) || settings_->shape.places(key).node == node;
 }
 

@@ -76,9 +76,8 @@ struct Doubt {
     commit,
     // pending -> free: the CAS is tried again
     take_back,
-    // entry -> another: the slot tells, or else the next reuse of one of the two blocks, because whoever took
-    // a
-    // block out of the slot owns it, and the other block is this worker's
+    // entry -> another: the slot tells, or else the next reuse of one of the two blocks tells, because it is
+    // reused by whoever took it out of the slot; the other block is this worker's
     update,
     // locked directory entry -> unlocked: the CAS is tried again
     unlock,
@@ -102,8 +101,8 @@ constexpr std::uint8_t none = 0xFF;
 struct WorkerState final : chunks::Stock {
   explicit WorkerState(const Settings& of);
   const Settings& settings;
-  std::vector<rpc::Remote> table, blocks;  // by serving node
-  std::vector<FreeBlocks> free;            // by serving node
+  std::vector<rpc::Remote> table, blocks;  // indexed by serving node
+  std::vector<FreeBlocks> free;            // indexed by serving node
   // by serving node and suffix: the subtable's depth, as the last READ of the directory found it; or `none`
   std::vector<std::vector<std::uint8_t>> directory;
   std::uint32_t locks = 0;  // locks that this worker has set so far

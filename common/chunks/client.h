@@ -31,7 +31,7 @@ enum class Supply : std::uint8_t {
 struct ClientCounts {
   std::uint64_t allocs = 0, alloc_ns = 0;  // answered ALLOC requests, and the sum of their durations
   std::uint64_t waits = 0, wait_ns = 0;  // operations that found no block, and how long they waited together
-  std::uint64_t full = 0, unanswered = 0;  // ALLOC requests that found the node full; that got no answer
+  std::uint64_t full = 0, unanswered = 0;  // ALLOCs that found the node full; ALLOCs without an answer
 };
 
 // Requests chunks for one worker; used by the worker's thread alone.

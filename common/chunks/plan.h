@@ -38,12 +38,12 @@ enum class Flaw : std::uint8_t {
 struct ChunkPlan {
   std::uint64_t first = 0, blocks = 0;  // blocks given out by each node: `first` to `first` + `blocks` - 1
   std::uint32_t chunk = 1;              // blocks in a chunk
-  Nanos cpu = 0;  // CPU time of an ALLOC, on top of the hardware profile's for any request
+  Nanos cpu = 0;  // CPU time of an ALLOC, in addition to the hardware profile's cost of any request
   std::uint32_t serving_nodes = 1, server_nodes = 0, client_workers = 1, clients = 1;
   rpc::MessageShape messages;
   Flaw flaw = Flaw::none;
 
-  // A client requests another chunk of a node when it has fewer free blocks of the node than this.
+  // The number of free blocks of a node below which a client requests another chunk from the node.
   [[nodiscard]] std::uint32_t ahead() const { return (chunk + 1) / 2; }
   [[nodiscard]] bool serves(fabric::NodeId node) const { return node < serving_nodes; }
   [[nodiscard]] std::uint32_t client_number(fabric::NodeId node, std::uint32_t worker) const {
