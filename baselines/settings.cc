@@ -5,14 +5,13 @@
 
 #include <algorithm>
 
+#include "common/kv/checks.h"
 #include "common/kv/value.h"
 
 namespace loch::baselines {
 namespace {
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
+using kv::refuse;
 
 // Memory in bytes for one server's records: the server's share of the keys, 20 % more for an uneven
 // distribution, 120 bytes of the server's own fields for each record, and 25 % for slabs that are larger than

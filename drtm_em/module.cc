@@ -30,10 +30,7 @@ class DrtmModule final : public kv::Module {
     // No PUT writes a value, so READs cannot be torn, and in-order placement is not needed.
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .max_rd_atomic = 1};
   }
-  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override {
-    return {{"steals-locks", {"the lock's CAS expects what it last found there, another's lock too", 1}},
-            {"adds-by-write", {"the state is READ and WRITTEN back plus one, not added to", 1}}};
-  }
+  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return drtm::mutants(); }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     constexpr std::array<const char*, 3> few = {"1", "2", "3"};

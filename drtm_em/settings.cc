@@ -5,24 +5,28 @@
 
 #include <algorithm>
 
+#include "common/kv/checks.h"
+#include "common/kv/variants.h"
+
 namespace loch::drtm {
 namespace {
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
+using kv::refuse;
+
+const std::vector<kv::NamedFlaw<Fault>>& faults() {
+  static const std::vector<kv::NamedFlaw<Fault>> all = {
+      {"steals-locks",
+       Fault::steals_locks,
+       {"the lock's CAS expects what it last found there, another's lock too", 1}},
+      {"adds-by-write",
+       Fault::adds_by_write,
+       {"the state is READ and WRITTEN back plus one, not added to", 1}},
+  };
+  return all;
 }
 
 Result<> check_shape(const kv::DeployConfig& config) {
-  if (config.client_workers == 0 || config.window == 0 || config.nodes == 0) {
-    return refuse(
-        "clients: drtm-em is client-driven; expected at least 1 client worker and a window of at least 1");
-  }
-  if (config.server_workers != 0) {
-    return refuse(fmt::format("servers: drtm-em has no server workers, {} were asked for; expected 0",
-                              config.server_workers));
-  }
-  if (config.key_size == 0 || config.key_size > 4096)
-    return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
+  LOCH_TRY(kv::check_client_driven("drtm-em", config));
   if (config.value_size == 0 || config.value_size > (1U << 30))
     return refuse(
         fmt::format("value-size: {} bytes do not fit an item; expected 1 to 1G", config.value_size));
@@ -30,6 +34,8 @@ Result<> check_shape(const kv::DeployConfig& config) {
 }
 
 }  // namespace
+
+std::map<std::string, kv::Mutant> mutants() { return kv::mutants_of(faults()); }
 
 std::vector<kv::OptionSpec> option_specs() {
   using kv::OptionType;
@@ -119,14 +125,9 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   if (settings->backoff_cap < settings->backoff_start)
     return refuse("drtm-em.backoff-cap: is below drtm-em.backoff-start");
   settings->patience = options.integer("drtm-em.patience");
-  if (mutant == "steals-locks") {
-    settings->fault = Fault::steals_locks;
-    settings->atomics = Atomics::cas;
-  }
-  if (mutant == "adds-by-write") {
-    settings->fault = Fault::adds_by_write;
-    settings->atomics = Atomics::faa;
-  }
+  LOCH_ASSIGN(settings->fault, kv::flaw_of("drtm-em", mutant, faults()));
+  if (settings->fault == Fault::steals_locks) settings->atomics = Atomics::cas;
+  if (settings->fault == Fault::adds_by_write) settings->atomics = Atomics::faa;
   return settings;
 }
 

@@ -1,7 +1,9 @@
 // Settings of a DrTM-em deployment, derived from its options.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +37,7 @@ struct Settings {
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
+[[nodiscard]] std::map<std::string, kv::Mutant> mutants();
 // Derives the settings from the options. An impossible combination is an error of one line that names the
 // option.
 [[nodiscard]] Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config,

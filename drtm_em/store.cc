@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/fabric/memory.h"
+#include "common/kv/regions.h"
 #include "drtm_em/client.h"
 
 namespace loch::drtm {
@@ -14,20 +15,17 @@ Result<> DrtmStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const fabric::Elision elision = s.item.elision(s.config.kept_value_bytes);
   NodeState state;
   if (s.config.serves(node)) {
-    LOCH_ASSIGN(state.items, fabric.register_region(node, {.name = std::string(items_region),
-                                                           .bytes = s.items_per_node() * s.item.bytes(),
-                                                           .remote_read = true,
-                                                           .remote_write = s.fault == Fault::adds_by_write,
-                                                           .remote_atomic = true,
-                                                           .elision = elision}));
+    LOCH_ASSIGN(state.items, kv::add_region(fabric, node, items_region, s.items_per_node() * s.item.bytes(),
+                                            {.remote_read = true,
+                                             .remote_write = s.fault == Fault::adds_by_write,
+                                             .remote_atomic = true,
+                                             .elision = elision}));
   }
   if (s.config.drives(node)) {
     LOCH_ASSIGN(state.landing,
-                fabric.register_region(node, {.name = std::string(landing_region),
-                                              .bytes = std::uint64_t{s.lanes()} * s.item.bytes(),
-                                              .elision = elision}));
-    LOCH_ASSIGN(state.words, fabric.register_region(node, {.name = std::string(words_region),
-                                                           .bytes = std::uint64_t{s.lanes()} * 8}));
+                kv::add_region(fabric, node, landing_region, std::uint64_t{s.lanes()} * s.item.bytes(),
+                               {.elision = elision}));
+    LOCH_ASSIGN(state.words, kv::add_region(fabric, node, words_region, std::uint64_t{s.lanes()} * 8));
     state.workers.resize(s.config.client_workers);
   }
   nodes_[node] = std::move(state);
@@ -36,11 +34,7 @@ Result<> DrtmStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
 
 Result<> DrtmStore::connect(fabric::Fabric& fabric) {
   fabric_ = &fabric;
-  for (std::uint32_t node = 0; node < settings_->config.serving_nodes(); ++node) {
-    LOCH_ASSIGN(const fabric::RemoteRegion region,
-                fabric.lookup(static_cast<fabric::NodeId>(node), items_region));
-    items_.push_back(region);
-  }
+  LOCH_ASSIGN(items_, kv::look_up(fabric, settings_->config.serving_nodes(), items_region));
   return {};
 }
 
@@ -61,10 +55,6 @@ Result<> DrtmStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
     if (!value.empty()) fabric::copy_to_shared(items.at(at + item.value_at()), value.data(), value.size());
   }
   return {};
-}
-
-coro::Task<void> DrtmStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
-  co_return;  // returns at once: deploy() accepts no server workers
 }
 
 std::unique_ptr<kv::Client> DrtmStore::client(fabric::Worker& worker, std::uint32_t slot) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/kv/client_driven.h"
 #include "common/rpc/remote.h"
 #include "drtm_em/settings.h"
 
@@ -42,14 +43,13 @@ struct NodeState {
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
 
-class DrtmStore final : public kv::Store {
+class DrtmStore final : public kv::ClientDrivenStore {
  public:
   explicit DrtmStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
-  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   // The store's counters. "violations" counts locks that another client than the holder released, and
   // additions that were lost or executed twice.

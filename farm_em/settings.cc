@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/kv/checks.h"
+
 namespace loch::farm {
 namespace {
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
+using kv::refuse;
 
 Result<> check_shape(const std::string& name, const kv::DeployConfig& config) {
   if (config.nodes == 0 || config.client_workers == 0 || config.window == 0) {
@@ -123,11 +123,7 @@ Result<std::unique_ptr<const Settings>> decide(Form form, const kv::DeployConfig
     need += layout.value_elision(config.kept_value_bytes)
                 .physical_bytes(settings->values_per_node() * config.value_size);
   }
-  if (config.memory_bytes != 0 && need > config.memory_bytes) {
-    return refuse(
-        fmt::format("keys: {} keys with values of {} bytes take {} bytes of each of {} nodes, which have {}",
-                    config.max_keys, config.value_size, need, holders, config.memory_bytes));
-  }
+  LOCH_TRY(kv::check_memory(config, need));
   return settings;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/fabric/memory.h"
+#include "common/kv/regions.h"
 #include "farm_em/client.h"
 
 namespace loch::farm {
@@ -49,13 +50,10 @@ Result<> FarmStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
 
 Result<> FarmStore::connect(fabric::Fabric& fabric) {
   fabric_ = &fabric;
-  for (std::uint32_t i = 0; i < settings_->config.serving_nodes(); ++i) {
-    const auto node = static_cast<fabric::NodeId>(i);
-    LOCH_ASSIGN(const fabric::RemoteRegion index, fabric.lookup(node, index_name_));
-    index_.push_back(index);
-    if (settings_->layout.form() == Form::inlined) continue;
-    LOCH_ASSIGN(const fabric::RemoteRegion values, fabric.lookup(node, values_name_));
-    values_.push_back(values);
+  const std::uint32_t serving = settings_->config.serving_nodes();
+  LOCH_ASSIGN(index_, kv::look_up(fabric, serving, index_name_));
+  if (settings_->layout.form() == Form::variable) {
+    LOCH_ASSIGN(values_, kv::look_up(fabric, serving, values_name_));
   }
   return puts_->connect(fabric);
 }

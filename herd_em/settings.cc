@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/kv/checks.h"
+
 namespace loch::herd {
 namespace {
 
 constexpr std::uint32_t largest_value = 4096;  // bytes of a value that fit in one datagram
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
+using kv::refuse;
 
 Result<> check_shape(const kv::DeployConfig& c) {
   if (c.server_workers == 0)

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/fabric/memory.h"
+#include "common/kv/findings.h"
 #include "nessie/members.h"
 #include "nessie/store.h"
 
@@ -25,16 +26,10 @@ class Audit {
     for (const auto& [node, state] : nodes_) {
       if (!lost_.contains(node)) look_at_entries(node, state);
     }
-    return std::move(findings_);
+    return findings_.take();
   }
 
  private:
-  template <typename... Args>
-  void find(fmt::format_string<Args...> text, Args&&... args) {
-    constexpr std::size_t most = 20;
-    if (findings_.size() < most) findings_.push_back(fmt::format(text, std::forward<Args>(args)...));
-  }
-
   // Reads the newest copy of the member table among the nodes that are up.
   void read_members() {
     Word newest = 0;
@@ -57,7 +52,7 @@ class Audit {
       const Word word = fabric::load_word(host->second.index->at(member.area * s_.share_bytes() + slot * 8));
       const cuckoo::Place place{share, slot};
       if (!WordFormat::is_stored(word)) {
-        find("slot {}.{} was never laid out", share, slot);
+        findings_.add("slot {}.{} was never laid out", share, slot);
       } else if (s_.format.is_empty(word)) {
         look_at_tag(place, word);
       } else {
@@ -88,7 +83,7 @@ class Audit {
     const EntryMeta meta = EntryMeta::unpack(word_of(*state, id, s_.entry.meta_at()));
     const bool is_its = meta.generation == id.generation && meta.kind == EntryKind::copy;
     if (is_its && !meta.is_valid && !is_share_missing())
-      find("slot {}.{} is reserved for ever", place.node, place.slot);
+      findings_.add("slot {}.{} is reserved for ever", place.node, place.slot);
   }
 
   void look_at_word(const cuckoo::Place& place, Word word) {
@@ -96,7 +91,7 @@ class Audit {
     const std::string where =
         fmt::format("slot {}.{} (entry {}.{})", place.node, place.slot, id.node, id.index);
     if (is_void(id)) {
-      if (!lost_.contains(id.node)) find("{}: names memory that was declared lost", where);
+      if (!lost_.contains(id.node)) findings_.add("{}: names memory that was declared lost", where);
       return;
     }
     const NodeState* state = owner_of(id);
@@ -104,10 +99,10 @@ class Audit {
     linked_.insert({id.node, id.index});
     const Word stored = word_of(*state, id, s_.entry.meta_at());
     const EntryMeta meta = EntryMeta::unpack(stored);
-    if (!WordFormat::is_stored(stored)) return find("{}: its memory is gone", where);
+    if (!WordFormat::is_stored(stored)) return findings_.add("{}: its memory is gone", where);
     if (s_.format.has_generation() && meta.generation != id.generation)
-      return find("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
-    if (meta.kind == EntryKind::free) return find("{}: the entry is free", where);
+      return findings_.add("{}: names generation {}, the entry is {}", where, id.generation, meta.generation);
+    if (meta.kind == EntryKind::free) return findings_.add("{}: the entry is free", where);
     // If entries are committed by a CAS of the index word, only the word tells whether an entry is committed.
     // The entry's valid bit does not: the worker that owns the entry may have died before it set the bit; or
     // the rollback of a dead client's PUT may have restored the word after scrub() had already repaired the
@@ -115,18 +110,19 @@ class Audit {
     // reserved for the copy (look_at_tag()).
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
-      if (!is_share_missing()) find("{}: pending for ever", where);
+      if (!is_share_missing()) findings_.add("{}: pending for ever", where);
       return;
     }
-    if (is_stamped(*state, id)) find("{}: linked and stamped", where);
+    if (is_stamped(*state, id)) findings_.add("{}: linked and stamped", where);
     std::vector<std::byte> key(s_.entry.key_size());
     fabric::copy_from_shared(key.data(), state->data->at(id.index * s_.entry.stride()), key.size());
     cuckoo::KeyHash hash = s_.family.hash(key);
-    if (hash.rank_of(place) == s_.functions()) return find("{}: no slot of its key", where);
-    if (s_.format.filter(word) != hash.filter(s_.filter_bits)) find("{}: not its key's filter", where);
+    if (hash.rank_of(place) == s_.functions()) return findings_.add("{}: no slot of its key", where);
+    if (s_.format.filter(word) != hash.filter(s_.filter_bits))
+      findings_.add("{}: not its key's filter", where);
     const std::string name(reinterpret_cast<const char*>(key.data()), key.size());
     const auto [other, is_first] = keys_.try_emplace(name, where);
-    if (!is_first) find("{}: the same key as {}", where, other->second);
+    if (!is_first) findings_.add("{}: the same key as {}", where, other->second);
   }
 
   // Whether the entry has a stamp (a mark that it has left the index, with the time from which it may be
@@ -182,14 +178,17 @@ class Audit {
         if (is_linked || is_marked || meta.kind == EntryKind::free) continue;
         if (leaked++ == 0) first = index;
       }
-      if (leaked > 0 && !may_leak()) find("node {}: {} entries leaked, the first: {}", node, leaked, first);
-      if (freed_and_linked > 0) find("node {}: {} entries are both free and linked", node, freed_and_linked);
+      if (leaked > 0 && !may_leak())
+        findings_.add("node {}: {} entries leaked, the first: {}", node, leaked, first);
+      if (freed_and_linked > 0)
+        findings_.add("node {}: {} entries are both free and linked", node, freed_and_linked);
       // While a share of the index (the part of one node) lies on no node, stamps of entries and unfinished
       // operations that need the share's slots cannot be completed.
       if (is_share_missing()) continue;
-      if (!worker->unlinked.empty()) find("node {}: {} marks still wait", node, worker->unlinked.size());
+      if (!worker->unlinked.empty())
+        findings_.add("node {}: {} marks still wait", node, worker->unlinked.size());
       if (!worker->unfinished.empty())
-        find("node {}: {} words left unfinished", node, worker->unfinished.size());
+        findings_.add("node {}: {} words left unfinished", node, worker->unfinished.size());
     }
   }
 
@@ -199,7 +198,7 @@ class Audit {
   std::vector<Member> members_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> linked_;
   std::map<std::string, std::string> keys_;
-  std::vector<std::string> findings_;
+  kv::Findings findings_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "common/coro/co_try.h"
 #include "common/fabric/memory.h"
 #include "nessie/entry.h"
 #include "nessie/index.h"
@@ -83,8 +84,7 @@ coro::Task<bool> look_at_entry(Lane* lane, std::uint32_t node, std::uint32_t ind
         orphans->try_emplace({node, index}, EntryId{node, index, meta.generation, meta.incarnation});
       co_return true;
     }
-    const bool is_back = co_await reconnect(lane, static_cast<fabric::NodeId>(node));
-    if (!is_back) co_return false;
+    LOCH_CO_TRY(reconnect(lane, static_cast<fabric::NodeId>(node)));
   }
   co_return false;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/kv/variants.h"
 #include "nessie/mutants.h"
 #include "nessie/store.h"
 
@@ -29,13 +30,8 @@ class NessieModule final : public kv::Module {
   // Only the hardened variant has INSERT. The published PUT writes to the first slot that is EMPTY or holds
   // the key, and does not know then whether a later candidate slot holds the key.
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
-    kv::DataSupport all;
-    if (options.choice("nessie.variant") == "hardened")
-      all.insert_if_absent = {.is_there = true,
-                              .how = "by the client: a PUT that ends where it finds the key"};
-    else
-      all.insert_if_absent.how = "its published PUT does not know whether the key is there (H1)";
-    return all;
+    return kv::insert_by_put(options.choice("nessie.variant") == "hardened",
+                             "its published PUT does not know whether the key is there (H1)");
   }
   // The published variants return ok to a DELETE of an absent key, because they write and remove a
   // tombstone.
@@ -95,21 +91,8 @@ class NessieModule final : public kv::Module {
     return all;
   }
   [[nodiscard]] std::vector<kv::Hole> holes() const override {
-    kv::Options published(options());
-    LOCH_CHECK(published.set("nessie.variant", "published").has_value(), "the option is there");
-    const std::vector<kv::Fix> all = fixes(published);
-    std::vector<kv::Hole> out;
-    for (const kv::Fix& open : all) {
-      const auto seed = hole_seeds().find(open.hole);
-      // no seed of the fuzzer finds this known fault; `loch explore` or a known-bad variant shows the fault
-      if (seed == hole_seeds().end()) continue;
-      kv::Hole hole{open.hole, open.what, {{"nessie.variant", "published"}}, seed->second};
-      for (const kv::Fix& other : all) {
-        if (other.hole != open.hole) hole.options[other.option] = "true";
-      }
-      out.push_back(std::move(hole));
-    }
-    return out;
+    // No seed of the fuzzer finds the other holes; `loch explore` or a known-bad variant shows them.
+    return kv::single_holes(*this, {{"nessie.variant", "published"}}, hole_seeds());
   }
   [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
                                                           const kv::Options& options,

@@ -1,25 +1,13 @@
 // The options of Nessie, each with its unit, default and source.
-#include <utility>
-
 #include "common/kv/spare.h"
+#include "common/kv/usual_options.h"
 #include "nessie/settings.h"
 #include "nessie/word.h"
 
 namespace loch::nessie {
 
-namespace {
-
-// Adds the option's role, and the values from which the fuzzer draws, to its specification.
-kv::OptionSpec with(kv::OptionSpec spec, kv::OptionRole role, std::vector<std::string> fuzz_values) {
-  spec.role = role;
-  spec.fuzz_values = std::move(fuzz_values);
-  return spec;
-}
-
-}  // namespace
-
 std::vector<kv::OptionSpec> option_specs() {
-  using kv::OptionType;
+  using kv::OptionType, kv::with;
   const auto boolean = OptionType::boolean;
   const auto choice = OptionType::choice;
   const auto integer = OptionType::integer;
@@ -165,16 +153,8 @@ std::vector<kv::OptionSpec> option_specs() {
        {},
        1,
        1e12},
-      with({"nessie.backoff-cap", duration, "1ms", "largest upper end of a back-off", {}, 1, 1e12},
-           kv::OptionRole::backoff_cap, {}),
-      with({"nessie.attempts",
-            integer,
-            "64",
-            "attempts of one operation before it reports a conflict",
-            {},
-            1,
-            1e9},
-           kv::OptionRole::attempts, {}),
+      kv::backoff_cap_option("nessie", "1ms"),
+      kv::attempts_option("nessie"),
       with({"nessie.migrate-depth",
             integer,
             "5",
@@ -226,14 +206,7 @@ std::vector<kv::OptionSpec> option_specs() {
             1e3,
             1e12},
            kv::OptionRole::background_period, {}),
-      with({"nessie.reconnect-timeout",
-            duration,
-            "20ms",
-            "how long an operation tries to reach a node anew",
-            {},
-            1,
-            1e12},
-           kv::OptionRole::reconnect_timeout, {}),
+      kv::reconnect_timeout_option("nessie"),
       {"nessie.settle-timeout",
        duration,
        "1s",

@@ -1,6 +1,7 @@
 // Makes one attempt of a PUT, or of a DELETE by tombstone.
 #include "nessie/put.h"
 
+#include "common/coro/co_try.h"
 #include "nessie/choose.h"
 #include "nessie/finish.h"
 #include "nessie/link.h"
@@ -42,8 +43,7 @@ coro::Task<Attempt> verify(Access access, Writing* w) {
 coro::Task<Attempt> write_once(Access access, Writing* w) {
   const Rules& rules = access.settings().rules;
   w->start_over();
-  const Attempt chosen = co_await choose(access, w);
-  if (chosen != Attempt::ok) co_return chosen;
+  LOCH_CO_TRY(choose(access, w));
   // An INSERT ends here if the scan found the key. Otherwise it continues like a PUT of a new key: before it
   // commits the entry, it reads all other candidate slots again, and rolls back if one has changed since the
   // scan.
@@ -52,15 +52,12 @@ coro::Task<Attempt> write_once(Access access, Writing* w) {
     co_return co_await confirm_absent(access, &w->hash, w->seen);
   }
   if (w->rank == no_rank) {
-    const Attempt room = co_await make_room(access, w);
-    if (room != Attempt::ok) co_return room;
+    LOCH_CO_TRY(make_room(access, w));
   }
   const bool is_fast = w->is_fast(rules);
-  const Attempt prepared = co_await prepare_entry(access, w);
-  if (prepared != Attempt::ok) co_return prepared;
+  LOCH_CO_TRY(prepare_entry(access, w));
   if (access.is_over_age()) co_return Attempt::expired;
-  const Attempt linked = co_await link(access, w);
-  if (linked != Attempt::ok) co_return linked;
+  LOCH_CO_TRY(link(access, w));
   if (!is_fast) {
     if (rules.removes_duplicates && !w->all_were_read) {
       const Attempt removed = co_await remove_duplicates(access, w);
@@ -68,8 +65,7 @@ coro::Task<Attempt> write_once(Access access, Writing* w) {
     }
     const Attempt verified = co_await verify(access, w);
     if (verified != Attempt::ok) co_return co_await roll_back(access, w, verified);
-    const Attempt ended = co_await end(access, w);
-    if (ended != Attempt::ok) co_return ended;
+    LOCH_CO_TRY(end(access, w));
   }
   co_await recycle_staged(access, w);
   const bool removed_nothing = w->kind == EntryKind::tombstone && !w->removed_any;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/coro/co_try.h"
 #include "common/fabric/memory.h"
 #include "nessie/reach.h"
 
@@ -22,8 +23,7 @@ coro::Task<bool> scan_index(Lane* lane, std::uint32_t share, std::vector<Finding
           co_await lane->worker.read(from.index, from.base + slot * 8, landing, count * 8);
       is_read = done.ok();
       if (is_read) break;
-      const bool is_back = co_await reconnect(lane, from.index.node);
-      if (!is_back) co_return false;
+      LOCH_CO_TRY(reconnect(lane, from.index.node));
     }
     if (!is_read) co_return false;
     for (std::uint32_t i = 0; i < count; ++i) {

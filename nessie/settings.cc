@@ -7,14 +7,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/kv/checks.h"
 #include "common/kv/spare.h"
 
 namespace loch::nessie {
 namespace {
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
+using kv::refuse;
 
 Result<> apply_chosen_fixes(const kv::Options& options, Layout layout, Rules& rules) {
   const auto chosen = [&](const char* name) { return options.boolean(std::string("nessie.mend-") + name); };
@@ -74,31 +73,17 @@ Result<> check_sizes(const kv::DeployConfig& config, std::uint32_t dti_bits) {
                     "a larger nessie.dti-bits",
                     config.nodes, dti_bits, std::uint64_t{1} << dti_bits));
   }
-  if (config.client_workers == 0 || config.window == 0) {
-    return refuse(
-        "clients: nessie is client-driven; expected at least 1 client worker and a window of at least 1");
-  }
-  if (config.server_workers != 0) {
-    return refuse(fmt::format("servers: nessie has no server workers, {} were asked for; expected 0",
-                              config.server_workers));
-  }
+  LOCH_TRY(kv::check_client_driven("nessie", config));
   if (config.server_nodes != 0) {
     return refuse(
         fmt::format("server-nodes: every node of nessie holds data and drives load; {} were asked for, "
                     "expected 0",
                     config.server_nodes));
   }
-  if (config.key_size == 0 || config.key_size > 4096) {
-    return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
-  }
   if (config.value_size == 0 || config.value_size > (1U << 30)) {
     return refuse(fmt::format("value-size: {} bytes do not fit a DTE; expected 1 to 1G", config.value_size));
   }
-  if (config.max_keys < config.keys) {
-    return refuse(
-        fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
-  }
-  return {};
+  return kv::check_preload(config);
 }
 
 struct TableSizes {

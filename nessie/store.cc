@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "common/kv/regions.h"
 #include "nessie/background.h"
 #include "nessie/client.h"
 #include "nessie/declare.h"
@@ -21,26 +22,18 @@ Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   state.node = node;
   // Remote WRITE to the index is permitted, because a lost node's share of the index is initialised by WRITEs
   // (declare.cc). The mutant unlock-by-write also WRITEs words in use.
-  LOCH_ASSIGN(state.index, fabric.register_region(node, {.name = std::string(index_region),
-                                                         .bytes = s.share_bytes() * (1 + s.spare_shares),
-                                                         .remote_read = true,
-                                                         .remote_write = s.rules.has_incarnation,
-                                                         .remote_atomic = true}));
-  LOCH_ASSIGN(state.data, fabric.register_region(node, {.name = std::string(data_region),
-                                                        .bytes = s.entries_per_node * s.entry.stride(),
-                                                        .remote_read = true,
-                                                        .remote_write = true,
-                                                        .elision = elision}));
-  LOCH_ASSIGN(state.landing, fabric.register_region(node, {.name = std::string(landing_region),
-                                                           .bytes = s.lanes() * s.entry.stride(),
-                                                           .elision = elision}));
-  LOCH_ASSIGN(state.words,
-              fabric.register_region(node, {.name = std::string(words_region),
-                                            .bytes = std::uint64_t{s.lanes()} * lane_words * 8}));
-  LOCH_ASSIGN(state.members, fabric.register_region(node, {.name = std::string(members_region),
-                                                           .bytes = 8 * (1 + std::uint64_t{s.config.nodes}),
-                                                           .remote_read = s.rules.has_incarnation,
-                                                           .remote_write = s.rules.has_incarnation}));
+  LOCH_ASSIGN(
+      state.index,
+      kv::add_region(fabric, node, index_region, s.share_bytes() * (1 + s.spare_shares),
+                     {.remote_read = true, .remote_write = s.rules.has_incarnation, .remote_atomic = true}));
+  LOCH_ASSIGN(state.data, kv::add_region(fabric, node, data_region, s.entries_per_node * s.entry.stride(),
+                                         {.remote_read = true, .remote_write = true, .elision = elision}));
+  LOCH_ASSIGN(state.landing, kv::add_region(fabric, node, landing_region, s.lanes() * s.entry.stride(),
+                                            {.elision = elision}));
+  LOCH_ASSIGN(state.words, kv::add_region(fabric, node, words_region, 8ULL * s.lanes() * lane_words));
+  LOCH_ASSIGN(state.members, kv::add_region(fabric, node, members_region, 8ULL * (1 + s.config.nodes),
+                                            {.remote_read = s.rules.has_incarnation,
+                                             .remote_write = s.rules.has_incarnation}));
   if (s.cache_entries > 0) {
     const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
     state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
@@ -138,10 +131,6 @@ Result<> NessieStore::connect(fabric::Fabric& fabric) {
     }
   }
   return {};
-}
-
-coro::Task<void> NessieStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
-  co_return;  // never called: deploy() refuses server workers
 }
 
 NodeState& NessieStore::local(fabric::NodeId node) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/kv/protocol.h"
+#include "common/kv/client_driven.h"
 #include "common/kv/word_cache.h"
 #include "nessie/data_table.h"
 #include "nessie/settings.h"
@@ -134,14 +134,13 @@ struct NodeState {
   std::vector<std::unique_ptr<WorkerState>> workers;
 };
 
-class NessieStore final : public kv::Store {
+class NessieStore final : public kv::ClientDrivenStore {
  public:
   explicit NessieStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
-  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] bool has_background() const override { return true; }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;

@@ -9,14 +9,13 @@
 
 #include "common/coupled/variants.h"
 #include "common/cuckoo/index_word.h"
+#include "common/kv/checks.h"
 #include "common/kv/spare.h"
 
 namespace loch::nessie_hy {
 namespace {
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
+using kv::refuse;
 
 // Switches a known-bad variant on, which changes one rule of the tables, of the request channel, or of
 // GETs.

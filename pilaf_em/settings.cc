@@ -8,14 +8,13 @@
 #include <cmath>
 
 #include "common/base/rng.h"
+#include "common/kv/checks.h"
 #include "pilaf_em/layout.h"
 
 namespace loch::pilaf {
 namespace {
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
+using kv::refuse;
 
 Result<> check_shape(const kv::DeployConfig& config) {
   if (config.nodes == 0 || config.nodes > 65535)
@@ -35,11 +34,7 @@ Result<> check_shape(const kv::DeployConfig& config) {
     return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
   if (config.value_size == 0 || config.value_size > (1U << 28))
     return refuse(fmt::format("value-size: {} bytes; expected 1 to 256M", config.value_size));
-  if (config.max_keys < config.keys) {
-    return refuse(
-        fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
-  }
-  return {};
+  return kv::check_preload(config);
 }
 
 // An upper bound, exceeded only with negligible probability, on the keys of the fullest shard; keys are

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/fabric/memory.h"
+#include "common/kv/findings.h"
 #include "race/store.h"
 
 namespace loch::race {
@@ -25,22 +26,16 @@ class Audit {
         look_at_bucket(node, state, suffix, at);
       const Word entry = fabric::load_word(state.table->at(s_.shape.entry_at(suffix)));
       if (locked_by(entry) != nobody && !has_dead_clients_)
-        find("node {}: subtable {} is locked", node, suffix);
+        findings_.add("node {}: subtable {} is locked", node, suffix);
     }
     for (const auto& [_, other] : nodes_) {
       for (const auto& own : other.workers) look_at_free(node, *own);
     }
   }
 
-  [[nodiscard]] std::vector<std::string> findings() { return std::move(findings_); }
+  [[nodiscard]] std::vector<std::string> findings() { return findings_.take(); }
 
  private:
-  template <typename... Args>
-  void find(fmt::format_string<Args...> text, Args&&... args) {
-    constexpr std::size_t most = 20;
-    if (findings_.size() < most) findings_.push_back(fmt::format(text, std::forward<Args>(args)...));
-  }
-
   void look_at_bucket(fabric::NodeId node, const NodeState& state, std::uint32_t suffix, std::uint64_t at) {
     const std::uint32_t made = std::bit_width(suffix);  // the least depth of a subtable with this suffix
     if (made > s_.shape.depth) {
@@ -51,7 +46,7 @@ class Audit {
     const Word header = fabric::load_word(state.table->at(at));
     if (!is_header_of(header, suffix) || depth_of(header) < std::max(made, s_.shape.depth) ||
         depth_of(header) > s_.shape.max_depth)
-      return find("node {}: bucket at {} has another header", node, at);
+      return findings_.add("node {}: bucket at {} has another header", node, at);
     for (std::uint32_t i = 1; i <= slots_per_bucket; ++i) {
       const Word word = fabric::load_word(state.table->at(at + 8ULL * i));
       if (word != 0 && (!is_frozen(word) || is_moving(header)))
@@ -63,22 +58,22 @@ class Audit {
     const Entry entry = Entry::unpack(word);
     const std::string where = fmt::format("node {}, slot at {}", node, slot);
     if (is_free(word)) {
-      if (!named_.insert(entry.block).second) find("{}: the block left there is in use", where);
+      if (!named_.insert(entry.block).second) findings_.add("{}: the block left there is in use", where);
       return;
     }
     if (entry.is_pending) {
       // Where a node crashed with its clients, nobody has taken their pending entries away.
-      if (!has_dead_clients_) find("{}: pending for ever", where);
+      if (!has_dead_clients_) findings_.add("{}: pending for ever", where);
       return;
     }
-    if (!named_.insert(entry.block).second) find("{}: its block is another slot's as well", where);
+    if (!named_.insert(entry.block).second) findings_.add("{}: its block is another slot's as well", where);
     std::vector<std::byte> bytes(s_.block.checked_bytes());
     BlockHead head;
     const std::uint64_t at = entry.block * block_unit;
     if (!read_block(s_.block, state.blocks->at(at), state.blocks->at(at + s_.block.crc_at()), bytes, &head))
-      return find("{}: its block's checksum is wrong", where);
+      return findings_.add("{}: its block's checksum is wrong", where);
     if (head.generation != entry.generation)
-      find("{}: names generation {}, the block has {}", where, entry.generation, head.generation);
+      findings_.add("{}: names generation {}, the block has {}", where, entry.generation, head.generation);
     const kv::Key key{bytes.data() + s_.block.key_at(), head.key_bytes};
     const Places places = s_.shape.places(key);
     const auto suffix = static_cast<std::uint32_t>(header >> 32);
@@ -88,18 +83,18 @@ class Audit {
     };
     if (places.node != node || low(places.suffix, depth_of(header)) != suffix ||
         std::ranges::none_of(places.bucket, covers))
-      find("{}: no slot of its key", where);
-    if (places.fingerprint != entry.fingerprint) find("{}: not its key's fingerprint", where);
+      findings_.add("{}: no slot of its key", where);
+    if (places.fingerprint != entry.fingerprint) findings_.add("{}: not its key's fingerprint", where);
     const std::string name(reinterpret_cast<const char*>(key.data), key.size);
-    if (!keys_.insert(name).second) find("{}: its key is in another slot as well", where);
+    if (!keys_.insert(name).second) findings_.add("{}: its key is in another slot as well", where);
   }
 
   // No free block of a worker is named by a slot, or free twice.
   void look_at_free(fabric::NodeId node, const WorkerState& own) {
-    for (const Block& block : own.free[node]) {
+    own.free[node].for_each([&](const Block& block) {
       if (!named_.insert(block.number).second)
-        find("node {}: block {} is free and in use", node, block.number);
-    }
+        findings_.add("node {}: block {} is free and in use", node, block.number);
+    });
   }
 
   const Settings& s_;
@@ -107,7 +102,7 @@ class Audit {
   bool has_dead_clients_;
   std::set<std::uint64_t> named_;
   std::set<std::string> keys_;
-  std::vector<std::string> findings_;
+  kv::Findings findings_;
 };
 
 }  // namespace

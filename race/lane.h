@@ -1,16 +1,30 @@
-// The buffers and connections of one window slot, and the requests that operations make with them: READs of
+// The buffers and connections of one window slot, and the steps that operations make with them: READs of
 // the two combined buckets and of blocks, and the CAS of a slot, whose outcome after an error is learned by
 // reading the slot over a new connection.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "common/coro/co_try.h"
 #include "race/store.h"
 
 namespace loch::race {
+
+// How a step ended, and an operation with its last step. `again` and `conflict` are tried again, the latter
+// after a back-off.
+enum class Ended : std::uint8_t {
+  ok,
+  not_found,
+  exists,
+  again,     // another client has changed what was looked at
+  conflict,  // another client is at it, or its CAS was executed first
+  table_full,
+  no_block,
+  failed,   // a node cannot be reached, or has lost its memory
+  unknown,  // a CAS ended in an error, and the slot could not be read since
+};
 
 // The slots of a key's two combined buckets, as one look at them found them.
 class View {
@@ -31,17 +45,16 @@ class View {
            const std::byte* bytes);
   [[nodiscard]] const Seen* begin() const { return slots_.data(); }
   [[nodiscard]] const Seen* end() const { return slots_.data() + count_; }
+  [[nodiscard]] std::uint32_t size() const { return count_; }
   // The headers of the buckets, and the least depth among them. A header that is read again and the same was
   // the bucket's all the time between.
   [[nodiscard]] const std::array<Word, 4>& headers() const { return headers_; }
   [[nodiscard]] std::uint32_t depth() const { return depth_; }
   [[nodiscard]] double share_taken() const;
   // The slot that an INSERT takes: one with a block before one without, then in the less loaded combined
-  // bucket, in the main bucket first. Null: no slot is free.
-  [[nodiscard]] const Seen* free_slot() const;
-  // The slot that an INSERT of SMART's artifact takes: the first free one in the order of
-  // order_as_published(), into which this puts the slots. Null: no slot is free.
-  [[nodiscard]] const Seen* first_free();
+  // bucket, in the main bucket first. INSERT as published takes the first in the order of
+  // order_as_published(). Null: no slot is free.
+  [[nodiscard]] const Seen* free_slot(bool as_published = false) const;
   // Puts the slots into the order in which SMART's artifact looks at them: both main buckets first.
   void order_as_published();
 
@@ -51,9 +64,6 @@ class View {
   std::uint32_t count_ = 0, depth_ = nobody;
 };
 
-// How a CAS ended.
-enum class Swap : std::uint8_t { done, lost, unknown };
-
 // What a READ of the slot proves about a CAS that ended in an error, if the slot holds neither word.
 enum class Proof : std::uint8_t {
   none,          // others may have replaced either word
@@ -61,21 +71,49 @@ enum class Proof : std::uint8_t {
   before_stays,  // only this worker changes `before`, so that the CAS happened
 };
 
-// How the READ of a block ended.
-struct Fetched {
-  enum class State : std::uint8_t { failed, changed, other_key, is_key };
-  State state = State::failed;
-  BlockHead head;
-};
-
 struct Lane {
-  Lane(RaceStore& of, fabric::Worker& by, std::uint32_t number);
+  Lane(RaceStore& of, fabric::Worker& by, std::uint32_t which);
   Lane(const Lane&) = delete;
 
-  [[nodiscard]] std::uint64_t out_at() const { return number * 2 * settings.block.bytes(); }
-  [[nodiscard]] std::uint64_t in_at() const { return out_at() + settings.block.bytes(); }
-  [[nodiscard]] std::uint64_t buckets_at() const { return number * buckets_bytes; }
-  [[nodiscard]] std::uint64_t directory_at() const { return worker.index() * settings.directory_bytes(); }
+  // The lane's buffers: of the block that it WRITEs, of the one that it READs, and of buckets.
+  [[nodiscard]] fabric::LocalSlice out() const { return {node.buffers, 2 * number * settings.block.bytes()}; }
+  [[nodiscard]] fabric::LocalSlice in() const {
+    return {node.buffers, (2 * number + 1) * settings.block.bytes()};
+  }
+  [[nodiscard]] fabric::LocalSlice buckets(std::uint64_t at = 0) const {
+    return {node.buckets, number * buckets_bytes + at};
+  }
+  // Its worker's buffer of a directory.
+  [[nodiscard]] fabric::LocalSlice directory() const {
+    return {node.directory, worker.index() * settings.directory_bytes()};
+  }
+
+  // Connects anew to a node, after an error.
+  [[nodiscard]] coro::Task<Ended> reconnect(fabric::NodeId peer);
+  // READs from a node's table or blocks, again over a new connection after an error.
+  [[nodiscard]] coro::Task<Ended> read(const rpc::Remote* from, std::uint64_t offset, fabric::LocalSlice into,
+                                       std::uint32_t bytes, fabric::OpStats* stats = nullptr);
+  // READs both combined buckets behind one doorbell, and before them WRITEs the lane's block to `block`, if
+  // given. A bucket whose header says that the key has moved is read where it is now, and the directory with
+  // it. Fails also where a node's memory was never laid out.
+  [[nodiscard]] coro::Task<Ended> look(const Places* places, const Block* block, View* view,
+                                       fabric::OpStats* stats);
+  // READs the block that the word names, and its head into `head`. not_found: it is not the block of `key`,
+  // if that is given. again: it is not the block that the word meant.
+  [[nodiscard]] coro::Task<Ended> fetch(fabric::NodeId peer, Word word, kv::Key key = {},
+                                        fabric::OpStats* stats = nullptr);
+  // READs a node's directory up to its global depth.
+  [[nodiscard]] coro::Task<Ended> read_directory(fabric::NodeId peer, fabric::OpStats* stats = nullptr);
+  // READs the word of a slot.
+  [[nodiscard]] coro::Task<Ended> read_word(Slot slot, Word* word);
+  // CAS of a slot; conflict: it held another word. A CAS that was not executed is posted again.
+  [[nodiscard]] coro::Task<Ended> swap(Slot slot, Word before, Word after, Proof proof,
+                                       fabric::OpStats* stats = nullptr);
+  // A CAS that another client may have made before. Fails where its outcome is unknown.
+  [[nodiscard]] coro::Task<Ended> ensure(Slot slot, Word before, Word after, Proof proof);
+  // Splits the subtable of this depth and suffix, or goes on with a split that was left. conflict: another
+  // client splits it, or a pending entry is in the way.
+  [[nodiscard]] coro::Task<Ended> split(fabric::NodeId peer, std::uint32_t suffix, std::uint32_t depth);
 
   RaceStore& store;
   const Settings& settings;
@@ -83,35 +121,15 @@ struct Lane {
   WorkerState& own;
   fabric::Worker& worker;
   std::uint64_t number;
-  std::vector<std::byte> scratch;  // the checked bytes of a block; valid until the next co_await
+  // The head and the checked bytes of the block that was fetched last; valid until the next co_await.
+  BlockHead head;
+  std::vector<std::byte> scratch;
+
+ private:
+  struct Search;
+  [[nodiscard]] bool take_halves(const Places& places, std::size_t i, Search& search, View& view);
+  [[nodiscard]] fabric::WorkRequest directory_request(fabric::NodeId peer, fabric::OpStats* stats);
+  void learn(const fabric::WorkRequest& request);
 };
-
-// Connects anew to a node, after an error. False: it cannot be reached, or its memory is not what it was.
-[[nodiscard]] coro::Task<bool> reconnect(Lane* lane, fabric::NodeId node);
-
-// READs from a node's table or blocks, again over a new connection after an error. False: it cannot be
-// reached.
-[[nodiscard]] coro::Task<bool> read(Lane* lane, const rpc::Remote* from, std::uint64_t offset,
-                                    fabric::LocalSlice into, std::uint32_t bytes, fabric::OpStats* stats);
-// READs both combined buckets behind one doorbell, and before them WRITEs the lane's block to `block`, if
-// given. A bucket whose header says that the key has moved is read where it is now, and the directory with
-// it. False: a node cannot be reached, or its memory was never laid out.
-[[nodiscard]] coro::Task<bool> look(Lane* lane, const Places* places, const Block* block, View* view,
-                                    fabric::OpStats* stats);
-// READs the block that the word names, into the lane's second buffer, and compares its key.
-[[nodiscard]] coro::Task<Fetched> fetch(Lane* lane, fabric::NodeId node, Word word, kv::Key key,
-                                        fabric::OpStats* stats);
-// READs a node's directory up to its global depth.
-[[nodiscard]] coro::Task<bool> read_directory(Lane* lane, fabric::NodeId node, fabric::OpStats* stats);
-// READs the word of a slot; none: its node cannot be reached.
-[[nodiscard]] coro::Task<std::optional<Word>> read_slot(Lane* lane, Slot slot);
-// CAS of a slot. A CAS that was not executed is posted again.
-[[nodiscard]] coro::Task<Swap> swap(Lane* lane, Slot slot, Word before, Word after, Proof proof,
-                                    fabric::OpStats* stats);
-// Splits the subtable of this depth and suffix, or goes on with a split that was left. `waits`: another
-// client splits it, or a pending entry is in the way.
-enum class Split : std::uint8_t { done, waits, failed };
-[[nodiscard]] coro::Task<Split> split(Lane* lane, fabric::NodeId node, std::uint32_t suffix,
-                                      std::uint32_t depth);
 
 }  // namespace loch::race

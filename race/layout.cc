@@ -5,20 +5,11 @@
 #include <cstring>
 
 #include "common/base/crc32c.h"
+#include "common/base/scale.h"
 #include "common/fabric/memory.h"
 #include "common/kv/value.h"
 
 namespace loch::race {
-namespace {
-
-// Maps a hash to 0 … n-1.
-std::uint64_t scaled(std::uint64_t hash, std::uint64_t n) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<Wide>(hash) * n) >> 64);
-}
-
-}  // namespace
-
 Places Shape::places(kv::Key key) const {
   const std::uint64_t first = kv::key_digest(key), second = mix64(first ^ 0x5241'4345);
   Places out;

@@ -39,27 +39,28 @@ constexpr std::uint32_t combined_bytes = 2 * bucket_bytes;
 constexpr std::uint32_t block_unit = 64;
 constexpr std::uint32_t generations = 1U << 12;
 
+// `count` bits of a word, from bit `at` on.
+[[nodiscard]] constexpr std::uint32_t bits(Word word, std::uint32_t at, std::uint32_t count) {
+  return static_cast<std::uint32_t>(word >> at & ((Word{1} << count) - 1));
+}
+
 // What a slot's word names.
 struct Entry {
+  static constexpr Word block_mask = (Word{1} << 34) - 1;
   std::uint32_t fingerprint = 0, units = 0;
   std::uint64_t block = 0;  // offset in the node's region of blocks, in units of 64 bytes
   std::uint32_t generation = 0;
   bool is_pending = false;  // a frozen word unpacks as the word that it was
   [[nodiscard]] constexpr Word pack() const {
-    return (Word{fingerprint} & 0xFF) | (Word{units} & 0xFF) << 8 |
-           (block & ((std::uint64_t{1} << 34) - 1)) << 16 | Word{generation % generations} << 50 |
-           (is_pending ? Word{1} << 63 : 0);
+    return (Word{fingerprint} & 0xFF) | (Word{units} & 0xFF) << 8 | (block & block_mask) << 16 |
+           Word{generation % generations} << 50 | Word{is_pending} << 63;
   }
   [[nodiscard]] static constexpr Entry unpack(Word word) {
-    return {static_cast<std::uint32_t>(word & 0xFF), static_cast<std::uint32_t>(word >> 8 & 0xFF),
-            word >> 16 & ((std::uint64_t{1} << 34) - 1),
-            static_cast<std::uint32_t>(word >> 50 & (generations - 1)), (word >> 63) != 0};
+    return {bits(word, 0, 8), bits(word, 8, 8), word >> 16 & block_mask, bits(word, 50, 12),
+            (word >> 63) != 0};
   }
   friend bool operator==(const Entry&, const Entry&) = default;
 };
-static_assert(Entry::unpack(Entry{201, 17, 123'456'789, 4'095, true}.pack()) ==
-              Entry{201, 17, 123'456'789, 4'095, true});
-static_assert(Entry{255, 255, (std::uint64_t{1} << 34) - 1, 4'095, false}.pack() >> 62 == 0);
 
 // In a bucket that is being moved: the entry counts and must not be changed. In another: it has been moved.
 constexpr Word frozen_bit = Word{1} << 62;
@@ -69,12 +70,10 @@ constexpr Word frozen_bit = Word{1} << 62;
 // The word of a free slot with which the block of `word` is left, for the client whose INSERT takes the slot.
 // 0 is a free slot without a block; no slot names block 0.
 [[nodiscard]] constexpr Word parked(Word word) { return word & (((Word{1} << 46) - 1) << 16); }
-static_assert(is_free(parked(Entry{201, 17, 5, 9, true}.pack())) && !is_pending(parked(~Word{0})));
-static_assert(Entry::unpack(parked(Entry{201, 17, 5, 9, true}.pack())) == Entry{0, 0, 5, 9, false});
 
-// The low `bits` bits, fewer than 32, of a hash.
-[[nodiscard]] constexpr std::uint32_t low(std::uint32_t hash, std::uint32_t bits) {
-  return hash & ((1U << bits) - 1);
+// The low `count` bits, fewer than 32, of a hash.
+[[nodiscard]] constexpr std::uint32_t low(std::uint32_t hash, std::uint32_t count) {
+  return bits(hash, 0, count);
 }
 
 // The first word of each bucket of a subtable. Memory that nobody has laid out, such as that of a node which
@@ -86,21 +85,14 @@ constexpr Word moving_bit = Word{1} << 30;
 [[nodiscard]] constexpr bool is_header_of(Word header, std::uint32_t suffix) {
   return header >> 31 == (Word{suffix} << 1 | 1);
 }
-[[nodiscard]] constexpr std::uint32_t depth_of(Word header) {
-  return static_cast<std::uint32_t>(header & 0xFF);
-}
+[[nodiscard]] constexpr std::uint32_t depth_of(Word header) { return bits(header, 0, 8); }
 [[nodiscard]] constexpr bool is_moving(Word header) { return (header & moving_bit) != 0; }
 
 // An entry of the directory.
-[[nodiscard]] constexpr Word directory_entry(std::uint32_t depth) { return Word{depth + 1} << 8; }
-[[nodiscard]] constexpr std::uint32_t entry_depth(Word entry) {
-  return static_cast<std::uint32_t>(entry >> 8 & 0xFF) - 1;
-}
-[[nodiscard]] constexpr std::uint32_t locked_by(Word entry) {
-  return static_cast<std::uint32_t>(entry >> 16 & 0xFF'FFFF) - 1;
-}
 constexpr std::uint32_t nobody = ~std::uint32_t{0};
-static_assert(entry_depth(directory_entry(7)) == 7 && locked_by(directory_entry(7)) == nobody);
+[[nodiscard]] constexpr Word directory_entry(std::uint32_t depth) { return Word{depth + 1} << 8; }
+[[nodiscard]] constexpr std::uint32_t entry_depth(Word entry) { return bits(entry, 8, 8) - 1; }
+[[nodiscard]] constexpr std::uint32_t locked_by(Word entry) { return bits(entry, 16, 24) - 1; }
 
 // A slot, by its node and the byte offset in that node's table.
 struct Slot {

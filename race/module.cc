@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/kv/variants.h"
 #include "race/store.h"
 
 namespace loch::race {
@@ -26,23 +27,23 @@ class RaceModule final : public kv::Module {
     return kv::Consistency::linearizable;
   }
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
-    kv::DataSupport all;
-    if (options.choice("race.variant") == "hardened")
-      all.insert_if_absent = {.is_there = true,
-                              .how = "by the client: a PUT that ends where it finds the key"};
-    else
-      all.insert_if_absent.how = "its published INSERT does not know whether the key is there (R4)";
-    return all;
+    return kv::insert_by_put(options.choice("race.variant") == "hardened",
+                             "its published INSERT does not know whether the key is there (R4)");
   }
-  [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
+  [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
+    return {.rc = true,
+            .atomic_scope = fabric::AtomicScope::nic,
+            .untorn_bytes = 8,
+            .max_rd_atomic = 1,
+            .receives_rc = chunks::managers(options) != 0};
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& options) const override {
     if (options.choice("race.variant") != "hardened") return kv::Promise::unavailable;
     switch (loss) {
       case kv::Loss::client_killed:
         return kv::Promise::after_scrub;
-      case kv::Loss::server_killed:  // race has no server workers
+      case kv::Loss::server_killed:  // a client that has used up its blocks gets no chunk any more
+        return chunks::managers(options) != 0 ? kv::Promise::unavailable : kv::Promise::serves;
       case kv::Loss::link_down:
         return kv::Promise::serves;
       case kv::Loss::memory_lost:  // no entry has a replica, and the paper says nothing of it
@@ -64,17 +65,8 @@ class RaceModule final : public kv::Module {
     return all;
   }
   [[nodiscard]] std::vector<kv::Hole> holes() const override {
-    kv::Options published(options());
-    LOCH_CHECK(published.set("race.variant", "published").has_value(), "the option is there");
-    LOCH_CHECK(published.set("race.reuse", "true").has_value(), "the option is there");
-    const std::vector<kv::Fix> all = fixes(published);
-    const std::map<std::string, std::string> open = {{"race.variant", "published"}, {"race.reuse", "true"}};
-    const auto with = [&](const char* fix) {
-      std::map<std::string, std::string> set = open;
-      set[fix] = "true";
-      return set;
-    };
-    return {{"R2", all[0].what, with("race.mend-r5"), 132}, {"R5", all[1].what, with("race.mend-r2"), 134}};
+    return kv::single_holes(*this, {{"race.variant", "published"}, {"race.reuse", "true"}},
+                            {{"R2", 132}, {"R5", 134}});
   }
   [[nodiscard]] Result<std::unique_ptr<kv::Store>> deploy(const kv::DeployConfig& config,
                                                           const kv::Options& options,

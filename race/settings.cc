@@ -7,70 +7,43 @@
 #include <bit>
 #include <cmath>
 
+#include "common/kv/checks.h"
 #include "common/kv/spare.h"
+#include "common/kv/usual_options.h"
+#include "common/kv/variants.h"
 
 namespace loch::race {
 namespace {
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
+using kv::refuse;
 
-// An option with a range, and with the role by which fuzzer and explorer know it.
-kv::OptionSpec ranged(kv::OptionType type, std::string key, std::string initial, std::string help,
-                      double minimum, double maximum, kv::OptionRole role = kv::OptionRole::none) {
-  kv::OptionSpec spec =
-      settings::of(type, std::move(key), std::move(initial), std::move(help), minimum, maximum);
-  spec.role = role;
-  return spec;
-}
-
-struct NamedFlaw {
-  std::string_view name;
-  Flaw flaw;
-  kv::Mutant mutant;
-};
-
-const std::vector<NamedFlaw>& flaws() {
-  static const std::vector<NamedFlaw> all = {
-      {"no-second-read", Flaw::no_second_read, {"an INSERT commits without a second read (R2)", 13}},
-      {"skips-pending", Flaw::skips_pending, {"the second read looks for committed entries alone", 2}},
-      {"get-sees-pending", Flaw::get_sees_pending, {"a GET returns the value of a pending entry", 2}},
-      {"no-block-generation", Flaw::no_block_generation, {"a block's generation is not compared (R5)", 44}},
-      {"no-generation", Flaw::no_generation, {"words of a block that is used again are alike (R6)", 44}},
-      {"checksum-unread", Flaw::checksum_unread, {"a torn block is read as it is", 0, "explore_suite_test"}},
-      {"link-error-frees",
-       Flaw::link_error_frees,
-       {"a block whose link ended in an error is free (R16)", 276}},
-      {"update-error-fails",
-       Flaw::update_error_fails,
-       {"an UPDATE that ended in an error is not done (R16)", 147}},
-      {"scrub-clears-all", Flaw::scrub_clears_all, {"a scrub takes away what living clients insert", 140}},
-      {"header-unread", Flaw::header_unread, {"a key is looked for where the directory says (R12)", 10}},
-      {"own-slot-unchecked",
-       Flaw::own_slot_unchecked,
-       {"an INSERT commits in a bucket that has moved (R8)", 187}},
-      {"inserts-while-moving",
-       Flaw::inserts_while_moving,
-       {"an INSERT commits where a split has looked", 187}},
-      {"moves-unfrozen", Flaw::moves_unfrozen, {"a split copies words that others change (R9)", 15}},
-      {"header-after-read", Flaw::header_after_read, {"a split looks before its header is seen (R8)", 45}},
+const std::vector<kv::NamedFlaw<Flaw>>& flaws() {
+  using enum Flaw;
+  static const std::vector<kv::NamedFlaw<Flaw>> all = {
+      {"no-second-read", no_second_read, {"an INSERT commits without a second read (R2)", 13}},
+      {"skips-pending", skips_pending, {"the second read looks for committed entries alone", 2}},
+      {"get-sees-pending", get_sees_pending, {"a GET returns the value of a pending entry", 2}},
+      {"no-block-generation", no_block_generation, {"a block's generation is not compared (R5)", 44}},
+      {"no-generation", no_generation, {"words of a block that is used again are alike (R6)", 44}},
+      {"checksum-unread", checksum_unread, {"a torn block is read as it is", 0, "explore_suite_test"}},
+      {"link-error-frees", link_error_frees, {"a block whose link ended in an error is free (R16)", 276}},
+      {"update-error-fails", update_error_fails, {"an UPDATE that ended in an error is not done (R16)", 147}},
+      {"scrub-clears-all", scrub_clears_all, {"a scrub takes away what living clients insert", 140}},
+      {"header-unread", header_unread, {"a key is looked for where the directory says (R12)", 10}},
+      {"own-slot-unchecked", own_slot_unchecked, {"an INSERT commits in a bucket that has moved (R8)", 187}},
+      {"inserts-while-moving", inserts_while_moving, {"an INSERT commits where a split has looked", 187}},
+      {"moves-unfrozen", moves_unfrozen, {"a split copies words that others change (R9)", 15}},
+      {"header-after-read", header_after_read, {"a split looks before its header is seen (R8)", 45}},
+      {"chunk-given-twice",
+       chunk_given_twice,
+       {"a chunk whose ALLOC is repeated is another client's too", 0, "chunks_test"}},
   };
   return all;
 }
 
 Result<> check_config(const kv::DeployConfig& config) {
-  if (config.nodes == 0 || config.client_workers == 0 || config.window == 0)
-    return refuse(
-        "clients: race is client-driven; expected at least 1 client worker and a window of at least 1");
-  if (config.server_workers != 0)
-    return refuse(fmt::format("servers: race has no server workers, {} were asked for; expected 0",
-                              config.server_workers));
-  if (config.key_size < 1 || config.key_size > 4096)
-    return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
-  if (config.max_keys < config.keys)
-    return refuse(
-        fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
+  LOCH_TRY(kv::check_clients("race", config));
+  LOCH_TRY(kv::check_preload(config));
   constexpr std::uint32_t most_units = 255;
   const BlockLayout block(config.key_size, config.value_size, config.kept_value_bytes);
   if (config.value_size == 0 || config.value_size > most_units * block_unit || block.units() > most_units) {
@@ -109,10 +82,7 @@ Result<Rules> choose_rules(const kv::Options& options, std::string_view mutant) 
     rules.frees_blocks = options.boolean("race.reuse");
     rules.parks_blocks = false;
   }
-  if (mutant.empty()) return rules;
-  const auto found = std::ranges::find(flaws(), mutant, &NamedFlaw::name);
-  if (found == flaws().end()) return refuse(fmt::format("mutant: race has none named {}", mutant));
-  rules.flaw = found->flaw;
+  LOCH_ASSIGN(rules.flaw, kv::flaw_of("race", mutant, flaws()));
   if (rules.flaw == Flaw::no_block_generation) rules.has_block_generation = false;
   if (rules.flaw == Flaw::no_generation) rules.has_block_generation = rules.has_word_generation = false;
   return rules;
@@ -145,7 +115,10 @@ std::uint64_t blocks_per_client(const Settings& s, const kv::Options& options) {
   const auto inserted = static_cast<double>(config.max_keys - config.keys);
   // Any client may be the one that inserts most of the new keys; where there are many, none inserts all.
   const double own = std::max(2 * inserted / nodes / clients, std::min(inserted, 64.0));
-  double spare = static_cast<double>(options.integer("race.spare-blocks"));
+  auto spare = static_cast<double>(options.integer("race.spare-blocks"));
+  // Of the chunks that a client gets, one is hardly used, and one is asked for ahead of need.
+  if (chunks::managers(options) != 0)
+    spare = std::max(spare, 2 * static_cast<double>(options.integer("race.chunk-blocks")));
   if (!s.rules.frees_blocks) {
     const kv::SpareNeed need{
         .lanes = static_cast<double>(config.window),
@@ -159,88 +132,65 @@ std::uint64_t blocks_per_client(const Settings& s, const kv::Options& options) {
   return static_cast<std::uint64_t>(spare + std::ceil(own)) + config.window;
 }
 
-Result<> check_memory(const Settings& s) {
-  const std::uint64_t blocks = s.blocks_per_node();
-  if (blocks * s.block.units() >= std::uint64_t{1} << 34)
-    return refuse("keys: more blocks than the 34 bits of a slot's word can name");
-  const std::uint64_t need =
-      s.shape.table_bytes() + s.block.elision().physical_bytes(blocks * s.block.bytes());
-  if (s.config.memory_bytes != 0 && need > s.config.memory_bytes) {
-    return refuse(fmt::format(
-        "keys: {} keys with values of {} bytes take {} bytes of each of {} nodes, which have {}",
-        s.config.max_keys, s.config.value_size, need, s.config.serving_nodes(), s.config.memory_bytes));
-  }
-  return {};
-}
-
 }  // namespace
 
 std::vector<kv::OptionSpec> option_specs() {
-  using kv::OptionRole;
+  using kv::OptionRole, settings::of;
   using enum kv::OptionType;
   kv::OptionSpec limit = kv::spare_limit_option("race");
   limit.help =
       "memory a node for blocks beyond its keys where none is used again; 0: race.spare-blocks alone";
-  kv::OptionSpec reuse{
-      "race.reuse", boolean, "false", "published: a block that left the table is used again", {}};
+  kv::OptionSpec reuse =
+      of(boolean, "race.reuse", "false", "published: a block that left the table is used again");
   reuse.source = "the 2021 paper; SMART's artifact frees none";
-  kv::OptionSpec depth =
-      ranged(integer, "race.depth", "8", "log2 of the number of subtables, at most", 0, 16);
-  depth.fuzz_values = {"0", "1", "2"};
-  kv::OptionSpec growth = ranged(integer, "race.growth", "2",
-                                 "how many times a subtable can be split; 0: the table is fixed", 0, 8);
-  growth.fuzz_values = {"0", "1", "3"};
-  kv::OptionSpec share =
-      ranged(real, "race.split-share", "1",
-             "an INSERT that sees this share of its slots taken splits the subtable", 0.05, 1);
-  share.fuzz_values = {"0.05", "0.1", "0.2"};
-  return {
+  std::vector<kv::OptionSpec> all = {
       settings::choice("race.variant", {"hardened", "published"}, "rules: fixed, or as in SMART's artifact"),
       kv::fix_option("race", "r2",
                      "an INSERT shows a pending entry, reads again, and commits it if it is alone"),
       kv::fix_option("race", "r5", "word and block have a generation, which readers compare"),
       reuse,
-      depth,
-      ranged(real, "race.load-factor", "0.3", "share of the slots that the largest number of keys fills",
-             0.001, 0.9, OptionRole::load_factor),
-      growth,
-      ranged(integer, "race.begin-smaller", "0",
-             "splits of each subtable that the largest number of keys will need: the table begins 2^this "
-             "times smaller",
-             0, 8),
-      share,
-      ranged(integer, "race.spare-blocks", "1024", "blocks of each node that a client worker begins with", 1,
-             1e9, OptionRole::spare_entries),
+      kv::with(of(integer, "race.depth", "8", "log2 of the number of subtables, at most", 0, 16),
+               OptionRole::none, {"0", "1", "2"}),
+      kv::with(of(real, "race.load-factor", "0.3", "share of the slots that the largest number of keys fills",
+                  0.001, 0.9),
+               OptionRole::load_factor),
+      kv::with(of(integer, "race.growth", "2",
+                  "how many times a subtable can be split; 0: the table is fixed", 0, 8),
+               OptionRole::none, {"0", "1", "3"}),
+      of(integer, "race.begin-smaller", "0",
+         "splits of each subtable that the largest number of keys will need: the table begins 2^this times "
+         "smaller",
+         0, 8),
+      kv::with(of(real, "race.split-share", "1",
+                  "an INSERT that sees this share of its slots taken splits the subtable", 0.05, 1),
+               OptionRole::none, {"0.05", "0.1", "0.2"}),
+      kv::with(of(integer, "race.spare-blocks", "1024",
+                  "blocks of each node that a client worker begins with", 1, 1e9),
+               OptionRole::spare_entries),
       limit,
-      ranged(
-          duration, "race.put-cpu", "0ns",
-          "CPU time of a PUT beside the profile's costs, as SMART's artifact takes (spun where it is real)",
-          0, 1e9),
-      ranged(integer, "race.attempts", "64", "of one operation before it reports a conflict", 1, 1e9,
-             OptionRole::attempts),
-      ranged(duration, "race.backoff-start", "2us", "upper end of the first back-off; doubles, full jitter",
-             1, 1e12),
-      ranged(duration, "race.backoff-cap", "100us", "largest upper end of a back-off", 1, 1e12,
-             OptionRole::backoff_cap),
-      ranged(duration, "race.reconnect-timeout", "20ms", "how long a node is tried to be reached anew", 1,
-             1e12, OptionRole::reconnect_timeout),
-      ranged(duration, "race.settle-interval", "1ms",
-             "pause between two tries to settle CASes of unknown outcome", 1e3, 1e12,
-             OptionRole::background_period),
-      ranged(duration, "race.settle-timeout", "200ms", "how long that is tried after the end of the load", 1,
-             1e12),
+      of(duration, "race.put-cpu", "0ns",
+         "CPU time of a PUT beside the profile's costs, as SMART's artifact takes (spun where it is real)", 0,
+         1e9),
+      kv::attempts_option("race"),
+      kv::backoff_start_option("race"),
+      kv::backoff_cap_option("race", "100us"),
+      kv::reconnect_timeout_option("race"),
+      kv::with(of(duration, "race.settle-interval", "1ms",
+                  "pause between two tries to settle CASes of unknown outcome", 1e3, 1e12),
+               OptionRole::background_period),
+      of(duration, "race.settle-timeout", "200ms", "how long that is tried after the end of the load", 1,
+         1e12),
   };
-}
-
-std::map<std::string, kv::Mutant> mutants() {
-  std::map<std::string, kv::Mutant> all;
-  for (const NamedFlaw& each : flaws()) all.emplace(each.name, each.mutant);
+  chunks::add_options(all, "race");
   return all;
 }
+
+std::map<std::string, kv::Mutant> mutants() { return kv::mutants_of(flaws()); }
 
 Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, const kv::Options& options,
                                                std::string_view mutant) {
   LOCH_TRY(check_config(config));
+  LOCH_TRY(chunks::check_servers("race", config, options));
   LOCH_TRY(check_growth(options));
   LOCH_ASSIGN(const Rules rules, choose_rules(options, mutant));
   auto s = std::make_unique<Settings>(
@@ -253,6 +203,9 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   const double more = config.serving_nodes() == 1 ? 0 : 8 * std::sqrt(mean) + 8;
   s->preload_blocks = 1 + static_cast<std::uint64_t>(std::ceil(mean + more));  // no slot names block 0
   s->client_blocks = blocks_per_client(*s, options);
+  s->chunks =
+      chunks::plan_chunks("race", config, options, s->preload_blocks, s->clients() * s->client_blocks);
+  if (s->chunks && s->has(Flaw::chunk_given_twice)) s->chunks->flaw = chunks::Flaw::repeated_is_free;
   s->split_share = options.real("race.split-share");
   s->put_cpu = options.integer("race.put-cpu");
   s->attempts = static_cast<std::uint32_t>(options.integer("race.attempts"));
@@ -261,7 +214,10 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   s->reconnect_timeout = options.integer("race.reconnect-timeout");
   s->settle_interval = options.integer("race.settle-interval");
   s->settle_timeout = options.integer("race.settle-timeout");
-  LOCH_TRY(check_memory(*s));
+  if (s->blocks_per_node() * s->block.units() >= std::uint64_t{1} << 34)
+    return refuse("keys: more blocks than the 34 bits of a slot's word can name");
+  LOCH_TRY(kv::check_memory(config, s->shape.table_bytes() + s->block.elision().physical_bytes(
+                                                                 s->blocks_per_node() * s->block.bytes())));
   return s;
 }
 

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/chunks/plan.h"
 #include "common/kv/protocol.h"
 #include "race/layout.h"
 
@@ -29,7 +31,8 @@ enum class Flaw : std::uint8_t {
   own_slot_unchecked,
   moves_unfrozen,
   header_after_read,
-  inserts_while_moving
+  inserts_while_moving,
+  chunk_given_twice
 };
 
 // What the variants of the design do differently.
@@ -47,9 +50,10 @@ struct Settings {
   Rules rules;
   Shape shape;
   BlockLayout block;
-  std::uint64_t preload_blocks = 0;  // blocks of a node that are for preloaded records
-  std::uint64_t client_blocks = 0;   // blocks of a node that each client worker of the cluster begins with
-  Nanos put_cpu = 0;                 // CPU time of a PUT beside the profile's costs
+  std::optional<chunks::ChunkPlan> chunks;  // none: each client begins with its blocks
+  std::uint64_t preload_blocks = 0;         // blocks of a node that are for preloaded records
+  std::uint64_t client_blocks = 0;          // blocks of a node for each client worker of the cluster
+  Nanos put_cpu = 0;                        // CPU time of a PUT beside the profile's costs
   std::uint32_t attempts = 0;
   double split_share = 1;
   Nanos backoff_start = 0, backoff_cap = 0, reconnect_timeout = 0, settle_interval = 0, settle_timeout = 0;

@@ -4,26 +4,39 @@
 #include <fmt/format.h>
 
 #include "common/fabric/memory.h"
+#include "common/kv/regions.h"
 #include "race/lane.h"
 
 namespace loch::race {
 
-std::optional<Block> WorkerState::take(fabric::NodeId node) {
-  if (free[node].empty()) return std::nullopt;
-  const Block block = free[node].front();
-  free[node].pop_front();
+std::optional<Block> FreeBlocks::take_oldest() {
+  if (runs_.empty()) return std::nullopt;
+  Run& oldest = runs_.front();
+  const Block block = oldest.first;
+  oldest.first.number += oldest.units;
+  if (--oldest.count == 0) runs_.pop_front();
+  --size_;
   return block;
 }
 
-void WorkerState::put_back(const Settings& settings, fabric::NodeId node, Block block) {
-  block.generation = settings.rules.has_word_generation ? (block.generation + 1) % generations : 0;
-  free[node].push_back(block);
+WorkerState::WorkerState(const Settings& of)
+    : settings(of), free(of.config.serving_nodes()), directory(of.config.serving_nodes()) {}
+
+void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
+  const std::uint64_t units = settings.block.units();
+  free[node].add_run(chunk.first * units, chunk.count, units);
 }
 
-void WorkerState::give(const Settings& settings, fabric::NodeId node, Word word) {
+std::optional<Block> WorkerState::take(fabric::NodeId node) { return free[node].take_oldest(); }
+
+void WorkerState::put_back(fabric::NodeId node, Block block) {
+  block.generation = settings.rules.has_word_generation ? (block.generation + 1) % generations : 0;
+  free[node].add(block);
+}
+
+void WorkerState::give(fabric::NodeId node, Word word) {
   const Entry entry = Entry::unpack(word);
-  if (settings.rules.frees_blocks && entry.block != 0)
-    put_back(settings, node, {entry.block, entry.generation});
+  if (settings.rules.frees_blocks && entry.block != 0) put_back(node, {entry.block, entry.generation});
 }
 
 std::uint32_t WorkerState::home(const Shape& shape, const Places& places) const {
@@ -39,67 +52,63 @@ Result<> RaceStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const Settings& s = *settings_;
   NodeState state;
   if (s.config.serves(node)) {
-    LOCH_ASSIGN(state.table, fabric.register_region(node, {.name = std::string(table_region),
-                                                           .bytes = s.shape.table_bytes(),
-                                                           .remote_read = true,
-                                                           .remote_atomic = true}));
-    LOCH_ASSIGN(state.blocks, fabric.register_region(node, {.name = std::string(blocks_region),
-                                                            .bytes = s.blocks_per_node() * s.block.bytes(),
-                                                            .remote_read = true,
-                                                            .remote_write = true,
-                                                            .elision = s.block.elision()}));
+    LOCH_ASSIGN(state.table, kv::add_region(fabric, node, table_region, s.shape.table_bytes(),
+                                            {.remote_read = true, .remote_atomic = true}));
+    LOCH_ASSIGN(state.blocks,
+                kv::add_region(fabric, node, blocks_region, s.blocks_per_node() * s.block.bytes(),
+                               {.remote_read = true, .remote_write = true, .elision = s.block.elision()}));
   }
   if (s.config.drives(node)) {
     LOCH_ASSIGN(state.buffers,
-                fabric.register_region(node, {.name = std::string(buffers_region),
-                                              .bytes = std::uint64_t{2} * s.lanes() * s.block.bytes(),
-                                              .elision = s.block.elision()}));
-    LOCH_ASSIGN(state.buckets, fabric.register_region(node, {.name = std::string(buckets_region),
-                                                             .bytes = s.lanes() * buckets_bytes}));
-    LOCH_ASSIGN(state.directory,
-                fabric.register_region(node, {.name = std::string(directory_region),
-                                              .bytes = s.config.client_workers * s.directory_bytes()}));
+                kv::add_region(fabric, node, buffers_region, 2ULL * s.lanes() * s.block.bytes(),
+                               {.elision = s.block.elision()}));
+    LOCH_ASSIGN(state.buckets, kv::add_region(fabric, node, buckets_region, s.lanes() * buckets_bytes));
+    LOCH_ASSIGN(state.directory, kv::add_region(fabric, node, directory_region,
+                                                s.config.client_workers * s.directory_bytes()));
     for (std::uint32_t i = 0; i < s.config.client_workers; ++i) {
-      auto own = std::make_unique<WorkerState>();
-      own->free.resize(s.config.serving_nodes());
-      own->directory.resize(s.config.serving_nodes());
+      auto own = std::make_unique<WorkerState>(s);
       const std::uint64_t first = s.preload_blocks + s.config.client_number(node, i) * s.client_blocks;
-      for (std::deque<Block>& free : own->free) {
-        for (std::uint64_t block = first; block < first + s.client_blocks; ++block)
-          free.push_back({block * s.block.units(), 0});
-      }
+      for (std::uint32_t other = 0; other < s.config.serving_nodes() && !s.chunks; ++other)
+        own->add(static_cast<fabric::NodeId>(other), {first, static_cast<std::uint32_t>(s.client_blocks)});
       state.workers.push_back(std::move(own));
     }
   }
+  LOCH_ASSIGN(state.chunks, chunks::ChunkNode::make(fabric, node, s.chunks ? &*s.chunks : nullptr));
   nodes_[node] = std::move(state);
   return {};
 }
 
 Result<> RaceStore::connect(fabric::Fabric& fabric) {
   fabric_ = &fabric;
-  for (std::uint32_t i = 0; i < settings_->config.serving_nodes(); ++i) {
-    const auto node = static_cast<fabric::NodeId>(i);
-    LOCH_ASSIGN(const fabric::RemoteRegion table, fabric.lookup(node, table_region));
-    LOCH_ASSIGN(const fabric::RemoteRegion blocks, fabric.lookup(node, blocks_region));
-    for (auto& [_, state] : nodes_) {
-      for (const auto& own : state.workers) {
-        own->table.push_back({.region = table});
-        own->blocks.push_back({.region = blocks});
-      }
+  const std::uint32_t serving = settings_->config.serving_nodes();
+  LOCH_ASSIGN(const std::vector<fabric::RemoteRegion> table, kv::look_up(fabric, serving, table_region));
+  LOCH_ASSIGN(const std::vector<fabric::RemoteRegion> blocks, kv::look_up(fabric, serving, blocks_region));
+  for (auto& [_, state] : nodes_) {
+    for (const auto& own : state.workers) {
+      for (const fabric::RemoteRegion& region : table) own->table.push_back({.region = region});
+      for (const fabric::RemoteRegion& region : blocks) own->blocks.push_back({.region = region});
     }
   }
   return {};
 }
 
-// Puts a record into the slot that an INSERT would take.
-Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number) {
+// Puts a record, if its node is of this process, into the slot that an INSERT would take. `placed`: how many
+// records each node has.
+Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record,
+                          std::map<fabric::NodeId, std::uint64_t>& placed) {
   const Settings& s = *settings_;
   std::vector<std::byte> key(s.config.key_size), value(s.block.kept()), scratch(s.block.checked_bytes());
   data.key(record, key.data());
-  data.value(record, value.data(), static_cast<std::uint32_t>(value.size()));
   const kv::Key name{key.data(), s.config.key_size};
   const Places places = s.shape.places(name);
-  const NodeState& state = nodes_.at(places.node);
+  const auto local = nodes_.find(places.node);
+  if (local == nodes_.end()) return {};
+  const NodeState& state = local->second;
+  const std::uint64_t number = ++placed[places.node];
+  if (number >= s.preload_blocks) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("keys: more than {} of {} fall on node {}", number, data.count(), places.node));
+  }
   View view;
   const std::uint64_t subtable = s.shape.subtable_bytes() * low(places.suffix, s.shape.depth);
   for (std::size_t i = 0; i < places.bucket.size(); ++i) {
@@ -108,7 +117,7 @@ Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record, std::ui
       view.add(places, i, (half == 0) == places.is_odd[i], at, state.table->at(at));
     }
   }
-  const View::Seen* slot = s.rules.is_pending_first ? view.free_slot() : view.first_free();
+  const View::Seen* slot = view.free_slot(!s.rules.is_pending_first);
   if (slot == nullptr) {
     return fail(
         ErrorCode::invalid_argument,
@@ -119,6 +128,7 @@ Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record, std::ui
   const Entry entry{places.fingerprint, s.block.units(), number * s.block.units(), 0, false};
   const BlockHead head{0, static_cast<std::uint16_t>(name.size), s.config.value_size, ~0U, 0};
   const std::uint64_t at = number * s.block.bytes();
+  data.value(record, value.data(), s.block.kept());
   write_block(s.block, state.blocks->at(at), state.blocks->at(at + s.block.crc_at()), head, name,
               {value.data(), s.config.value_size, s.block.kept()}, scratch);
   fabric::store_word_release(state.table->at(slot->offset), entry.pack());
@@ -138,23 +148,14 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
       fabric::store_word_release(state.table->at(s.shape.entry_at(suffix)), directory_entry(s.shape.depth));
     }
   }
-  std::vector<std::byte> key(s.config.key_size);
   std::map<fabric::NodeId, std::uint64_t> placed;
-  for (std::uint64_t record = 0; record < data.count(); ++record) {
-    data.key(record, key.data());
-    const Places places = s.shape.places({key.data(), s.config.key_size});
-    if (!nodes_.contains(places.node)) continue;
-    const std::uint64_t number = ++placed[places.node];
-    if (number >= s.preload_blocks)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("keys: more than {} of {} fall on node {}", number, data.count(), places.node));
-    LOCH_TRY(place(data, record, number));
-  }
+  for (std::uint64_t record = 0; record < data.count(); ++record) LOCH_TRY(place(data, record, placed));
   return {};
 }
 
-coro::Task<void> RaceStore::serve(fabric::Worker& /*worker*/, std::uint32_t /*index*/) {
-  co_return;  // never called: race has no server workers
+// A server worker gives out chunks; without them there is none.
+coro::Task<void> RaceStore::serve(fabric::Worker& worker, std::uint32_t /*index*/) {
+  return chunks::ChunkNode::manage(local(worker.node()).chunks.get(), &worker);
 }
 
 bool RaceStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> /*server*/) const {
@@ -185,10 +186,11 @@ std::map<std::string, double> RaceStore::counters() const {
   };
   std::map<std::string, double> all;
   for (const auto& [node, state] : nodes_) {
+    if (state.chunks) state.chunks->count(all);
     for (const auto& own : state.workers) {
       for (const auto& [name, count] : names) all[name] += static_cast<double>(own->counters.*count);
       all["doubts_waiting"] += static_cast<double>(own->doubts.size());
-      for (const std::deque<Block>& free : own->free) all["blocks_free"] += static_cast<double>(free.size());
+      for (const FreeBlocks& free : own->free) all["blocks_free"] += static_cast<double>(free.size());
     }
   }
   return all;

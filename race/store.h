@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/chunks/node.h"
 #include "common/rpc/remote.h"
 #include "race/settings.h"
 
@@ -27,6 +28,39 @@ constexpr std::string_view directory_region = "race.directory";  // of each work
 struct Block {
   std::uint64_t number = 0;  // offset in the node's blocks, in units of 64 bytes
   std::uint32_t generation = 0;
+};
+
+// The free blocks of one worker on one node, in the order in which they became free. Blocks that became free
+// together are one run: a client of the published table begins with millions of them.
+class FreeBlocks {
+ public:
+  // Adds `count` blocks of generation 0, of which `first` is the first one, `units` times 64 bytes each.
+  void add_run(std::uint64_t first, std::uint64_t count, std::uint64_t units) {
+    if (count > 0) runs_.push_back({{first, 0}, count, units});
+    size_ += count;
+  }
+  void add(Block block) {
+    runs_.push_back({block, 1, 0});
+    ++size_;
+  }
+  [[nodiscard]] std::optional<Block> take_oldest();
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  // Calls `tell` with each free block, oldest first.
+  template <typename Tell>
+  void for_each(Tell tell) const {
+    for (const Run& run : runs_) {
+      for (std::uint64_t i = 0; i < run.count; ++i)
+        tell(Block{run.first.number + i * run.units, run.first.generation});
+    }
+  }
+
+ private:
+  struct Run {
+    Block first;
+    std::uint64_t count = 0, units = 0;  // Block::number grows by `units` from one block to the next
+  };
+  std::deque<Run> runs_;
+  std::uint64_t size_ = 0;
 };
 
 // A CAS of unknown outcome: it ended in an error, and the slot could not be read since.
@@ -55,9 +89,11 @@ struct Counters {
 constexpr std::uint8_t none = 0xFF;
 
 // What a client worker knows and owns; used only by its own thread.
-struct WorkerState {
+struct WorkerState final : chunks::Stock {
+  explicit WorkerState(const Settings& of);
+  const Settings& settings;
   std::vector<rpc::Remote> table, blocks;  // by serving node
-  std::vector<std::deque<Block>> free;     // by serving node, oldest first
+  std::vector<FreeBlocks> free;            // by serving node
   // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
   std::vector<std::vector<std::uint8_t>> directory;
   std::uint32_t locks = 0;  // locks that this worker has set so far
@@ -65,12 +101,14 @@ struct WorkerState {
   Counters counters;
   // The suffix of the subtable in which a key is to be looked for first.
   [[nodiscard]] std::uint32_t home(const Shape& shape, const Places& places) const;
+  [[nodiscard]] std::size_t left(fabric::NodeId node) const override { return free[node].size(); }
+  void add(fabric::NodeId node, chunks::Chunk chunk) override;
   // Takes the oldest free block of the node; none: every block is in use.
   [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
   // Puts a block that no slot ever named behind the free ones.
-  void put_back(const Settings& settings, fabric::NodeId node, Block block);
+  void put_back(fabric::NodeId node, Block block);
   // Puts the block that the word names, which this worker took out of its slot, behind the free ones.
-  void give(const Settings& settings, fabric::NodeId node, Word word);
+  void give(fabric::NodeId node, Word word);
 };
 
 struct NodeState {
@@ -80,6 +118,7 @@ struct NodeState {
   fabric::Region* buckets = nullptr;
   fabric::Region* directory = nullptr;
   std::vector<std::unique_ptr<WorkerState>> workers;
+  std::unique_ptr<chunks::ChunkNode> chunks;  // null: clients do not ask for chunks
 };
 
 class RaceStore final : public kv::Store {
@@ -91,7 +130,9 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
   [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
-  [[nodiscard]] bool has_background() const override { return settings_->rules.is_pending_first; }
+  [[nodiscard]] bool has_background() const override {
+    return settings_->rules.is_pending_first || settings_->chunks;
+  }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
@@ -106,7 +147,9 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:
-  [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record, std::uint64_t number);
+  [[nodiscard]] coro::Task<void> settle(fabric::Worker* worker, const bool* done);
+  [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record,
+                               std::map<fabric::NodeId, std::uint64_t>& placed);
 
   std::unique_ptr<const Settings> settings_;
   fabric::Fabric* fabric_ = nullptr;

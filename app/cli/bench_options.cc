@@ -19,6 +19,7 @@
 #include "app/cli/registry.h"
 #include "app/cli/search.h"
 #include "common/base/check.h"
+#include "common/chunks/plan.h"
 #include "common/kv/spare.h"
 #include "common/kv/value.h"
 
@@ -26,6 +27,7 @@
 #include "common/base/process_memory.h"
 #include "common/cluster/launch_env.h"
 #include "common/fabric/throttle/throttle.h"
+#include "common/kv/conflict_kinds.h"
 
 namespace loch::cli {
 namespace {
@@ -217,7 +219,7 @@ Result<> apply_backoff(const Given& given, BenchOptions& o) {
     return fail(ErrorCode::invalid_argument, fmt::format("--backoff-few {:g}: above --backoff-many {:g}",
                                                          o.conflicts.few, o.conflicts.many));
   }
-  constexpr std::array<std::string_view, 4> kinds = {"none", "exponential", "limited", "throttled"};
+  constexpr auto& kinds = kv::conflict_kinds;
   const auto kind = std::ranges::find(kinds, o.backoff);
   if (kind == kinds.end()) return {};
   o.conflicts.kind = static_cast<kv::ConflictConfig::Kind>(kind - kinds.begin());
@@ -439,7 +441,6 @@ const std::string& initial_on(const std::string& fabric, const kv::OptionSpec& s
 Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchOptions& o) {
   LOCH_ASSIGN(const kv::Module* module, find_protocol(registry, o.protocol));
   o.protocol_options = kv::Options(module->options());
-  o.servers = module->default_servers();
   for (const kv::OptionSpec& spec : module->options()) {
     if (const std::string& initial = initial_on(o.fabric, spec); initial != spec.initial)
       LOCH_TRY(o.protocol_options.set(spec.key, initial));
@@ -457,6 +458,7 @@ Result<> apply_protocol(const Given& given, const kv::Registry& registry, BenchO
       }
     }
   }
+  o.servers = module->default_servers() + chunks::managers(o.protocol_options);
   if (const auto mutant = given.text("mutant")) {
     const auto mutants = module->mutants();
     if (!mutants.contains(*mutant)) {

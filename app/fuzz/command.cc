@@ -17,6 +17,7 @@
 #include "app/fuzz/shrunk_table.h"
 #include "common/base/nearest.h"
 #include "common/check/history.h"
+#include "common/kv/conflict_kinds.h"
 
 namespace loch::fuzz {
 namespace {
@@ -120,9 +121,30 @@ Result<> check_modes(const FuzzOptions& o, bool protocol_given) {
     return refuse("--mutants, --holes: measure every one; leave out --mutant");
   if (!o.replay.empty() && (protocol_given || is_table || !o.corpus.empty()))
     return refuse("--replay: the file says what runs; leave out --protocol, --mutants, --holes and --corpus");
-  if (!o.corpus.empty() && (is_table || o.unfair_clock))
-    return refuse("--corpus: leave out --mutants, --holes and --unfair");
+  if (!o.corpus.empty() && (is_table || o.unfair_clock || o.conflicts))
+    return refuse("--corpus: leave out --mutants, --holes, --unfair and --backoff");
+  if (!o.replay.empty() && o.conflicts)
+    return refuse("--replay: the file says what runs; leave out --backoff");
   return {};
+}
+
+// Conflict avoidance whose epochs are short enough for the runs; none: the protocol's own back-off.
+std::optional<kv::ConflictConfig> conflicts_of(std::string_view kind) {
+  using kv::ConflictConfig;
+  const auto found = std::ranges::find(kv::conflict_kinds, kind);
+  if (found == kv::conflict_kinds.end()) return std::nullopt;
+  const auto place = found - kv::conflict_kinds.begin();
+  return ConflictConfig{.kind = static_cast<ConflictConfig::Kind>(place), .epoch = 50'000};
+}
+
+// Refuses conflict avoidance for a protocol whose clients swap nothing.
+Result<> check_backoff(const FuzzOptions& o, const kv::Registry& registry) {
+  const auto found = registry.find(o.protocol);
+  if (!o.conflicts || found == registry.end()) return {};
+  const kv::Options options(found->second->options());
+  if (found->second->requirements(options).atomic_scope != fabric::AtomicScope::none) return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("--backoff: the clients of {} swap no words; leave it out", o.protocol));
 }
 
 }  // namespace
@@ -137,10 +159,12 @@ Result<FuzzOptions> parse_fuzz(const std::vector<std::string>& arguments, const 
   }
   if (!flags.shrinks) o.shrink_runs = 0;
   o.unfair_clock = flags.unfair == "clock";
+  o.conflicts = conflicts_of(flags.backoff);
   if ((o.all_mutants || o.all_holes) && !given.has("seeds")) o.seeds = seeds_of_tables;
   LOCH_TRY(check_modes(o, given.has("protocol")));
   if (!o.replay.empty()) return o;
   LOCH_TRY(check_names(o, registry));
+  LOCH_TRY(check_backoff(o, registry));
   if (o.shrunk && !given.has("protocol")) o.protocol.clear();
   return o;
 }

@@ -61,6 +61,11 @@ class FieldWriter {
     FieldWriter inner(out_[key]);
     fields(inner, *value);
   }
+  // Writes a field that older scenario files do not have; leaves it out if it has no value.
+  template <typename T, typename Fields>
+  void later_optional(const char* key, std::optional<T>& value, Fields&& fields) {
+    if (value) optional(key, value, std::forward<Fields>(fields));
+  }
   template <typename T, typename Fields>
   void list(const char* key, std::vector<T>& values, std::size_t, Fields&& fields) {
     nlohmann::ordered_json& all = out_[key] = nlohmann::ordered_json::array();
@@ -124,6 +129,11 @@ class FieldReader {
     if (found == nullptr || found->is_null()) return;
     FieldReader inner(*found, where_ + key, error_);
     fields(inner, value.emplace());
+  }
+  template <typename T, typename Fields>
+  void later_optional(const char* key, std::optional<T>& value, Fields&& fields) {
+    value.reset();
+    if (in_.is_object() && in_.contains(key)) optional(key, value, std::forward<Fields>(fields));
   }
   template <typename T, typename Fields>
   void list(const char* key, std::vector<T>& values, std::size_t most, Fields&& fields) {

@@ -7,6 +7,7 @@
 
 #include "app/fuzz/run.h"
 #include "common/check/history.h"
+#include "common/kv/conflict_kinds.h"
 
 namespace loch::fuzz {
 
@@ -31,6 +32,7 @@ FuzzFinding fuzz_seed(std::uint64_t seed, const FuzzOptions& options, const kv::
       done = std::unexpected(scenario.error());
       break;
     }
+    scenario->plan.load.conflicts = options.conflicts;
     finding.scenario = scenario->describe();
     if (options.timing != 0) scenario->sim.seed = Rng(seed, "timing", options.timing)();
     done = run_scenario(*scenario, options.hardware, finding);
@@ -70,6 +72,7 @@ std::string rerun_line(const FuzzFinding& finding, const FuzzOptions& options) {
   if (options.hardware != FuzzOptions().hardware) line += fmt::format(" --hardware {}", options.hardware);
   for (const auto& [key, value] : options.settings) line += fmt::format(" --set {}={}", key, value);
   if (options.unfair_clock) line += " --unfair clock";
+  if (options.conflicts) line += fmt::format(" --backoff {}", name(options.conflicts->kind));
   return line;
 }
 

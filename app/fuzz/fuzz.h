@@ -12,6 +12,7 @@
 #include "common/base/probe.h"
 #include "common/base/result.h"
 #include "common/check/linearizable.h"
+#include "common/kv/conflicts.h"
 #include "common/kv/protocol.h"
 
 namespace loch::fuzz {
@@ -49,6 +50,7 @@ struct FuzzOptions {
   std::string replay, html;          // a replay file to run instead of seeds, and the file for its HTML page
   std::string corpus;                // folder in which a long campaign keeps its scenarios
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that the user set
+  std::optional<kv::ConflictConfig> conflicts;                // after lost swaps; none: as the protocol does
 };
 
 enum class FuzzVerdict : std::uint8_t {

@@ -1,5 +1,6 @@
 // The table of `loch fuzz`'s flags.
 #include "app/fuzz/fuzz_flags.h"
+#include "common/kv/conflict_kinds.h"
 
 #include <fmt/format.h>
 
@@ -23,6 +24,11 @@ std::vector<Flag> campaign_flags(FuzzFlags& f) {
   Setting unfair =
       of(Type::choice, "unfair", "", "clocks differ by more than the margin that the protocol is told");
   unfair.choices = {"clock"};
+  Setting backoff =
+      shown(of(Type::choice, "backoff", "",
+               "what writes do that lost a swap, in place of the protocol's own back-off (bench --backoff)"),
+            "KIND");
+  for (const std::string_view kind : kv::conflict_kinds) backoff.choices.emplace_back(kind);
   Setting time = of(Type::duration, "time", "", "stop after this much real time: 60s, 8h (no limit)");
   time.aliases = {"for"};
   return {
@@ -44,6 +50,7 @@ std::vector<Flag> campaign_flags(FuzzFlags& f) {
        .place = &o.hardware},
       {.setting = of(Type::integer, "jobs", "", "threads (one a core)", 1, 1024), .place = &o.jobs},
       {.setting = unfair, .place = &f.unfair},
+      {.setting = backoff, .place = &f.backoff},
       {.setting = shown(
            of(Type::output, "corpus", "",
               "a long campaign: scenarios that reach something new are kept in this folder, changed and "

@@ -15,7 +15,7 @@ constexpr std::uint64_t seeds_of_tables = 5000;
 struct FuzzFlags {
   FuzzOptions options;
   bool shrinks = true;
-  std::string unfair;
+  std::string unfair, backoff;
   std::vector<std::string> set;  // protocol options as KEY=VALUE
 };
 

@@ -237,6 +237,14 @@ TEST(Fuzz, FlagsAreChecked) {
   EXPECT_THAT(refusal({"--seed", "20"}), HasSubstr("did you mean --seeds?"));
   EXPECT_EQ(refusal({"--coverage", "--unfair", "clock"}), "accepted");
   EXPECT_THAT(refusal({"--unfair", "fire"}), HasSubstr("--unfair: \"fire\" is not clock"));
+  EXPECT_THAT(refusal({"--backoff", "slow"}), HasSubstr("--backoff: \"slow\" is not "));
+  EXPECT_THAT(refusal({"--backoff", "limited", "--corpus", "c"}), HasSubstr("--corpus: leave out"));
+  EXPECT_EQ(refusal({"--backoff", "limited"}), "accepted");
+  kv::Registry served = toys();
+  served.emplace("table", std::make_unique<TableOfWorkers>());
+  const auto options = parse_fuzz({"--protocol", "table", "--backoff", "limited"}, served);
+  ASSERT_FALSE(options.has_value());
+  EXPECT_EQ(options.error().message, "--backoff: the clients of table swap no words; leave it out");
   EXPECT_THAT(refusal({"--seeds", "0"}), HasSubstr("--seeds"));
   EXPECT_THAT(refusal({"--seeds"}), HasSubstr("expected a value"));
   EXPECT_THAT(refusal({"--time", "5"}), HasSubstr("--time"));

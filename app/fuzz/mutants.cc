@@ -17,6 +17,7 @@
 #include "app/cli/progress.h"
 #include "app/fuzz/sightings.h"
 #include "common/base/version.h"
+#include "common/kv/conflict_kinds.h"
 
 namespace loch::fuzz {
 namespace {
@@ -92,6 +93,7 @@ class Stretch {
 std::string settings_of(const FuzzOptions& options) {
   std::string text = options.hardware;
   if (options.unfair_clock) text += " --unfair clock";
+  if (options.conflicts) text += fmt::format(" --backoff {}", name(options.conflicts->kind));
   for (const auto& [key, value] : options.settings) text += fmt::format(" {}={}", key, value);
   return text;
 }

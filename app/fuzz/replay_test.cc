@@ -46,14 +46,23 @@ class ReplayFile : public ::testing::Test {
 TEST_F(ReplayFile, HoldsAllThatDecidesARun) {
   std::uint32_t with_failures = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    const FuzzFinding found = fuzz_seed(seed, options(), module());
+    FuzzOptions all = options();
+    if (seed % 6 == 1) {
+      const auto kind = static_cast<kv::ConflictConfig::Kind>(seed / 6 % 4);
+      all.conflicts = kv::ConflictConfig{.kind = kind, .start = 900, .epoch = 50'000};
+    }
+    const FuzzFinding found = fuzz_seed(seed, all, module());
     ASSERT_TRUE(found.ran.has_value()) << found.reason;
-    const std::string text = to_text(make_replay(found, options()));
+    const std::string text = to_text(make_replay(found, all));
     auto replay = parse_replay(text, "f.json");
     ASSERT_TRUE(replay) << replay.error().message;
     const auto bound = make_runnable(*replay, registry_, "f.json");
     ASSERT_TRUE(bound) << bound.error().message;
     EXPECT_EQ(to_text(*replay), text);
+    const auto& conflicts = replay->scenario.plan.load.conflicts;
+    ASSERT_EQ(conflicts.has_value(), all.conflicts.has_value());
+    if (conflicts)
+      EXPECT_EQ(std::pair(conflicts->kind, conflicts->start), std::pair(all.conflicts->kind, 900L));
     FuzzFinding again;
     ASSERT_TRUE(run_scenario(replay->scenario, replay->hardware, again));
     EXPECT_EQ(again.trace_hash, found.trace_hash) << "seed " << seed;

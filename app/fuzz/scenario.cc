@@ -10,6 +10,8 @@
 #include "app/fuzz/failures.h"
 #include "app/fuzz/knobs.h"
 #include "app/fuzz/rebirth.h"
+#include "common/chunks/plan.h"
+#include "common/kv/conflict_kinds.h"
 
 namespace loch::fuzz {
 namespace {
@@ -145,11 +147,27 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
   if (profile.table == FuzzTable::seesaw && has_tight_table(module)) draw_seesaw(rng, s);
 }
 
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+// If the user's settings let clients get memory in chunks, each node has a management worker, and often some
+// nodes have nothing but memory.
+void draw_managers(const kv::Module& module, const Settings& settings, FuzzScenario& s) {
+  kv::Options options(module.options());
+  for (const auto& [key, value] : settings) {
+    if (!options.set(key, value)) return;  // draw_knobs says what is wrong
+  }
+  s.plan.deploy.server_workers = chunks::managers(options);
+  if (s.plan.deploy.server_workers == 0) return;
+  Rng rng(s.plan.deploy.seed, "fuzz memory nodes");
+  s.plan.deploy.server_nodes = static_cast<std::uint32_t>(between(rng, 0, s.plan.deploy.nodes - 1));
+}
+
 // If the protocol's server workers each own a part of the table, some runs have only one server worker, which
 // owns all keys. Keys then compete for slots, and clients compete for the server worker.
-void draw_servers(Rng& rng, const Profile& profile, const kv::Module& module, FuzzScenario& s) {
+void draw_servers(Rng& rng, const Profile& profile, const kv::Module& module, const Settings& settings,
+                  FuzzScenario& s) {
   const std::uint32_t most = module.default_servers();
-  if (most == 0) return;
+  if (most == 0) return draw_managers(module, settings, s);
   s.plan.deploy.server_workers = static_cast<std::uint32_t>(between(rng, 1, most));
   const bool is_tight = profile.table == FuzzTable::overfull || profile.table == FuzzTable::seesaw;
   const bool is_one = rng.chance(is_tight ? 0.9 : 0.5);
@@ -229,6 +247,7 @@ std::string FuzzScenario::describe() const {
                                  profile, d.nodes, d.client_workers, d.window, plan.records.most, d.key_size,
                                  d.value_size, describe_load(plan.load));
   for (const auto& [key, value] : knobs) text += fmt::format(", {}={}", key, value);
+  if (plan.load.conflicts) text += fmt::format(", back-off {}", name(plan.load.conflicts->kind));
   return text + describe_failures(*this);
 }
 
@@ -244,7 +263,7 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   s.plan.mutant = mutant;
   s.sim.seed = s.plan.load.seed = s.plan.deploy.seed = seed;
   draw_shape(shape, profile, module, room, s);
-  draw_servers(shape, profile, module, s);
+  draw_servers(shape, profile, module, settings, s);
   // A table that can grow is mostly put on a single node, because the few keys then compete more for its
   // slots than in one table per node.
   Rng kinds(seed, "fuzz kinds of nodes");

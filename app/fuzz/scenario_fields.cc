@@ -1,5 +1,6 @@
 // Maps a scenario to the fields of a JSON document, with the range of each field.
 #include "app/fuzz/scenario_fields.h"
+#include "common/kv/conflict_kinds.h"
 
 #include <array>
 
@@ -75,6 +76,11 @@ void load(A& a, workloads::LoadConfig& l) {
     one.numbers("records", records, most_records, most_records - 1);
   });
   a.seed("seed", l.seed);
+  a.later_optional("backoff", l.conflicts, [](A& one, kv::ConflictConfig& c) {
+    one.choice("kind", c.kind, kv::conflict_kinds);
+    one.whole("start_ns", c.start, 1, second);
+    one.whole("epoch_ns", c.epoch, 1'000, second);
+  });
   a.optional("script", l.script, [](A& one, workloads::Script& all) { script(one, all); });
 }
 

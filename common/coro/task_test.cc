@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "common/coro/co_try.h"
 #include "common/coro/run_queue.h"
 #include "common/coro/scope.h"
 #include "common/coro/task.h"
@@ -48,6 +49,45 @@ Task<int> descend(StackRange* range, int depth) {
 Task<void> deep_recursion(StackRange* range, int* out) {
   const int depth = co_await descend(range, deep);
   *out = depth;
+}
+
+enum class Step : std::uint8_t { ok, again, failed };
+
+template <typename Ended>
+Task<Ended> ends(Ended how) {
+  co_return how;
+}
+
+Task<Step> three_steps(Step first, bool second, int* reached) {
+  LOCH_CO_TRY(ends(first));
+  *reached = 1;
+  LOCH_CO_TRY_OR(Step::failed, ends(second));
+  *reached = 2;
+  co_return Step::ok;
+}
+
+Task<void> note(Step first, bool second, Step* ended, int* reached) {
+  const Step how = co_await three_steps(first, second, reached);
+  *ended = how;
+}
+
+// A coroutine ends with the first of its steps that does not end well, or with what it says in its place.
+TEST(Task, EndsWithTheFirstStepThatDoesNotEndWell) {
+  struct Case {
+    Step first;
+    bool second;
+    Step ended;
+    int reached;
+  };
+  for (const Case& each : {Case{Step::ok, true, Step::ok, 2}, Case{Step::again, true, Step::again, 0},
+                           Case{Step::ok, false, Step::failed, 1}}) {
+    RunQueue queue;
+    Step ended = Step::ok;
+    int reached = 0;
+    run(queue, note(each.first, each.second, &ended, &reached));
+    EXPECT_EQ(ended, each.ended);
+    EXPECT_EQ(reached, each.reached);
+  }
 }
 
 // Calls and returns use symmetric transfer, so that deep recursion needs no stack, in Debug and sanitizer

@@ -8,14 +8,13 @@
 #include <cmath>
 
 #include "common/cuckoo/index_word.h"
+#include "common/kv/checks.h"
 #include "common/kv/spare.h"
 
 namespace loch::coupled {
 namespace {
 
-std::unexpected<Error> refuse(std::string message) {
-  return fail(ErrorCode::invalid_argument, std::move(message));
-}
+using kv::refuse;
 
 Result<> check_sizes(const std::string& name, const kv::DeployConfig& config) {
   if (config.nodes == 0 || config.nodes > 4096) return refuse("nodes: expected 1 to 4096");
@@ -35,11 +34,7 @@ Result<> check_sizes(const std::string& name, const kv::DeployConfig& config) {
   if (config.value_size == 0 || config.value_size > (1U << 30)) {
     return refuse(fmt::format("value-size: {} bytes; expected 1 to 1G", config.value_size));
   }
-  if (config.max_keys < config.keys) {
-    return refuse(
-        fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
-  }
-  return {};
+  return kv::check_preload(config);
 }
 
 // Number of entries of one server worker's table (row): for the keys that the hash functions may assign to

@@ -6,19 +6,9 @@
 
 #include "common/base/check.h"
 #include "common/base/rng.h"
+#include "common/base/scale.h"
 
 namespace loch::cuckoo {
-namespace {
-
-__extension__ using Wide = unsigned __int128;
-
-// Scales 64 uniform random bits to [0, n) by taking the high word of the product.
-std::uint64_t scale(std::uint64_t bits, std::uint64_t n) {
-  return static_cast<std::uint64_t>((static_cast<Wide>(bits) * n) >> 64);
-}
-
-}  // namespace
-
 HashFamily::HashFamily(const Shape& shape, std::uint64_t seed) : shape_(shape) {
   LOCH_CHECK(shape.is_possible(), "{} functions over {} x {} slots", shape.functions, shape.nodes,
              shape.slots_per_node);
@@ -36,7 +26,7 @@ void KeyHash::compute_next() {
   const std::uint64_t reach = is_coupled ? shape.slots_per_node : shape.slots();
   const std::uint64_t node = is_coupled ? ((high_ >> 32) * shape.nodes) >> 32 : 0;
   const std::uint64_t first = node * shape.slots_per_node;
-  std::uint64_t within = scale(hash.low64, reach);
+  std::uint64_t within = scaled(hash.low64, reach);
   for (std::uint32_t j = 0; j < i;) {
     if (family_->number(places_[j]) == first + within) {
       within = within + 1 == reach ? 0 : within + 1;

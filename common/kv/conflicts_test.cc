@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/coro/scope.h"
@@ -25,7 +27,10 @@ class Conflict : public testing::Test {
   }
   void run(coro::Task<void> main) {
     fabric_->start(*worker_, std::move(main));
-    EXPECT_TRUE(fabric_->run().has_value());
+    const Result<fabric::RunEnd> end = fabric_->run();
+    ASSERT_TRUE(end.has_value());
+    // an operation that nobody lets in leaves a run without events
+    EXPECT_EQ(*end, fabric::RunEnd::finished);
   }
 
   ConflictConfig config_{.start = 1'000, .epoch = 10'000};
@@ -45,6 +50,13 @@ coro::Task<void> pass(Pacing* pacing, fabric::Worker* worker, int operations) {
 coro::Task<void> retry(Pacing* pacing, fabric::Worker* worker, int epochs) {
   const Nanos end = worker->now() + epochs * Nanos{10'000} + 5'000;
   while (worker->now() < end) co_await pacing->back_off(worker, 0);
+}
+
+// An epoch in which hardly an attempt is a retry; the bounds follow it at its end.
+coro::Task<void> calm_epoch(Pacing* pacing, fabric::Worker* worker) {
+  co_await pass(pacing, worker, 1'000);
+  co_await worker->sleep_until(worker->now() + 10'000);
+  co_await pacing->back_off(worker, 0);
 }
 
 TEST_F(Conflict, AWaitDoublesWithoutABound) {
@@ -86,11 +98,7 @@ TEST_F(Conflict, TheLimitFollowsTheShareOfRetries) {
     EXPECT_EQ(of->coroutines(), ConflictConfig::most_coroutines);
     co_await retry(of, worker, 40);
     EXPECT_EQ(of->limit(), 1'024'000);
-    for (int i = 0; i < 12; ++i) {
-      co_await pass(of, worker, 1'000);
-      co_await worker->sleep_until(worker->now() + 10'000);
-      co_await of->back_off(worker, 0);
-    }
+    for (int i = 0; i < 12; ++i) co_await calm_epoch(of, worker);
     EXPECT_EQ(of->limit(), 1'000);
   };
   run(main(&pacing, worker_));
@@ -107,6 +115,57 @@ TEST_F(Conflict, CoroutinesAreThrottledBeforeTheLimitGrows) {
     co_await retry(of, worker, 8);
     EXPECT_EQ(of->coroutines(), 1u);
     EXPECT_GT(of->limit(), 1'000);
+  };
+  run(main(&pacing, worker_));
+}
+
+// … and come back before the limit does, when few attempts are retries.
+TEST_F(Conflict, CoroutinesComeBackBeforeTheLimitFalls) {
+  config_.kind = Kind::throttled;
+  Pacing pacing(config_);
+  const auto main = [](Pacing* of, fabric::Worker* worker) -> coro::Task<void> {
+    co_await retry(of, worker, 10);
+    EXPECT_EQ(of->coroutines(), 1u);
+    const Nanos high = of->limit();
+    EXPECT_GT(high, 1'000);
+    for (std::uint32_t doublings = 1; doublings <= 6; ++doublings) {
+      co_await calm_epoch(of, worker);
+      EXPECT_EQ(of->coroutines(), 1u << doublings);
+      EXPECT_EQ(of->limit(), high);
+    }
+    co_await calm_epoch(of, worker);
+    EXPECT_EQ(of->coroutines(), ConflictConfig::most_coroutines);
+    EXPECT_EQ(of->limit(), high / 2);
+  };
+  run(main(&pacing, worker_));
+}
+
+// What went well in earlier epochs does not hide the retries of the present one.
+TEST_F(Conflict, EachEpochIsCountedAnew) {
+  config_.kind = Kind::throttled;
+  Pacing pacing(config_);
+  const auto main = [](Pacing* of, fabric::Worker* worker) -> coro::Task<void> {
+    for (int i = 0; i < 3; ++i) co_await calm_epoch(of, worker);
+    co_await retry(of, worker, 3);
+    EXPECT_LE(of->coroutines(), ConflictConfig::most_coroutines / 4);
+  };
+  run(main(&pacing, worker_));
+}
+
+// An epoch ends only when its time is over, however many retries there are.
+TEST_F(Conflict, AnEpochChangesTheBoundsOnce) {
+  config_.kind = Kind::throttled;
+  Pacing pacing(config_);
+  const auto main = [](Pacing* of, fabric::Worker* worker) -> coro::Task<void> {
+    co_await of->back_off(worker, 0);
+    const Nanos begin = worker->now();
+    while (worker->now() < begin + 45'000) {
+      co_await of->back_off(worker, 0);
+      // an epoch of 10 us ends up to 2 us late, with a retry
+      const auto ended = static_cast<std::uint32_t>((worker->now() - begin) / 10'000) + 1;
+      EXPECT_GE(of->coroutines(), ConflictConfig::most_coroutines >> ended);
+    }
+    EXPECT_LE(of->coroutines(), ConflictConfig::most_coroutines >> 3);
   };
   run(main(&pacing, worker_));
 }
@@ -149,6 +208,109 @@ TEST_F(Conflict, OperationsEnterInTheOrderInWhichTheyCame) {
     EXPECT_GE(worker->now() - before, 5'000);  // one after another
   };
   run(main(&pacing, worker_));
+}
+
+// When more coroutines may write than before, those that wait are let in first, and as many as may write.
+TEST_F(Conflict, WhoeverComesLaterOvertakesNobody) {
+  config_.kind = Kind::throttled;
+  Pacing pacing(config_);
+  const auto main = [](Pacing* of, fabric::Worker* worker) -> coro::Task<void> {
+    co_await retry(of, worker, 12);
+    EXPECT_EQ(of->coroutines(), 1u);
+    co_await pass(of, worker, 1'000);
+    co_await of->enter();
+    std::vector<int> entered;
+    coro::Scope scope(worker->run_queue());
+    for (int i = 0; i < 2; ++i) scope.spawn(hold(of, worker, i, &entered));
+    co_await worker->sleep_until(worker->now() + 10'000);
+    co_await of->back_off(worker, 0);
+    EXPECT_EQ(of->coroutines(), 2u);
+    EXPECT_TRUE(entered.empty());
+    scope.spawn(hold(of, worker, 2, &entered));
+    co_await worker->sleep_until(worker->now() + 100);
+    EXPECT_TRUE(entered.empty());
+    of->leave(*worker);
+    const Nanos before = worker->now();
+    co_await scope.join();
+    EXPECT_EQ(entered, (std::vector{0, 1, 2}));
+    // two at once, and then the third
+    EXPECT_GE(worker->now() - before, 2'000);
+    EXPECT_LT(worker->now() - before, 5'000);
+  };
+  run(main(&pacing, worker_));
+}
+
+// A client whose operations take 1 us, and which says how many ran at once.
+class SlowClient final : public Client {
+ public:
+  struct Seen {
+    int running = 0, most = 0;
+    std::vector<char> ended;
+  };
+  SlowClient(fabric::Worker& worker, Seen& seen) : worker_(worker), seen_(seen) {}
+  [[nodiscard]] coro::Task<OpResult> get(Key /*key*/, fabric::OpStats* /*stats*/) override {
+    return take_time(this, 'g', OpStatus::not_found);
+  }
+  [[nodiscard]] coro::Task<OpResult> put(Key /*key*/, ValueView /*value*/,
+                                         fabric::OpStats* /*stats*/) override {
+    return take_time(this, 'p', OpStatus::table_full);
+  }
+  [[nodiscard]] coro::Task<OpResult> remove(Key /*key*/, fabric::OpStats* /*stats*/) override {
+    return take_time(this, 'd', OpStatus::conflict);
+  }
+  [[nodiscard]] coro::Task<OpResult> insert_if_absent(Key /*key*/, ValueView /*value*/,
+                                                      fabric::OpStats* /*stats*/) override {
+    return take_time(this, 'i', OpStatus::exists);
+  }
+
+ private:
+  static coro::Task<OpResult> take_time(SlowClient* self, char kind, OpStatus status) {
+    Seen& seen = self->seen_;
+    seen.most = std::max(seen.most, ++seen.running);
+    co_await self->worker_.sleep_until(self->worker_.now() + 1'000);
+    --seen.running;
+    seen.ended.push_back(kind);
+    co_return OpResult{.status = status, .effect = Effect::unknown, .retries = 7, .value = {}};
+  }
+  fabric::Worker& worker_;
+  Seen& seen_;
+};
+
+coro::Task<void> expect(coro::Task<OpResult> operation, OpStatus status) {
+  const OpResult result = co_await std::move(operation);
+  EXPECT_EQ(result.status, status);
+  EXPECT_EQ(result.effect, Effect::unknown);
+  EXPECT_EQ(result.retries, 7u);
+}
+
+// Writes of a paced client that may have one at a time follow each other, each ends as it does without, and
+// GETs wait for none of them.
+TEST_F(Conflict, APacedClientsWritesWaitAndItsReadsDoNot) {
+  const auto main = [](ConflictConfig config, fabric::Worker* worker) -> coro::Task<void> {
+    config.kind = Kind::throttled;
+    PacedWorker paced(*worker, &config);
+    co_await retry(PacedWorker::of(*worker), worker, 12);
+    EXPECT_EQ(PacedWorker::of(*worker)->coroutines(), 1u);
+    SlowClient::Seen seen;
+    const std::unique_ptr<Client> client = paced.paced(std::make_unique<SlowClient>(*worker, seen));
+    coro::Scope scope(worker->run_queue());
+    for (int i = 0; i < 2; ++i) {
+      scope.spawn(expect(client->put({}, {}, nullptr), OpStatus::table_full));
+      scope.spawn(expect(client->remove({}, nullptr), OpStatus::conflict));
+      scope.spawn(expect(client->insert_if_absent({}, {}, nullptr), OpStatus::exists));
+    }
+    co_await scope.join();
+    EXPECT_EQ(seen.most, 1);
+    EXPECT_EQ(seen.ended, (std::vector{'p', 'd', 'i', 'p', 'd', 'i'}));
+    seen = {};
+    scope.spawn(expect(client->put({}, {}, nullptr), OpStatus::table_full));
+    scope.spawn(expect(client->put({}, {}, nullptr), OpStatus::table_full));
+    for (int i = 0; i < 3; ++i) scope.spawn(expect(client->get({}, nullptr), OpStatus::not_found));
+    co_await scope.join();
+    EXPECT_EQ(seen.most, 4);
+    EXPECT_EQ(seen.ended.back(), 'p');
+  };
+  run(main(config_, worker_));
 }
 
 // A coroutine that is destroyed while it waits takes itself out of the queue.

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = """\
 #define LOCH_CHECK(condition) ((condition) ? 0 : throw 1)
 #define LOCH_TRY(call) do { if (!(call)) return 7; } while (false)
+#define LOCH_CO_TRY(step) do { if (!(step)) return 8; } while (false)
 // a < b && "c < d" in a comment
 const char* name() { return 1 < 2 ? "less" : "more"; }
 bool ready(int one, int two);
@@ -32,6 +33,7 @@ struct Counts { int done; } counts;
 int both(int a, int b, bool is_on) {
   LOCH_CHECK(a > 0);
   LOCH_TRY(ready(a, b));
+  LOCH_CO_TRY(ready(a, b));
   if (is_on) return 3;
   ++counts.done;
   a += b;
@@ -43,17 +45,18 @@ int both(int a, int b, bool is_on) {
 """
 
 EXPECTED = {
-    (9, "dropped check", "LOCH_TRY(ready(a, b))", "static_cast<void>(ready(a, b))"),
-    (10, "negated condition", "is_on", "!(is_on)"),
-    (10, "dropped check", "if (is_on) return 3", ""),
-    (10, "constant", "3", "2|4"),
-    (12, "dropped statement", "a += b", ""),
-    (12, "arithmetic", "+=", "-="),
-    (13, "relation", "<=", "<"),
-    (13, "logic", "&&", "||"),
-    (14, "dropped statement", "ready(b, a)", ""),
-    (14, "swapped arguments", "b, a", "a, b"),
-    (16, "arithmetic", "-", "+"),
+    (10, "dropped check", "LOCH_TRY(ready(a, b))", "static_cast<void>(ready(a, b))"),
+    (11, "dropped check", "LOCH_CO_TRY(ready(a, b))", "static_cast<void>(co_await (ready(a, b)))"),
+    (12, "negated condition", "is_on", "!(is_on)"),
+    (12, "dropped check", "if (is_on) return 3", ""),
+    (12, "constant", "3", "2|4"),
+    (14, "dropped statement", "a += b", ""),
+    (14, "arithmetic", "+=", "-="),
+    (15, "relation", "<=", "<"),
+    (15, "logic", "&&", "||"),
+    (16, "dropped statement", "ready(b, a)", ""),
+    (16, "swapped arguments", "b, a", "a, b"),
+    (18, "arithmetic", "-", "+"),
 }
 
 

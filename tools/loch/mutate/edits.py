@@ -142,12 +142,13 @@ class _Finder:
             self._path, start, end, kind, before, after, self._text.count(b"\n", 0, start) + 1, identity
         )
 
-    # LOCH_TRY(call) returns the call's error to the caller; this edit keeps the call and ignores its error.
+    # LOCH_TRY(call) and LOCH_CO_TRY(step) return the error to the caller; this edit keeps the call and ignores its error.
     def _macro(self, cursor: cindex.Cursor) -> None:
         start, end = _span(cursor)
-        if cursor.spelling == "LOCH_TRY":
-            inside = self._source(start, end)[len("LOCH_TRY") :]
-            self._put("dropped check", start, end, self._source(start, end), f"static_cast<void>{inside}")
+        if cursor.spelling in ("LOCH_TRY", "LOCH_CO_TRY"):
+            inside = self._source(start, end)[len(cursor.spelling) :]
+            after = inside if cursor.spelling == "LOCH_TRY" else f"(co_await {inside})"
+            self._put("dropped check", start, end, self._source(start, end), f"static_cast<void>{after}")
 
     def _walk(self, cursor: cindex.Cursor, parent: cindex.Cursor | None) -> None:
         kind = cursor.kind

@@ -21,7 +21,7 @@ TO_BUILD = """
   libfabric-dev
   libmemcached-dev libhiredis-dev redis-tools libevent-2.1-7
   python3 python3-pydantic python3-ruamel.yaml python3-jinja2 python3-scipy python3-matplotlib python3-rich""".split()
-PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "black", "flake8", "mypy", "git"]
+PYTHON_TESTS = ["python3-pytest", "python3-jsonschema", "python3-simpy3", "black", "flake8", "mypy", "git"]
 SANITIZER = ["llvm-19"]  # has llvm-symbolizer, for names and lines in sanitizer reports
 ZOO = ["valgrind"]
 COVERAGE = ["llvm-19"]  # has llvm-profdata and llvm-cov

@@ -1,0 +1,214 @@
+// Tests allocation in chunks: what a manager gives to whom, and RACE's clients that get their blocks so, on
+// nodes of memory, with requests that fail and nodes that have no block left.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/chunks/manager.h"
+#include "race/module.h"
+#include "tests/support/store_cluster.h"
+#include "tests/support/store_loads.h"
+
+namespace loch::chunks {
+namespace {
+
+using support::make_fabric, support::small_deploy, support::StoreCluster;
+
+ChunkPlan plan_of(std::uint64_t blocks, std::uint32_t chunk, Flaw flaw = Flaw::none) {
+  return {.first = 100, .blocks = blocks, .chunk = chunk, .clients = 3, .messages = {}, .flaw = flaw};
+}
+
+TEST(Manager, GivesEachBlockOnce) {
+  Manager manager(plan_of(10, 4));
+  EXPECT_EQ(manager.allocate({0, 1}), (Chunk{100, 4}));
+  EXPECT_EQ(manager.allocate({2, 1}), (Chunk{104, 4}));
+  EXPECT_EQ(manager.allocate({0, 2}), (Chunk{108, 2}));  // what is left
+  EXPECT_EQ(manager.left(), 0u);
+  EXPECT_EQ(manager.allocate({1, 1})->count, 0u);
+  EXPECT_EQ(manager.counts().given, 3u);
+  EXPECT_EQ(manager.counts().full, 1u);
+}
+
+// The answer to a request may be lost: the client repeats the request, and has its chunk once.
+TEST(Manager, AnswersARepeatedRequestWithItsChunk) {
+  Manager manager(plan_of(20, 4));
+  EXPECT_EQ(manager.allocate({0, 1}), (Chunk{100, 4}));
+  EXPECT_EQ(manager.allocate({1, 1}), (Chunk{104, 4}));
+  EXPECT_EQ(manager.allocate({0, 1}), (Chunk{100, 4}));
+  EXPECT_EQ(manager.allocate({2, 1}), (Chunk{108, 4}));
+  EXPECT_EQ(manager.allocate({0, 2}), (Chunk{112, 4}));
+  EXPECT_EQ(manager.counts().repeated, 1u);
+}
+
+// A request that the network delayed comes after the client's next one.
+TEST(Manager, DropsAnOlderRequest) {
+  Manager manager(plan_of(20, 4));
+  EXPECT_TRUE(manager.allocate({0, 1}).has_value());
+  EXPECT_TRUE(manager.allocate({0, 2}).has_value());
+  EXPECT_FALSE(manager.allocate({0, 1}).has_value());
+  EXPECT_EQ(manager.counts().stale, 1u);
+  EXPECT_EQ(manager.left(), 12u);
+}
+
+TEST(Manager, DropsWhatNoClientSends) {
+  Manager manager(plan_of(20, 4));
+  EXPECT_FALSE(manager.allocate({3, 1}).has_value());
+  EXPECT_FALSE(manager.allocate({0, 0}).has_value());
+  EXPECT_EQ(manager.counts().malformed, 2u);
+  EXPECT_EQ(manager.left(), 20u);
+}
+
+TEST(Manager, TheKnownBadOneGivesARepeatedChunkTwice) {
+  Manager manager(plan_of(20, 4, Flaw::repeated_is_free));
+  EXPECT_EQ(manager.allocate({0, 1}), (Chunk{100, 4}));
+  EXPECT_EQ(manager.allocate({0, 1}), (Chunk{100, 4}));
+  EXPECT_EQ(manager.allocate({1, 1}), (Chunk{100, 4}));
+}
+
+kv::DeployConfig memory_nodes(std::uint64_t keys, std::uint64_t max_keys) {
+  kv::DeployConfig config = small_deploy(4, 2, 1, keys);
+  config.server_nodes = 2;
+  config.max_keys = max_keys;
+  return config;
+}
+
+std::map<std::string, std::string> chunks_of(const char* blocks) {
+  return {{"race.allocation", "chunks"}, {"race.chunk-blocks", blocks}, {"race.spare-blocks", "4"}};
+}
+
+class On : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, On, ::testing::Values("sim", "shm"));
+
+// Clients that began without a block write what others read, and every block is one client's.
+TEST_P(On, ClientsOfMemoryNodesGetTheirBlocksFromThem) {
+  const auto module = race::make_module();
+  for (const char* chunk : {"1", "4", "64"}) {
+    StoreCluster cluster(make_fabric(GetParam(), {.nodes = 4}), *module,
+                         {.config = memory_nodes(24, 24), .options = chunks_of(chunk)});
+    support::Tally tally;
+    for (std::size_t w = 0; w < cluster.workers(); ++w)
+      cluster.start(w, [&](support::Lane* lane) { return support::work(lane, 24, 500, &tally); });
+    ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(tally.torn, 0u) << chunk;
+    EXPECT_EQ(tally.foreign, 0u) << chunk;
+    EXPECT_LT(tally.other, 25u * cluster.workers()) << chunk;
+    EXPECT_EQ(cluster.store().audit({}), std::vector<std::string>{}) << chunk;
+    // each of the four clients asks each of the two nodes
+    EXPECT_GE(cluster.counter("allocs"), 8) << chunk;
+    EXPECT_EQ(cluster.counter("chunks_given"), cluster.counter("allocs")) << chunk;
+    EXPECT_EQ(cluster.counter("allocs_unanswered"), 0) << chunk;
+  }
+}
+
+coro::Task<void> insert(support::Lane* lane, std::uint64_t first, std::uint64_t count, std::uint64_t* wrong) {
+  for (std::uint64_t key = first; key < first + count; ++key) {
+    const support::Lane::Outcome put = co_await lane->put(key, key);
+    if (put.result.status != kv::OpStatus::ok) ++*wrong;
+  }
+}
+
+// An operation waits only for a worker's first chunk, since the next ones are asked for in time; and chunks
+// of one block are waited for more often.
+TEST(OnSim, ChunksAreAskedForAheadOfNeed) {
+  const auto module = race::make_module();
+  std::map<std::string, double> waits;
+  for (const char* chunk : {"1", "32"}) {
+    kv::DeployConfig config = small_deploy(2, 1, 1, 0);
+    config.server_nodes = 1;
+    config.max_keys = 400;
+    StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module,
+                         {.config = config, .options = chunks_of(chunk)});
+    std::uint64_t wrong = 0;
+    cluster.start(0, [&](support::Lane* lane) { return insert(lane, 0, 400, &wrong); });
+    ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+    EXPECT_EQ(wrong, 0u);
+    waits[chunk] = cluster.counter("chunk_waits");
+    EXPECT_GE(cluster.counter("allocs") * std::stod(chunk), 400) << chunk;
+    EXPECT_GT(cluster.counter("alloc_ns"), 1'000 * cluster.counter("allocs")) << chunk;
+  }
+  EXPECT_EQ(waits.at("32"), 1);
+  EXPECT_GE(waits.at("1"), 1);
+}
+
+// A node whose blocks are used up says so, and its PUTs end as in a full table; UPDATEs go on with the block
+// that each client has left.
+TEST(OnSim, AFullNodeEndsInsertsAsAFullTable) {
+  const auto module = race::make_module();
+  kv::DeployConfig config = small_deploy(3, 1, 1, 0);
+  config.server_nodes = 1;
+  config.max_keys = 40;
+  auto options = chunks_of("8");
+  options["race.load-factor"] = "0.05";
+  StoreCluster cluster(make_fabric("sim", {.nodes = 3}), *module, {.config = config, .options = options});
+  std::uint64_t full = 0;
+  cluster.start(0, [&](support::Lane* lane) { return support::fill(lane, 400, &full); });
+  ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(cluster.counter("blocks_not_given"), 0);
+  EXPECT_EQ(cluster.counter("allocs_full"), 1);  // asked once
+  EXPECT_GT(full, 200u);
+  EXPECT_EQ(static_cast<double>(full), cluster.counter("puts_without_a_block"));
+  EXPECT_EQ(cluster.store().audit({}), std::vector<std::string>{});
+}
+
+struct Failing {
+  std::uint64_t findings = 0;  // of the audit: blocks in two places, and keys whose blocks others wrote
+  std::uint64_t foreign = 0;   // GETs of another key's value
+  double repeated = 0;         // ALLOCs that a manager had answered before
+};
+
+// Requests and replies of ALLOCs are lost with their connections.
+Failing run_failing(const char* fabric, const std::string& mutant) {
+  const auto module = race::make_module();
+  auto options = chunks_of("1");
+  options["race.reconnect-timeout"] = "1s";
+  options["race.alloc-timeout"] = "5s";
+  kv::DeployConfig config = small_deploy(4, 3, 1, 24);
+  config.server_nodes = 1;
+  StoreCluster cluster(make_fabric(fabric, {.nodes = 4, .losses = {.seed = 3, .rc_error = 0.05}}), *module,
+                       {.config = config, .options = options, .mutant = mutant});
+  support::Tally tally;
+  for (std::size_t w = 0; w < cluster.workers(); ++w)
+    cluster.start(w, [&](support::Lane* lane) { return support::work(lane, 24, 100, &tally); });
+  EXPECT_EQ(cluster.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(tally.torn, 0u);
+  return {cluster.store().audit({}).size(), tally.foreign, cluster.counter("allocs_repeated")};
+}
+
+TEST_P(On, RepeatedRequestsGiveNobodyAnothersBlocks) {
+  const Failing seen = run_failing(GetParam(), "");
+  EXPECT_EQ(seen.findings, 0u);
+  EXPECT_EQ(seen.foreign, 0u);
+  // in real time, which requests fail is chance
+  if (std::string(GetParam()) == "sim") EXPECT_GT(seen.repeated, 0);
+}
+
+// … and a manager that gives a repeated chunk to the next client too is found.
+TEST(OnSim, AChunkThatIsGivenTwiceIsFound) {
+  const Failing seen = run_failing("sim", "chunk-given-twice");
+  EXPECT_GT(seen.repeated, 0);
+  EXPECT_GT(seen.findings, 0u);
+}
+
+TEST(Module, RefusesInOneLine) {
+  const auto module = race::make_module();
+  const auto refused = [&](const kv::DeployConfig& config, const std::map<std::string, std::string>& set) {
+    kv::Options options(module->options());
+    for (const auto& [key, value] : set) EXPECT_TRUE(options.set(key, value).has_value());
+    const auto store = module->deploy(config, options, {});
+    return store.has_value() ? std::string() : store.error().message;
+  };
+  kv::DeployConfig config = memory_nodes(24, 24);
+  EXPECT_EQ(refused(config, chunks_of("4")), "");
+  EXPECT_NE(refused(config, {}).find("servers: race has no server workers, 1 were asked for; expected 0"),
+            std::string::npos);
+  for (const std::uint32_t servers : {0U, 2U}) {
+    config.server_workers = servers;
+    EXPECT_NE(refused(config, chunks_of("4")).find("servers: race.allocation chunks: one server worker"),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace loch::chunks

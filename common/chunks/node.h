@@ -1,0 +1,36 @@
+// A node's part in allocation in chunks: its message buffers, the manager of its blocks if it holds data, and
+// its client workers' clients.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/chunks/client.h"
+#include "common/chunks/manager.h"
+
+namespace loch::chunks {
+
+class ChunkNode {
+ public:
+  // Registers the node's buffers; called before Fabric::exchange. Null if `plan` is.
+  [[nodiscard]] static Result<std::unique_ptr<ChunkNode>> make(fabric::Fabric& fabric, fabric::NodeId node,
+                                                               const ChunkPlan* plan);
+  // The main coroutine of the node's management worker. `self` outlives it.
+  [[nodiscard]] static coro::Task<void> manage(ChunkNode* self, fabric::Worker* worker);
+  // The client of a client worker, which its first call makes.
+  [[nodiscard]] Client& client(fabric::Worker& worker, Stock& stock);
+  // Adds the node's counters.
+  void count(std::map<std::string, double>& all) const;
+
+ private:
+  ChunkNode(const ChunkPlan& plan, fabric::NodeId node, rpc::MessageRegions regions);
+
+  const ChunkPlan& plan_;
+  rpc::MessageRegions regions_;
+  std::unique_ptr<Manager> manager_;              // null: the node holds no data
+  std::vector<std::unique_ptr<Client>> clients_;  // by worker
+};
+
+}  // namespace loch::chunks

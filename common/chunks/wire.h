@@ -1,0 +1,20 @@
+// The two messages of an ALLOC.
+#pragma once
+
+#include <cstdint>
+
+namespace loch::chunks {
+
+struct Ask {
+  std::uint32_t client = 0;  // number of the client worker in the cluster
+  std::uint32_t number = 0;  // of the client's requests to this node, counted from 1
+};
+
+struct Answer {
+  std::uint64_t first = 0;
+  std::uint32_t count = 0;
+  std::uint32_t number = 0;  // of the request
+};
+static_assert(sizeof(Ask) == 8 && sizeof(Answer) == 16);
+
+}  // namespace loch::chunks

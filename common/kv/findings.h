@@ -1,0 +1,26 @@
+// The findings of an audit of tables at rest, one line each.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace loch::kv {
+
+// Keeps the first few: where one thing is wrong, often thousands are.
+class Findings {
+ public:
+  template <typename... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    constexpr std::size_t most = 20;
+    if (lines_.size() < most) lines_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(lines_); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+}  // namespace loch::kv
