@@ -91,10 +91,10 @@ class Audit {
 
   // No free block of a worker is named by a slot, or free twice.
   void look_at_free(fabric::NodeId node, const WorkerState& own) {
-    for (const Block& block : own.free[node]) {
+    own.free[node].for_each([&](const Block& block) {
       if (!named_.insert(block.number).second)
         findings_.add("node {}: block {} is free and in use", node, block.number);
-    }
+    });
   }
 
   const Settings& s_;

@@ -1,7 +1,9 @@
 // Tests RACE hashing: layouts, requests per operation, blocks that come back, and loads on sim and shm.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "common/base/crc32c.h"
+#include "common/base/rng.h"
 #include "race/lane.h"
 #include "race/module.h"
 #include "tests/support/store_cluster.h"
@@ -48,6 +51,35 @@ TEST(Layout, ABlockOfTheArtifactIsOneUnit) {
   EXPECT_EQ(large.bytes() % block_unit, 0u);
   EXPECT_EQ(large.elision().entry_bytes, large.bytes());
   EXPECT_EQ(large.elision().keep_head, 16u + 16u + 32u);
+}
+
+TEST(FreeBlocks, AreTakenInTheOrderInWhichTheyBecameFree) {
+  constexpr std::uint64_t units = 3;
+  FreeBlocks blocks;
+  std::deque<Block> model;
+  Rng rng(1, "free blocks");
+  for (std::uint32_t step = 0; step < 2'000; ++step) {
+    // Steps that mostly take empty the list now and then, and steps that mostly add fill it again.
+    if (rng.chance(step / 200 % 2 == 0 ? 0.8 : 0.3)) {
+      const std::optional<Block> taken = blocks.take_oldest();
+      ASSERT_EQ(taken.has_value(), !model.empty());
+      if (!taken) continue;
+      EXPECT_EQ(taken->number, model.front().number);
+      EXPECT_EQ(taken->generation, model.front().generation);
+      model.pop_front();
+    } else if (rng.chance(0.1)) {
+      const std::uint64_t count = rng.below(6);
+      blocks.add_run(step, count, units);
+      for (std::uint64_t i = 0; i < count; ++i) model.push_back({step + i * units, 0});
+    } else {
+      blocks.add({step, step % 5});
+      model.push_back({step, step % 5});
+    }
+    ASSERT_EQ(blocks.size(), model.size());
+    std::deque<Block> told;
+    blocks.for_each([&](const Block& block) { told.push_back(block); });
+    EXPECT_TRUE(std::ranges::equal(told, model, {}, &Block::number, &Block::number));
+  }
 }
 
 TEST(Layout, EveryByteOfABlockIsChecked) {

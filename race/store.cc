@@ -9,24 +9,29 @@
 
 namespace loch::race {
 
+std::optional<Block> FreeBlocks::take_oldest() {
+  if (runs_.empty()) return std::nullopt;
+  Run& oldest = runs_.front();
+  const Block block = oldest.first;
+  oldest.first.number += oldest.units;
+  if (--oldest.count == 0) runs_.pop_front();
+  --size_;
+  return block;
+}
+
 WorkerState::WorkerState(const Settings& of)
     : settings(of), free(of.config.serving_nodes()), directory(of.config.serving_nodes()) {}
 
 void WorkerState::add(fabric::NodeId node, chunks::Chunk chunk) {
-  for (std::uint64_t block = chunk.first; block < chunk.first + chunk.count; ++block)
-    free[node].push_back({block * settings.block.units(), 0});
+  const std::uint64_t units = settings.block.units();
+  free[node].add_run(chunk.first * units, chunk.count, units);
 }
 
-std::optional<Block> WorkerState::take(fabric::NodeId node) {
-  if (free[node].empty()) return std::nullopt;
-  const Block block = free[node].front();
-  free[node].pop_front();
-  return block;
-}
+std::optional<Block> WorkerState::take(fabric::NodeId node) { return free[node].take_oldest(); }
 
 void WorkerState::put_back(fabric::NodeId node, Block block) {
   block.generation = settings.rules.has_word_generation ? (block.generation + 1) % generations : 0;
-  free[node].push_back(block);
+  free[node].add(block);
 }
 
 void WorkerState::give(fabric::NodeId node, Word word) {
@@ -185,7 +190,7 @@ std::map<std::string, double> RaceStore::counters() const {
     for (const auto& own : state.workers) {
       for (const auto& [name, count] : names) all[name] += static_cast<double>(own->counters.*count);
       all["doubts_waiting"] += static_cast<double>(own->doubts.size());
-      for (const std::deque<Block>& free : own->free) all["blocks_free"] += static_cast<double>(free.size());
+      for (const FreeBlocks& free : own->free) all["blocks_free"] += static_cast<double>(free.size());
     }
   }
   return all;

@@ -30,6 +30,39 @@ struct Block {
   std::uint32_t generation = 0;
 };
 
+// The free blocks of one worker on one node, in the order in which they became free. Blocks that became free
+// together are one run: a client of the published table begins with millions of them.
+class FreeBlocks {
+ public:
+  // Adds `count` blocks of generation 0, of which `first` is the first one, `units` times 64 bytes each.
+  void add_run(std::uint64_t first, std::uint64_t count, std::uint64_t units) {
+    if (count > 0) runs_.push_back({{first, 0}, count, units});
+    size_ += count;
+  }
+  void add(Block block) {
+    runs_.push_back({block, 1, 0});
+    ++size_;
+  }
+  [[nodiscard]] std::optional<Block> take_oldest();
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  // Calls `tell` with each free block, oldest first.
+  template <typename Tell>
+  void for_each(Tell tell) const {
+    for (const Run& run : runs_) {
+      for (std::uint64_t i = 0; i < run.count; ++i)
+        tell(Block{run.first.number + i * run.units, run.first.generation});
+    }
+  }
+
+ private:
+  struct Run {
+    Block first;
+    std::uint64_t count = 0, units = 0;  // Block::number grows by `units` from one block to the next
+  };
+  std::deque<Run> runs_;
+  std::uint64_t size_ = 0;
+};
+
 // A CAS of unknown outcome: it ended in an error, and the slot could not be read since.
 struct Doubt {
   enum class Step : std::uint8_t {
@@ -60,7 +93,7 @@ struct WorkerState final : chunks::Stock {
   explicit WorkerState(const Settings& of);
   const Settings& settings;
   std::vector<rpc::Remote> table, blocks;  // by serving node
-  std::vector<std::deque<Block>> free;     // by serving node, oldest first
+  std::vector<FreeBlocks> free;            // by serving node
   // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
   std::vector<std::vector<std::uint8_t>> directory;
   std::uint32_t locks = 0;  // locks that this worker has set so far

@@ -56,6 +56,16 @@ TEST(Zeta, FixedConstantOfTheScrambledGenerator) {
   EXPECT_NEAR(zeta(10'000'000'000ULL, 0.99), 26.46902820178302, 1e-6);
 }
 
+TEST(Zeta, TheSumThatIsKeptIsOfItsOwnArguments) {
+  for (const auto& [n, theta] :
+       {std::pair{10U, 0.5}, std::pair{11U, 0.5}, std::pair{11U, 0.9}, std::pair{10U, 0.5}}) {
+    double sum = 0;
+    for (std::uint32_t i = n; i >= 1; --i) sum += std::pow(static_cast<double>(i), -theta);
+    EXPECT_DOUBLE_EQ(zeta(n, theta), sum) << n << " terms, theta " << theta;
+    EXPECT_DOUBLE_EQ(zeta(n, theta), sum) << "asked again";
+  }
+}
+
 TEST(Zeta, EulerMaclaurinAgreesWithTheSum) {
   for (const double theta : {0.5, 0.99, 1.0, 1.2}) {
     double sum = 0;
