@@ -45,8 +45,8 @@ LOADS = [
     ["--get", "0.9", "--pause", "5us"],
     ["--get", "1", "--rate", "200000", "--settle", "20us"],
 ]
-# What differs between two processes of one run: times of this machine, its memory, and where the result went.
-OF_THE_PROCESS = ("wall_s", "events_per_s", "peak_memory_bytes", "time", "started", "argv", "elapsed_s")
+# What differs between two processes of one run: times of this machine, its memory and load, and where the result went.
+OF_THE_PROCESS = ("wall_s", "events_per_s", "peak_memory_bytes", "provenance")
 
 
 def of_the_run(found: Any) -> Any:
