@@ -81,6 +81,8 @@ SlotFormat::PartsOfAll SlotFormat::parts_of(const fabric::Region& region) const 
     if (brings_value(op)) its.value = value_at() - its.start;
     its.is_kept = has_trailer && arrival(op) == rpc::Arrival::by_check && its.body <= rpc::most_kept_body &&
                   !region.elision().on();
+    // Slots and regions begin with whole words.
+    its.is_key = its.body == keyhash_bytes && its.key == 0 && slot_bytes % 8 == 0 && its.start % 8 == 0;
   }
   return all;
 }

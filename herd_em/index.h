@@ -54,6 +54,17 @@ class Index {
     }
     return std::nullopt;
   }
+  // The log offset in the first slot with the key's tag, even if the slot holds another key; nullopt if
+  // there is no such slot.
+  [[nodiscard]] std::optional<std::uint64_t> first_offset(KeyHash key) const {
+    const std::uint64_t tag = key.tag(tag_bits_);
+    for (std::uint64_t at = key.bucket(home_buckets_); at != nowhere; at = behind(at)) {
+      for (const std::uint64_t slot : buckets_[at]) {
+        if (slot >> tag_shift_ == tag && slot != 0) return offset_of(slot);
+      }
+    }
+    return std::nullopt;
+  }
   // The first slot with the key's tag, even if it holds another key.
   [[nodiscard]] std::optional<Place> first_with_tag(KeyHash key) const {
     return find(key, [](std::uint64_t) { return true; });

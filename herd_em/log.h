@@ -58,6 +58,11 @@ class Log {
     const std::uint64_t at = place(offset);
     return at + bytes <= memory_.size() ? memory_.data() + at : nullptr;
   }
+  // The `bytes` bytes from `offset` on where they lie in memory, if an entry at `offset` is live and they do
+  // not wrap around the memory's end; else null.
+  [[nodiscard]] const std::byte* live_in_place(std::uint64_t offset, std::uint64_t bytes) const {
+    return is_live(offset) ? in_place(offset, bytes) : nullptr;
+  }
   // The key of a live entry.
   [[nodiscard]] KeyHash key(std::uint64_t offset) const {
     const std::byte* const here = in_place(offset, sizeof(KeyHash));

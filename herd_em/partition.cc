@@ -51,6 +51,7 @@ void Partition::release(std::uint64_t offset) {
 }
 
 bool Partition::put(KeyHash key, const std::byte* value, std::uint32_t length, std::uint32_t kept) {
+  prefetched_ = no_offset;
   std::optional<Index::Place> own = find(key);
   if (shape_.inserts_by_first_tag && own != index_.first_with_tag(key)) own.reset();
   if (own) {
@@ -81,7 +82,24 @@ bool Partition::put(KeyHash key, const std::byte* value, std::uint32_t length, s
   return true;
 }
 
+// Begins with the entry that was prefetched last, which is nearly always the key's own, so that the bucket
+// need not be searched again. An entry that the index holds is its key's only one.
 std::optional<std::uint32_t> Partition::get(KeyHash key, std::byte* out) {
+  if (prefetched_ == no_offset) [[unlikely]]
+    return get_by_search(key, out);
+  const std::byte* const entry = log_.live_in_place(prefetched_, sizeof(Log::Header) + shape_.value_bytes);
+  if (entry == nullptr) [[unlikely]]
+    return get_by_search(key, out);
+  Log::Header header;
+  std::memcpy(&header, entry, sizeof header);
+  if (header.key != key) [[unlikely]]
+    return get_by_search(key, out);
+  ++counts_.hits;
+  std::memcpy(out, entry + sizeof header, std::min(header.kept, shape_.value_bytes));
+  return header.length;
+}
+
+std::optional<std::uint32_t> Partition::get_by_search(KeyHash key, std::byte* out) {
   const std::optional<Index::Place> own = find(key);
   if (!own) {
     ++counts_.misses;
@@ -102,6 +120,7 @@ std::optional<std::uint32_t> Partition::get(KeyHash key, std::byte* out) {
 }
 
 bool Partition::remove(KeyHash key) {
+  prefetched_ = no_offset;
   const std::optional<Index::Place> own = find(key);
   if (!own) return false;
   ++counts_.removals;
@@ -110,9 +129,9 @@ bool Partition::remove(KeyHash key) {
   return true;
 }
 
-void Partition::prefetch_entry(KeyHash key) const {
-  const std::optional<Index::Place> first = index_.first_with_tag(key);
-  if (first) log_.prefetch(index_.offset(*first));
+void Partition::prefetch_entry(KeyHash key) {
+  prefetched_ = index_.first_offset(key).value_or(no_offset);
+  if (prefetched_ != no_offset) log_.prefetch(prefetched_);
 }
 
 std::vector<std::string> Partition::audit() const {

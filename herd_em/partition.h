@@ -56,7 +56,7 @@ class Partition {
   // An operation has two cache misses. prefetch_bucket() prefetches the key's bucket; prefetch_entry(), once
   // the bucket is cached, the log entry of the first slot with the key's tag.
   void prefetch_bucket(KeyHash key) const { index_.prefetch(key); }
-  void prefetch_entry(KeyHash key) const;
+  void prefetch_entry(KeyHash key);
 
   // Violated invariants, one line each: a key with two slots or in a wrong bucket, leaked log space.
   [[nodiscard]] std::vector<std::string> audit() const;
@@ -67,12 +67,17 @@ class Partition {
   [[nodiscard]] std::optional<std::uint64_t> store(const Log::Header& header, const std::byte* value);
   void release(std::uint64_t offset);
   [[nodiscard]] bool is_entry_of(KeyHash key, std::uint64_t offset);
+  [[nodiscard, gnu::noinline]] std::optional<std::uint32_t> get_by_search(KeyHash key, std::byte* out);
 
   PartitionShape shape_;
   Index index_;
   Log log_;
   // In store mode: log offsets of removed entries, for reuse, by the entry's size in bytes.
   std::map<std::uint64_t, std::vector<std::uint64_t>> free_;
+  // What prefetch_entry() found last: a log offset that the index holds, or no_offset. A PUT or DELETE may
+  // change the index, and therefore resets it.
+  static constexpr std::uint64_t no_offset = ~std::uint64_t{0};
+  std::uint64_t prefetched_ = no_offset;
   PartitionCounts counts_;
 };
 

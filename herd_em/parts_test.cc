@@ -102,16 +102,19 @@ TEST(Index, EvictsTheOldestOrByTag) {
   }
 }
 
-// Compares the partition with a std::map: for all value sizes, a GET returns the newest value or nothing.
+// Compares the partition with a std::map: for all value sizes, a GET returns the newest value or nothing. Log
+// entries of keys are prefetched, and the keys changed afterwards.
 void against_a_map(PartitionShape shape, std::uint64_t seed, std::uint64_t* found, std::uint64_t* wrong) {
-  Rng rng(seed);
+  Rng rng(seed), prefetching(seed + 1'000);
   shape.value_bytes = 48;
   Partition partition(shape);
   std::map<std::uint64_t, std::vector<std::byte>> truth;
   std::array<std::byte, 48> read{};
+  const auto key_of = [](std::uint64_t number) { return KeyHash{mix64(number), mix64(number + 77)}; };
   for (int i = 0; i < 4'000; ++i) {
+    if (prefetching.chance(0.5)) partition.prefetch_entry(key_of(prefetching.below(24)));
     const std::uint64_t number = rng.below(24);
-    const KeyHash key{mix64(number), mix64(number + 77)};
+    const KeyHash key = key_of(number);
     const std::uint64_t draw = rng.below(10);
     if (draw < 4) {
       const auto value = bytes_of(static_cast<std::uint64_t>(i), rng.chance(0.7) ? 32 : 48);

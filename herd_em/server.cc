@@ -2,6 +2,8 @@
 #include "herd_em/server.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
 #include "common/base/probe.h"
@@ -13,6 +15,9 @@ Server::Server(const Settings& settings, std::uint32_t index, fabric::Region& sl
     : settings_(settings),
       index_(index),
       first_slot_(settings.slot_at(index, 0)),
+      word_at_(settings.format.word_at()),
+      slot_bytes_(settings.format.slot_bytes),
+      slot_count_(settings.slots()),
       slots_(slots),
       replies_(replies),
       partition_(settings.partition),
@@ -41,8 +46,29 @@ bool Server::has_request(std::uint32_t slot, std::uint64_t word) const {
   return settings_.format.is_here(slots_, slot_at(slot), word);
 }
 
+// A GET of which nothing but its key has to be looked at is handled here, as most requests are; all others
+// are left to is_any_ready(), which does the same.
 bool Server::is_ready(void* self, std::uint32_t slot, std::uint64_t word) {
   auto* server = static_cast<Server*>(self);
+  const rpc::Trailer trailer = rpc::Trailer::unpack(word);
+  if (server->first_key_ == nullptr || trailer.code != static_cast<std::uint8_t>(Op::get)) [[unlikely]]
+    return is_any_ready(server, slot, word);
+  if (!server->duplicates_.is_news(slot, word)) return false;
+  const std::byte* const from = server->first_key_ + slot * std::uint64_t{server->slot_bytes_};
+  SlotFormat::Kept& kept = server->kept_;
+  kept.op = Op::none;
+  const std::array<std::uint64_t, 2> key{fabric::load_word(from), fabric::load_word(from + 8)};
+  static_assert(sizeof key == keyhash_bytes);
+  std::memcpy(kept.body.data(), key.data(), sizeof key);
+  if (rpc::body_check(kept.body.data(), sizeof key, trailer.sequence, trailer.code, 0) != trailer.check)
+    return false;
+  kept.op = Op::get;
+  server->whole_slot_ = slot;
+  server->whole_word_ = word;
+  return true;
+}
+
+bool Server::is_any_ready(Server* server, std::uint32_t slot, std::uint64_t word) {
   const SlotFormat& format = server->settings_.format;
   if (word == 0 || !server->is_polled(slot) ||
       (format.has_trailer && !server->duplicates_.is_news(slot, word)) ||
@@ -58,20 +84,33 @@ void Server::advance(std::uint32_t slot) {
   if (next == slot % settings_.config.window) next = next + 1 == settings_.config.window ? 0 : next + 1;
 }
 
+// Fetches the request that polling has just found complete, if polling has kept a copy of it and the slot has
+// not changed since. Returns false if it did nothing.
+[[gnu::always_inline]] inline bool Server::fetch_kept(std::uint32_t slot, Request& into) {
+  if (whole_word_ == 0 || slot != whole_slot_ || kept_.op == Op::none || settings_.rules.trusts_first_look ||
+      fabric::load_word(slots_.at(slot_at(slot) + word_at_)) != whole_word_)
+    return false;
+  into.slot = slot;
+  into.what = settings_.format.read(kept_, whole_word_, parts_, into.value.data());
+  duplicates_.looked_at(slot, whole_word_);
+  whole_word_ = 0;
+  if (!settings_.rules.scans_all) advance(slot);
+  ++counts_.requests;
+  return true;
+}
+
 bool Server::fetch(std::uint32_t slot, Request& into) {
+  if (fetch_kept(slot, into)) return true;
   const SlotFormat& format = settings_.format;
   const std::uint64_t at = slot_at(slot);
-  const std::uint64_t word = fabric::load_word(slots_.at(at + format.word_at()));
-  // Whether polling has just found this request complete. It has then kept a copy, or it need not look
-  // whether the request is here; if the client overwrites the request later, the check after the copy fails.
+  const std::uint64_t word = fabric::load_word(slots_.at(at + word_at_));
+  // Whether polling has just found this request complete. It then need not look whether the request is here;
+  // if the client overwrites the request later, the check after the copy fails.
   const bool was_whole = word != 0 && slot == whole_slot_ && word == whole_word_;
   whole_word_ = 0;
   if (!was_whole && !has_polled_request(slot, word)) return false;
   into.slot = slot;
-  if (was_whole && kept_.op != Op::none && !settings_.rules.trusts_first_look) {
-    into.what = format.read(kept_, word, parts_, into.value.data());
-    duplicates_.looked_at(slot, word);
-  } else if (into.what = format.read(slots_, at, word, into.value.data()); format.has_trailer) {
+  if (into.what = format.read(slots_, at, word, into.value.data()); format.has_trailer) {
     // The client may have given up and overwritten the slot with its next request during the copy, so check
     // again.
     if (!settings_.rules.trusts_first_look && !format.is_here(slots_, at, word)) return false;
@@ -96,16 +135,42 @@ void Server::collect(std::uint32_t first) {
   start_ = slot;
 }
 
+// collect() of a batch of one request, which polling has mostly kept. Returns whether there is one.
+// Of a GET as in is_ready() the rest of fetch_kept() need not be asked.
+bool Server::collect_one(std::uint32_t first) {
+  if (first_key_ == nullptr || whole_word_ == 0 || first != whole_slot_ || kept_.op != Op::get ||
+      fabric::load_word(first_key_ + first * std::uint64_t{slot_bytes_} + keyhash_bytes) != whole_word_)
+      [[unlikely]] {
+    collect(first);
+    return collected_ != 0;
+  }
+  Request& into = *batch_[0];
+  into.slot = first;
+  into.what.op = Op::get;
+  into.what.sequence = rpc::Trailer::unpack(whole_word_).sequence;
+  std::memcpy(&into.what.key, kept_.body.data(), sizeof into.what.key);
+  duplicates_.looked_at(first, whole_word_);
+  whole_word_ = 0;
+  ++counts_.requests;
+  start_ = first + 1 == slot_count_ ? 0 : first + 1;
+  return true;
+}
+
 coro::Task<void> Server::run(fabric::Worker& worker) {
   const Settings& s = settings_;
   fabric_index_ = worker.index();
   charges_ = charges_of(worker.costs());
   is_charged_ = charges_ != Charges{};
   parts_ = s.format.parts_of(slots_);
+  const SlotFormat::Parts& get = parts_[static_cast<std::size_t>(Op::get)];
+  // The trailer of such a request follows its key.
+  if (get.is_kept && get.is_key && s.rules.scans_all && !s.rules.trusts_first_look &&
+      get.start + keyhash_bytes == word_at_)
+    first_key_ = slots_.at(first_slot_ + get.start);
   if (sender_ == nullptr)
     sender_ = std::make_unique<rpc::DatagramSender>(worker, s.replies, replies_, index_ * s.replies.bytes());
   const fabric::WatchSet set{.region = &slots_,
-                             .offset = first_slot_ + s.format.word_at(),
+                             .offset = first_slot_ + word_at_,
                              .stride = s.format.slot_bytes,
                              .count = s.slots(),
                              .ready = &Server::is_ready,
@@ -127,8 +192,7 @@ coro::Task<void> Server::serve_by_pipeline(fabric::Worker& worker, fabric::Watch
     if (any.outcome == fabric::WatchOutcome::stopping) break;
     const bool has_new = any.outcome != fabric::WatchOutcome::timed_out;
     if (has_new) {
-      collect(any.index);
-      if (collected_ == 0) continue;
+      if (!collect_one(any.index)) continue;
       ++counts_.batches;
     } else {
       LOCH_PROBE("herd.pipeline-drained");
@@ -140,32 +204,55 @@ coro::Task<void> Server::serve_by_pipeline(fabric::Worker& worker, fabric::Watch
         co_await worker.compute(wait + charges_.entry);
       }
       if (!sender_->has_room()) co_await sender_->room();
-      answer(*at_entry_);
-      has_entry_ = false;
     }
+    if (!is_charged_) {
+      move_on(has_new);
+      continue;
+    }
+    leave_pipeline();
     if (has_bucket_) {
-      if (is_charged_) {
-        const Nanos wait = stall(charges_.memory, issued_at(worker) - at_bucket_->prefetched_at);
-        co_await worker.compute(wait + charges_.search);
-      }
-      partition_.prefetch_entry(at_bucket_->what.key);
-      std::swap(at_entry_, at_bucket_);
-      if (is_charged_) at_entry_->prefetched_at = issued_at(worker);
-      has_entry_ = true;
-      has_bucket_ = false;
+      const Nanos wait = stall(charges_.memory, issued_at(worker) - at_bucket_->prefetched_at);
+      co_await worker.compute(wait + charges_.search);
+      go_to_entry();
+      at_entry_->prefetched_at = issued_at(worker);
     }
     if (has_new) {
-      std::swap(at_bucket_, batch_[0]);
-      if (is_charged_) {
-        const auto op = static_cast<std::size_t>(at_bucket_->what.op);
-        co_await worker.compute(charges_.fetch_first[op] + charges_.issue);
-      }
-      partition_.prefetch_bucket(at_bucket_->what.key);
-      if (is_charged_) at_bucket_->prefetched_at = issued_at(worker);
-      has_bucket_ = true;
+      const auto op = static_cast<std::size_t>(batch_[0]->what.op);
+      co_await worker.compute(charges_.fetch_first[op] + charges_.issue);
+      enter_pipeline();
+      at_bucket_->prefetched_at = issued_at(worker);
     }
     sender_->flush();
   }
+}
+
+// The three stages of the pipeline, the last one first.
+void Server::leave_pipeline() {
+  if (!has_entry_) return;
+  answer(*at_entry_);
+  has_entry_ = false;
+}
+
+void Server::go_to_entry() {
+  partition_.prefetch_entry(at_bucket_->what.key);
+  std::swap(at_entry_, at_bucket_);
+  has_entry_ = true;
+  has_bucket_ = false;
+}
+
+void Server::enter_pipeline() {
+  std::swap(at_bucket_, batch_[0]);
+  partition_.prefetch_bucket(at_bucket_->what.key);
+  has_bucket_ = true;
+}
+
+// Moves all requests in the pipeline on by one stage, and takes the one that was fetched (`has_new`) into it,
+// where no step takes charged CPU time.
+void Server::move_on(bool has_new) {
+  leave_pipeline();
+  if (has_bucket_) go_to_entry();
+  if (has_new) enter_pipeline();
+  sender_->flush();
 }
 
 coro::Task<void> Server::serve_by_batches(fabric::Worker& worker, fabric::WatchSet set) {
@@ -237,19 +324,18 @@ void Server::answer(Request& request) {
   const Answer answer = execute(request, sender_->buffer());
   if (!answer.is_due) return;
   const Sender& sender = senders_[request.slot];
-  std::optional<std::uint32_t> immediate;
-  if (settings_.rules.numbers)
-    immediate = sender.window_slot << 16 | request.what.sequence;
-  else if (settings_.format.layout == Layout::y2016)
-    immediate = fabric_index_;
-  sender_->send(sender.address, answer.length, immediate);
+  if (settings_.rules.numbers) [[likely]]
+    return sender_->send(sender.address, answer.length, true,
+                         sender.window_slot << 16 | request.what.sequence);
+  const bool has_index = settings_.format.layout == Layout::y2016;
+  sender_->send(sender.address, answer.length, has_index, has_index ? fabric_index_ : std::uint32_t{0});
 }
 
-Server::Answer Server::execute(Request& request, std::byte* out) {
+[[gnu::always_inline]] inline Server::Answer Server::execute(Request& request, std::byte* out) {
   if (!settings_.rules.numbers) return execute_fresh(request, out);
   const std::uint64_t sequence = rpc::extend_sequence(duplicates_.last(request.slot), request.what.sequence);
   const rpc::Freshness freshness = duplicates_.judge(request.slot, sequence);
-  if (freshness != rpc::Freshness::fresh && !settings_.rules.executes_duplicates) {
+  if (freshness != rpc::Freshness::fresh && !settings_.rules.executes_duplicates) [[unlikely]] {
     if (freshness == rpc::Freshness::repeated) return repeat(request, out);
     ++counts_.stale;
     return {};
@@ -273,11 +359,13 @@ Server::Answer Server::repeat(Request& request, std::byte* out) {
 
 // Executes a request and writes the reply: for a GET the value, or no bytes for a miss; for other operations
 // a status byte. In the layout of 2016 the reply to a PUT that succeeded has no bytes.
-Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
-  if (request.what.op == Op::get) {
-    const auto length = partition_.get(request.what.key, out);
-    return {true, std::min(length.value_or(0), settings_.config.value_size)};
-  }
+[[gnu::always_inline]] inline Server::Answer Server::execute_fresh(Request& request, std::byte* out) {
+  if (request.what.op != Op::get) return change(request, out);
+  const auto length = partition_.get(request.what.key, out);
+  return {true, std::min(length.value_or(0), settings_.config.value_size)};
+}
+
+Server::Answer Server::change(Request& request, std::byte* out) {
   std::uint8_t status = 1;
   const bool finds_key = request.what.op == Op::insert_if_absent && partition_.has(request.what.key);
   if (finds_key) {

@@ -54,6 +54,8 @@ class Server {
   };
 
   static bool is_ready(void* self, std::uint32_t slot, std::uint64_t word);
+  [[nodiscard, gnu::noinline]] static bool is_any_ready(Server* server, std::uint32_t slot,
+                                                        std::uint64_t word);
   [[nodiscard]] std::uint64_t slot_at(std::uint32_t slot) const {
     return first_slot_ + std::uint64_t{slot} * settings_.format.slot_bytes;
   }
@@ -65,13 +67,19 @@ class Server {
   // Fetches the request in the slot; false if the slot has no new request, or changed while the request was
   // copied.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
+  [[nodiscard]] bool fetch_kept(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
+  [[nodiscard]] bool collect_one(std::uint32_t first);
   void advance(std::uint32_t slot);
 
   // Serve until the run is over: by HERD 2014's pipeline, or batch by batch.
   [[nodiscard]] coro::Task<void> serve_by_pipeline(fabric::Worker& worker, fabric::WatchSet set);
   [[nodiscard]] coro::Task<void> serve_by_batches(fabric::Worker& worker, fabric::WatchSet set);
   [[nodiscard]] coro::Task<void> serve_batch(fabric::Worker& worker);
+  void leave_pipeline();
+  void go_to_entry();
+  void enter_pipeline();
+  void move_on(bool has_new);
   [[nodiscard]] Nanos batch_cost() const;
   // Executes the request and sends its reply, for which the sender has room.
   void answer(Request& request);
@@ -79,6 +87,7 @@ class Server {
   // Executes the request and writes its reply to `out`.
   [[nodiscard]] Answer execute(Request& request, std::byte* out);
   [[nodiscard]] Answer execute_fresh(Request& request, std::byte* out);
+  [[nodiscard]] Answer change(Request& request, std::byte* out);
   [[nodiscard]] Answer repeat(Request& request, std::byte* out);
   // CPU time of the steps of a request, computed once; all 0 on a fabric that charges no CPU time.
   struct Charges {
@@ -99,6 +108,11 @@ class Server {
   bool is_charged_ = false;  // whether any step takes charged CPU time
   std::uint32_t index_;
   std::uint64_t first_slot_;  // offset in `slots_` of this worker's first request slot
+  std::uint64_t word_at_;     // offset in a slot of the word that is polled
+  std::uint32_t slot_bytes_, slot_count_;
+  // Where the first slot has the key of a GET, if GETs can be checked and fetched as is_ready() and
+  // collect_one() do it; else null.
+  const std::byte* first_key_ = nullptr;
   fabric::Region& slots_;
   fabric::Region& replies_;
   Partition partition_;

@@ -31,6 +31,7 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
       entry.sender = this;
       entry.line = &line;
       entry.place = place;
+      entry.following = &line.ring[place + 1 == depth_ ? 0 : place + 1];
       entry.request.verb = fabric::Verb::send;
       entry.request.transport = fabric::Transport::ud;
       entry.request.lane = static_cast<std::uint8_t>(&line - lines_.data());
@@ -47,35 +48,50 @@ DatagramSender::Room DatagramSender::room() {
   return Room(*this);
 }
 
-void DatagramSender::send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate) {
+void DatagramSender::send(DatagramAddress to, std::uint32_t length, bool has_immediate,
+                          std::uint32_t immediate) {
   Line& line = *line_;
-  LOCH_CHECK(length <= shape_.message_bytes && line.used < depth_, "a datagram of {} bytes, {} outstanding",
-             length, line.used);
+  if (length > shape_.message_bytes || line.used >= depth_) [[unlikely]]
+    refuse(length);
   Entry& entry = *line.next;
-  line.next = entry.place + 1 == depth_ ? line.ring.data() : &entry + 1;
+  line.next = entry.following;
   ++line.used;
   fabric::WorkRequest& request = entry.request;
   request.peer = to.node;
   request.peer_worker = to.worker;
   request.length = length;
-  request.is_inline = length < shape_.inline_below;
-  request.has_immediate = immediate.has_value();
-  request.immediate = immediate.value_or(0);
-  request.is_signaled = ++line.since_signaled >= shape_.signal_every;
-  request.sink = request.is_signaled ? &entry : nullptr;
+  const bool is_inline = length < shape_.inline_below;
+  request.is_inline = is_inline;
+  request.has_immediate = has_immediate;
+  request.immediate = immediate;
+  request.is_signaled = false;
+  request.sink = nullptr;
   request.next = nullptr;
-  if (request.is_signaled) line.since_signaled = 0;
-  if (last_ != nullptr) last_->request.next = &request;
-  if (first_ == nullptr) first_ = &entry;
+  if (++line.since_signaled >= shape_.signal_every) [[unlikely]] {
+    request.is_signaled = true;
+    request.sink = &entry;
+    line.since_signaled = 0;
+    ++counts_.signaled;
+  }
+  if (first_ == nullptr) {
+    first_ = &entry;
+  } else {
+    last_->request.next = &request;
+  }
   last_ = &entry;
-  ++counts_.sent;
-  counts_.inlined += request.is_inline ? 1 : 0;
-  counts_.signaled += request.is_signaled ? 1 : 0;
-  if (++listed_ >= shape_.list_most) flush();
+  counts_.inlined += is_inline ? 1 : 0;
+  if (++listed_ >= shape_.list_most) post_list();
+}
+
+void DatagramSender::refuse(std::uint32_t length) const {
+  LOCH_CHECK(length <= shape_.message_bytes && line_->used < depth_,
+             "a datagram of {} bytes, {} outstanding of {}", length, line_->used, depth_);
+  std::unreachable();
 }
 
 void DatagramSender::post_list() {
   ++counts_.lists;
+  counts_.sent += listed_;
   fabric::WorkRequest* chain = &std::exchange(first_, nullptr)->request;
   last_ = nullptr;
   listed_ = 0;

@@ -68,12 +68,17 @@ class DatagramSender {
   // The place for the next message, of message_bytes bytes, which the caller may write until send(). Requires
   // has_room().
   [[nodiscard]] std::byte* buffer() const {
-    LOCH_CHECK(has_room(), "no SEND may be added to a full ring");
+    if (!has_room()) [[unlikely]]
+      refuse(0);
     return line_->next->request.local.data();
   }
   // Adds a SEND of the first `length` bytes of the buffer to the posting list. Posts the list when it is
   // full.
-  void send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate = std::nullopt);
+  void send(DatagramAddress to, std::uint32_t length, std::optional<std::uint32_t> immediate = std::nullopt) {
+    send(to, length, immediate.has_value(), immediate.value_or(0));
+  }
+  // `immediate` is 0 if there is none.
+  void send(DatagramAddress to, std::uint32_t length, bool has_immediate, std::uint32_t immediate);
   // Posts the SENDs that are in the list, if any.
   void flush() {
     if (first_ != nullptr) post_list();
@@ -89,6 +94,7 @@ class DatagramSender {
     fabric::WorkRequest request;
     DatagramSender* sender = nullptr;
     Line* line = nullptr;
+    Entry* following = nullptr;  // the entry behind this one in the ring
     std::uint32_t place = 0;
   };
   struct Line {
@@ -96,7 +102,8 @@ class DatagramSender {
     Entry* next = nullptr;  // the entry of the next SEND
     std::uint32_t used = 0, oldest = 0, since_signaled = 0;
   };
-  void post_list();
+  [[gnu::noinline]] void post_list();
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::uint32_t length) const;
   static void completed(fabric::CompletionSink* sink, fabric::WorkRequest& done);
 
   fabric::Worker& worker_;

@@ -1,20 +1,23 @@
 #!/usr/bin/python3
-"""Measures how many 64-byte GETs a second one client makes on `shm`, and compares two builds of loch-bench.
+"""Measures how many 64-byte GETs a second one client makes on `shm`, beside memcached and Redis and an older loch-bench.
 
   tests/budget/shm_ratios.py [NEW] [--old OLD] [--rounds N] [--operations N] [--window W] [--protocol NAME]…
   LOCH_OLD_BENCH=OLD cmake --build build/release --target shm_ratios      # the same, of this build
 
-NEW is build/release/bin/loch-bench by default. Each round runs every protocol once with OLD and once with NEW; the table has
-the medians in millions of GETs a second, the median of the rounds' ratios NEW/OLD, and the first and third quartile of the
-ratios. Of designs without servers it is GETs a second of the clients' CPU time, which other programs on the machine hardly
-disturb; of the others, whose threads wait for each other, GETs a second of time: they have one client and one server, so a
-machine with fewer than two free cores measures its scheduler instead. memcached and Redis, which Loch starts itself, run
-with NEW in the same rounds; where one of them is not on this machine, its row says so.
+NEW is build/release/bin/loch-bench by default. Each round runs every protocol once with OLD and once with NEW; the
+table has the medians in millions of GETs a second, the median of the rounds' ratios NEW/OLD, the first and third
+quartile of these ratios, and the medians of the rounds' ratios to memcached and Redis. Of designs without servers it
+is GETs a second of the clients' CPU time, which other programs on the machine hardly disturb; of the others, whose
+threads wait for each other, GETs a second of time: they have one client and one server, so a machine with fewer than
+two free cores measures its scheduler instead. memcached and Redis, which Loch starts itself, run with NEW in the same
+rounds, with the same window; where one of them is not on this machine, its row says so. The first line is the
+machine's own speed in the rounds: a plain loop, BLAKE2b over 16 MiB, by CPU time.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import resource
@@ -22,6 +25,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,6 +51,16 @@ class Row:
 
     def ratios(self) -> list[float]:
         return [new / old for old, new in zip(self.old, self.new)]
+
+
+LOOP = bytes(16 << 20)
+
+
+def loop_speed() -> float:
+    """Megabytes of BLAKE2b a second of CPU time: how fast this machine is at this moment."""
+    before = time.process_time()
+    hashlib.blake2b(LOOP).digest()
+    return len(LOOP) / (time.process_time() - before) / 1e6
 
 
 def flags_of(protocol: str, window: int, operations: int) -> list[str]:
@@ -76,9 +91,20 @@ def measure(program: str, protocol: str, window: int, operations: int) -> float:
         return float(json.loads(result.read_text())["throughput_ops_s"]) / 1e6
 
 
-def run(old: str | None, new: str, protocols: list[str], rounds: int, window: int, operations: int) -> dict[str, Row]:
+def run(
+    old: str | None,
+    new: str,
+    protocols: list[str],
+    rounds: int,
+    window: int,
+    operations: int,
+    speeds: list[float] | None = None,
+) -> dict[str, Row]:
+    """Measures the rounds. `speeds` gets the machine's speed in each."""
     rows = {protocol: Row() for protocol in protocols}
     for number in range(rounds):
+        if speeds is not None:
+            speeds.append(loop_speed())
         for protocol, row in rows.items():
             if protocol in KERNEL:
                 if row.missing:
@@ -97,18 +123,28 @@ def run(old: str | None, new: str, protocols: list[str], rounds: int, window: in
     return rows
 
 
+def quartiles(values: Sequence[float]) -> list[float]:
+    return statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
+
+
 def table(rows: dict[str, Row]) -> str:
-    lines = ["| 64-byte GETs, one client, shm | old, M/s | new, M/s | new/old | quartiles |", "|---|---|---|---|---|"]
+    others = [name for name in KERNEL if name in rows and not rows[name].missing]
+    titles = ["64-byte GETs, one client, shm", "old, M/s", "new, M/s", "new/old", "quartiles"]
+    titles += [f"new/{name}" for name in others]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for name, row in rows.items():
         if row.missing:
-            lines.append(f"| {name} | not measured: {row.missing} | | | |")
-        elif not row.old:
-            lines.append(f"| {name} | | {statistics.median(row.new):.3f} | | |")
-        else:
-            ratios = row.ratios()
-            low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
-            old, new = statistics.median(row.old), statistics.median(row.new)
-            lines.append(f"| {name} | {old:.3f} | {new:.3f} | {middle:.2f} | {low:.2f} to {high:.2f} |")
+            lines.append(f"| {name} | not measured: {row.missing} |" + " |" * (len(titles) - 2))
+            continue
+        new = f"{statistics.median(row.new):.3f}"
+        cells = [name, "", new, "", ""]
+        if row.old:
+            low, middle, high = quartiles(row.ratios())
+            cells = [name, f"{statistics.median(row.old):.3f}", new, f"{middle:.2f}", f"{low:.2f} to {high:.2f}"]
+        for other in others:
+            pairs = zip(row.new, rows[other].new)
+            cells.append("" if name == other else f"{statistics.median(a / b for a, b in pairs):.1f}")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -126,13 +162,15 @@ def main() -> int:
         print("shm_ratios: --rounds, --operations: expected at least 1", file=sys.stderr)
         return 2
     old = None if asked.old is None else str(Path(asked.old).resolve())
+    new = str(Path(asked.new).resolve())
+    speeds: list[float] = []
     try:
-        rows = run(
-            old, str(Path(asked.new).resolve()), asked.protocol or every, asked.rounds, asked.window, asked.operations
-        )
+        rows = run(old, new, asked.protocol or every, asked.rounds, asked.window, asked.operations, speeds)
     except Failed as error:
         print(f"shm_ratios: {error}", file=sys.stderr)
         return 1
+    low, middle, high = quartiles(speeds)
+    print(f"plain loop: {middle:,.0f} MB/s of BLAKE2b, quartiles {low:,.0f} to {high:,.0f}\n")
     print(table(rows))
     return 0
 

@@ -143,17 +143,43 @@ TEST_P(FabricTest, ARefusedUnreliableWriteIsSilent) {
   EXPECT_EQ(cluster.word(1, 0), 0u);
 }
 
-coro::Task<void> bad_local(Cluster* cluster) {
+coro::Task<void> bad_local(Cluster* cluster, LocalSlice slice) {
   Worker& worker = *cluster->clients[0];
-  const LocalSlice beyond = cluster->at(0, memory_bytes - 4);
-  const Completion refused = co_await worker.read(cluster->remote[1], 0, beyond, 8);
+  const Completion refused = co_await worker.read(cluster->remote[1], 0, slice, 8);
   EXPECT_EQ(refused.status, WcStatus::local_error);
 }
 
 TEST_P(FabricTest, ABadLocalBufferIsALocalError) {
+  struct Bad {
+    NodeId node;
+    std::uint64_t offset;
+  };
+  // Beyond the region's end; beyond the largest number, so that the end is at 4; in another node's memory.
+  for (const Bad& bad : {Bad{0, memory_bytes - 4}, Bad{0, ~std::uint64_t{0} - 3}, Bad{1, 0}}) {
+    Cluster cluster(GetParam());
+    cluster.set_word(1, 0, 5);
+    cluster.start(0, bad_local(&cluster, {cluster.memory[bad.node], bad.offset}));
+    cluster.run();
+    EXPECT_EQ(cluster.word(0, 0), 0u);
+  }
+}
+
+coro::Task<void> unknown_region(Cluster* cluster) {
+  Worker& worker = *cluster->clients[0];
+  RemoteRegion unknown = cluster->remote[1];
+  unknown.id += 100;
+  const LocalSlice here = cluster->at(0, 0);
+  const Completion refused = co_await worker.read(unknown, 0, here, 8);
+  EXPECT_EQ(refused.status, WcStatus::remote_access);
+  EXPECT_FALSE(worker.connected(1));
+}
+
+TEST_P(FabricTest, ARegionThatThePeerDoesNotHaveIsRefused) {
   Cluster cluster(GetParam());
-  cluster.start(0, bad_local(&cluster));
+  cluster.set_word(1, 0, 5);
+  cluster.start(0, unknown_region(&cluster));
   cluster.run();
+  EXPECT_EQ(cluster.word(0, 0), 0u);
 }
 
 TEST_P(FabricTest, TheControlPathRefusesByName) {

@@ -40,10 +40,16 @@ class TscClock {
 
   // Returns CLOCK_MONOTONIC in nanoseconds. The time never goes back.
   [[nodiscard]] Nanos now() {
+    Nanos at = 0;
+    return read(at) ? at : compare();
+  }
+  // Sets `at` to now() and returns true, unless now() has to compare the two clocks, which takes long.
+  [[nodiscard]] bool read(Nanos& at) const {
     const std::uint64_t elapsed = read_ticks() - from_ticks_;
-    if (elapsed < valid_ticks_) [[likely]]
-      return from_ns_ + static_cast<Nanos>((elapsed * rate_) >> rate_bits);
-    return compare();
+    if (elapsed >= valid_ticks_) [[unlikely]]
+      return false;
+    at = from_ns_ + static_cast<Nanos>((elapsed * rate_) >> rate_bits);
+    return true;
   }
 
  private:

@@ -45,7 +45,10 @@ class RealtimeWorker : public Worker {
       : Worker(spec, seed), shared_(shared), clock_(shared->clocks_by_ticks) {}
 
   [[nodiscard]] coro::RunQueue& run_queue() final { return run_queue_; }
-  [[nodiscard]] Nanos now() const final { return clock_.now() - shared_->clock_base; }
+  [[nodiscard]] Nanos now() const final {
+    Nanos at = 0;
+    return clock_.read(at) ? at - shared_->clock_base : now_by_comparison();
+  }
   [[nodiscard]] Nanos node_clock() const final { return now(); }
   [[nodiscard]] bool stopping() const final { return shared_->stopping.load(std::memory_order_relaxed); }
   [[nodiscard]] const Capabilities& capabilities() const final { return shared_->capabilities; }
@@ -110,8 +113,11 @@ class RealtimeWorker : public Worker {
   bool poll_receive(Transport transport);
   bool poll_timers();
   bool poll_reconnects();
+  [[nodiscard, gnu::cold, gnu::noinline]] Nanos now_by_comparison() const {
+    return clock_.now() - shared_->clock_base;
+  }
   [[nodiscard]] bool watch_ended(WatchWait& wait);
-  [[nodiscard]] bool find_ready(WatchWait& wait) const;
+  [[nodiscard]] static bool find_ready(WatchWait& wait);
   [[nodiscard]] static bool find_ready(WatchWait& wait, std::uint32_t from, std::uint32_t to);
   [[gnu::noinline]] void resume(std::size_t ready);
   [[nodiscard]] bool turn();  // polls everything once; false if nothing changed

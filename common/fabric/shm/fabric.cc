@@ -10,6 +10,7 @@
 #include "common/fabric/realtime/regions.h"
 #include "common/fabric/realtime/worker_pool.h"
 #include "common/fabric/shm/job.h"
+#include "common/fabric/shm/region.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/shm/worker.h"
 
@@ -20,20 +21,11 @@ constexpr Nanos join_patience = 30'000'000'000;
 constexpr Nanos run_poll = 500'000;
 constexpr Nanos dead_look = 50'000'000;
 
-class ShmRegion final : public Region {
- public:
-  ShmRegion(NodeId node, std::uint32_t id, const RegionEntry& entry, Mapping memory)
-      : Region(node, id, entry.name, memory.data(), entry.bytes, Elision{}),
-        memory_(std::move(memory)),
-        rkey_(entry.rkey),
-        rights_(entry.rights) {}
-  [[nodiscard]] MappedRegion mapped() const { return {memory_.data(), bytes(), rkey_, rights_}; }
-  [[nodiscard]] RemoteRegion remote() const { return {node(), id(), rkey_, bytes()}; }
-
- private:
-  Mapping memory_;
-  std::uint32_t rkey_, rights_;
-};
+std::unique_ptr<ShmRegion> region_of(NodeId node, std::uint32_t id, const RegionEntry& entry,
+                                     Mapping memory) {
+  return std::make_unique<ShmRegion>(node, id, entry.name, entry.bytes, entry.rkey, entry.rights,
+                                     std::move(memory));
+}
 
 class ShmFabric final : public Fabric {
  public:
@@ -102,6 +94,7 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] realtime::Stage stage_of(NodeId node) const { return {is_local(node), is_exchanged_}; }
   [[nodiscard]] Result<> map_remote_node(NodeId node);
   void publish_local_nodes();
+  void connect_workers();
   [[nodiscard]] ShmWorker& worker_at(Worker* worker) const { return static_cast<ShmWorker&>(*worker); }
   [[nodiscard]] std::uint32_t running_workers() const;
   void await_clients();
@@ -143,7 +136,7 @@ Result<Region*> ShmFabric::register_region(NodeId node, const RegionSpec& spec) 
   region_bytes_ += static_cast<double>(memory->bytes());
   if (node < config_.numa_nodes.size() && realtime::prefer_numa_node(*memory, config_.numa_nodes[node]))
     bound_bytes_ += static_cast<double>(memory->bytes());
-  ShmRegion* region = regions_.add(std::make_unique<ShmRegion>(node, id, entry, std::move(*memory)));
+  ShmRegion* region = regions_.add(region_of(node, id, entry, std::move(*memory)));
   for (Worker* worker : pool_.workers(node)) worker_at(worker).add_region(region);
   return region;
 }
@@ -183,7 +176,7 @@ Result<> ShmFabric::map_remote_node(NodeId node) {
   for (std::uint32_t id = 0; id < slot.regions.load(); ++id) {
     const RegionEntry& entry = slot.region[id];
     LOCH_ASSIGN(Mapping memory, job_->map(node, 'r', id, entry.bytes));
-    const ShmRegion* region = regions_.add(std::make_unique<ShmRegion>(node, id, entry, std::move(memory)));
+    const ShmRegion* region = regions_.add(region_of(node, id, entry, std::move(memory)));
     shared_.nodes[node].regions.push_back(region->mapped());
   }
   for (std::uint32_t index = 0; index < slot.workers.load(); ++index) {
@@ -198,20 +191,27 @@ Result<> ShmFabric::map_remote_node(NodeId node) {
   return {};
 }
 
+void ShmFabric::connect_workers() {
+  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
+    for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) worker_at(worker).connect();
+  }
+}
+
 Result<> ShmFabric::exchange(Nanos within) {
   if (is_exchanged_) return fail(ErrorCode::invalid_argument, "exchange: done once");
   is_exchanged_ = true;
   publish_local_nodes();
-  for (std::uint32_t node = 0; node < config_.nodes; ++node) {
-    for (Worker* worker : pool_.workers(static_cast<NodeId>(node))) worker_at(worker).connect(config_.nodes);
+  if (job_ == nullptr) {
+    connect_workers();
+    return {};
   }
-  if (job_ == nullptr) return {};
   LOCH_TRY(job_->barrier("exchange of regions", within));
   Result<> mapped;
   for (std::uint32_t node = 0; node < config_.nodes && mapped; ++node) {
     if (node != config_.rank && !job_->is_lost(node)) mapped = map_remote_node(static_cast<NodeId>(node));
   }
   if (!mapped) return mapped;
+  connect_workers();
   // After this barrier every process has mapped all shared memory. The names of the shared-memory objects are
   // then removed, so that a crash leaves no shared memory behind.
   LOCH_TRY(job_->barrier("end of the exchange of regions", within));

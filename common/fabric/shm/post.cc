@@ -72,7 +72,7 @@ void copy_askew(std::byte* to, const std::byte* from, std::size_t bytes, const s
 
 // Copies a message into a receive buffer, which belongs to the sender until it is marked as filled, so that
 // no part of it has to appear at once.
-void copy_message(std::byte* to, const std::byte* from, std::size_t bytes) {
+[[gnu::always_inline]] inline void copy_message(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__x86_64__) && !defined(LOCH_TSAN) && !defined(LOCH_ASAN)
   for (; bytes >= 32; bytes -= 32, to += 32, from += 32) {
     asm volatile(
@@ -83,7 +83,7 @@ void copy_message(std::byte* to, const std::byte* from, std::size_t bytes) {
         : "xmm0", "xmm1", "memory");
   }
 #endif
-  copy_shared(to, from, bytes);
+  if (bytes != 0) copy_shared(to, from, bytes);
 }
 
 // Copies the payload of a READ or WRITE. Eight aligned bytes are copied by one acquire load and one release
@@ -160,6 +160,22 @@ void ShmWorker::ring_doorbells(NodeId node, std::uint32_t region, std::uint64_t 
   }
 }
 
+// Fills in what the slot says of the message that has been copied to its buffer, and gives the slot to its
+// owner.
+[[gnu::always_inline]] inline void ShmWorker::hand_over(ReceiveSlot& slot, const WorkRequest& request,
+                                                        Doorbell& doorbell) {
+  slot.length = request.length;
+  slot.from = node();
+  slot.from_worker = index();
+  slot.has_immediate = request.has_immediate;
+  slot.immediate = request.immediate;
+  ReceiveRing::finish(slot, ReceiveRing::filled);
+  if (!shared_->is_crowded.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (doorbell.state.load(std::memory_order_relaxed) == Doorbell::asleep) doorbell.ring();
+}
+
 // Delivers a message, or the immediate of a WRITE, to a receive buffer of the peer's worker.
 ShmWorker::Attempt ShmWorker::deliver(WorkRequest& request, const std::byte* payload,
                                       std::uint32_t payload_bytes) {
@@ -187,17 +203,7 @@ ShmWorker::Attempt ShmWorker::deliver(WorkRequest& request, const std::byte* pay
     std::byte* to = shared_->nodes[request.peer].regions[slot->region].data + slot->offset + head;
     copy_message(to, payload, payload_bytes);
   }
-  slot->length = request.length;
-  slot->from = node();
-  slot->from_worker = index();
-  slot->has_immediate = request.has_immediate;
-  slot->immediate = request.immediate;
-  ReceiveRing::finish(*slot, ReceiveRing::filled);
-  if (shared_->is_crowded.load(std::memory_order_relaxed)) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    Doorbell& doorbell = areas[request.peer_worker]->doorbell;
-    if (doorbell.state.load(std::memory_order_relaxed) == Doorbell::asleep) doorbell.ring();
-  }
+  hand_over(*slot, request, areas[request.peer_worker]->doorbell);
   return Attempt::done;
 }
 
@@ -280,19 +286,18 @@ void ShmWorker::submit(WorkRequest& request, bool is_detached) {
   }
 }
 
-bool ShmWorker::perform_plain(const WorkRequest& request) {
+[[gnu::always_inline]] inline bool ShmWorker::perform_plain(const WorkRequest& request) {
   static_assert(1U << static_cast<unsigned>(Verb::read) == MappedRegion::can_read &&
                 1U << static_cast<unsigned>(Verb::write) == MappedRegion::can_write);
-  if (!is_plain(request) || request.peer >= links_.size() || request.local.region == nullptr) return false;
+  if (!is_plain(request) || request.peer >= nodes_ || request.local.region == nullptr) return false;
   const Link& link = links_[request.peer];
-  const MappedRegion* const regions = shared_->nodes[request.peer].regions.data();
   const RemoteRegion& remote = request.remote;
-  const Region& local = *request.local.region;
+  const auto& local = *static_cast<const ShmRegion*>(request.local.region);
   const std::uint64_t length = request.length;
   if ((link.failed_lanes | link.stalled_lanes) != 0 || remote.node != request.peer ||
-      remote.id >= shared_->nodes[request.peer].regions.size() || local.node() != node())
+      remote.id >= link.region_count || local.node() != node())
     return false;
-  const MappedRegion& target = regions[remote.id];
+  const MappedRegion& target = link.regions[remote.id];
   const std::uint32_t right = 1U << static_cast<unsigned>(request.verb);
   if (target.rkey != remote.rkey || (target.rights & right) == 0 || length > target.bytes ||
       request.remote_offset > target.bytes - length || length > local.bytes() ||
@@ -300,7 +305,7 @@ bool ShmWorker::perform_plain(const WorkRequest& request) {
     return false;
   if (length == 0) return true;
   std::byte* const there = target.data + request.remote_offset;
-  std::byte* const here = local.at(request.local.offset);
+  std::byte* const here = local.data() + request.local.offset;
   if (request.verb == Verb::read) {
     transfer(here, there, request.length, there);
   } else {
@@ -311,38 +316,72 @@ bool ShmWorker::perform_plain(const WorkRequest& request) {
   return true;
 }
 
-bool ShmWorker::perform_datagram(WorkRequest& request) {
-  if (request.verb != Verb::send || request.transport != Transport::ud ||
-      check_local(request) != WcStatus::success)
+// A datagram that finds no receive buffer, or one that is too small for it, is lost.
+[[gnu::always_inline]] inline bool ShmWorker::perform_datagram(const WorkRequest& request) {
+  if (request.transport != Transport::ud || request.peer >= nodes_ || request.local.region == nullptr)
     return false;
-  // A datagram that finds no receive buffer is lost, so delivery never has to be tried again.
-  (void)deliver(request, request.length != 0 ? request.local.data() : nullptr, request.length);
+  const auto& local = *static_cast<const ShmRegion*>(request.local.region);
+  const std::uint64_t begin = request.local.offset, end = begin + request.length;
+  const Link& link = links_[request.peer];
+  if (local.node() != node() || end < begin || end > local.bytes() ||
+      request.length > shared_->capabilities.mtu_bytes ||
+      (request.is_inline && request.length > max_inline_bytes) || request.peer_worker >= link.area_count ||
+      shared_->is_lost(request.peer))
+    return false;
+  ReceiveArea* const area = link.areas[request.peer_worker];
+  if (area == nullptr) return false;
+  ReceiveSlot* const slot = area->ring[static_cast<std::size_t>(Transport::ud)].claim(node());
+  if (slot == nullptr) return true;
+  if (std::uint64_t{request.length} + grh_bytes > slot->capacity) [[unlikely]] {
+    ReceiveRing::finish(*slot, ReceiveRing::returned);
+    return true;
+  }
+  copy_message(link.regions[slot->region].data + slot->offset + grh_bytes, local.data() + begin,
+               request.length);
+  hand_over(*slot, request, area->doorbell);
   return true;
 }
 
+// Executes the request if it is a valid READ or WRITE, else leaves it to submit(). A function of its own, as
+// post_datagram() is, so that each saves only the registers that it needs.
+[[gnu::noinline]] void ShmWorker::post_plain(WorkRequest& request) {
+  if (!perform_plain(request)) [[unlikely]]
+    return submit(request, false);
+  request.status = WcStatus::success;
+  if (request.sink != nullptr) complete(request);
+}
+
+[[gnu::noinline]] void ShmWorker::post_datagram(WorkRequest& request) {
+  if (!perform_datagram(request)) [[unlikely]]
+    return submit(request, false);
+  request.status = WcStatus::success;
+  if (request.sink != nullptr) complete(request);
+}
+
 void ShmWorker::do_post(WorkRequest* chain) {
+  const auto post_one = [this](WorkRequest& request) {
+    return request.verb == Verb::send ? post_datagram(request) : post_plain(request);
+  };
   while (chain != nullptr) {
-    WorkRequest* next = chain->next;
-    if (perform_plain(*chain)) [[likely]] {
-      chain->status = WcStatus::success;
-      if (chain->sink != nullptr) complete(*chain);
-    } else if (perform_datagram(*chain)) {
-      if (chain->sink != nullptr) complete(*chain);
-    } else {
-      submit(*chain, false);
-    }
+    WorkRequest* const next = chain->next;
+    if (next == nullptr) return post_one(*chain);
+    post_one(*chain);
     chain = next;
   }
 }
 
 void ShmWorker::do_post_detached(const WorkRequest& request) {
-  if (perform_plain(request)) [[likely]]
-    return;
-  WorkRequest copy = request;
-  copy.is_signaled = false;
-  copy.sink = nullptr;
-  copy.next = nullptr;
-  submit(copy, true);
+  struct Copied {
+    [[gnu::noinline]] static void submit(ShmWorker& worker, const WorkRequest& request) {
+      WorkRequest copy = request;
+      copy.is_signaled = false;
+      copy.sink = nullptr;
+      copy.next = nullptr;
+      worker.submit(copy, true);
+    }
+  };
+  if (!perform_plain(request)) [[unlikely]]
+    Copied::submit(*this, request);
 }
 
 // Retries the requests that wait for a receive buffer of the peer, in order of posting on each queue pair.

@@ -56,7 +56,7 @@ struct ReceiveRing {
   [[nodiscard]] static constexpr std::uint64_t ticket_of(std::uint64_t state) { return state >> 24; }
 
   // Called by a sender: claims the oldest posted buffer; null if there is none (receiver not ready).
-  [[nodiscard]] ReceiveSlot* claim(NodeId claimant) {
+  [[nodiscard, gnu::always_inline]] ReceiveSlot* claim(NodeId claimant) {
     for (;;) {
       std::uint64_t ticket = next.load(std::memory_order_acquire);
       ReceiveSlot& candidate = slot[ticket % slots];

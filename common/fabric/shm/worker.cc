@@ -14,7 +14,18 @@ ShmWorker::ShmWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* shared,
                ReceiveQueue(&receive_area->ring[2])},
       doorbell_(receive_area->doorbell) {}
 
-void ShmWorker::connect(std::uint32_t nodes) { links_.resize(nodes); }
+void ShmWorker::connect() {
+  nodes_ = static_cast<std::uint32_t>(shared_->nodes.size());
+  links_.resize(nodes_);
+  for (std::uint32_t node = 0; node < nodes_; ++node) {
+    const NodeTable& table = shared_->nodes[node];
+    Link& link = links_[node];
+    link.regions = table.regions.data();
+    link.region_count = static_cast<std::uint32_t>(table.regions.size());
+    link.areas = table.receive_areas.data();
+    link.area_count = static_cast<std::uint32_t>(table.receive_areas.size());
+  }
+}
 
 bool ShmWorker::connected(NodeId peer) const {
   return links_.at(peer).failed_lanes == 0 && !shared_->is_lost(peer);

@@ -12,18 +12,9 @@
 #include "common/fabric/realtime/worker.h"
 #include "common/fabric/shm/job.h"
 #include "common/fabric/shm/receive_ring.h"
+#include "common/fabric/shm/region.h"
 
 namespace loch::fabric::shm {
-
-// A peer's region in the address space of this process, with the rkey and the access rights that requests to
-// it are checked against.
-struct MappedRegion {
-  enum Rights : std::uint32_t { can_read = 1, can_write = 2, can_atomic = 4 };
-  std::byte* data = nullptr;
-  std::uint64_t bytes = 0;
-  std::uint32_t rkey = 0;
-  std::uint32_t rights = 0;
-};
 
 // A node's regions and receive areas in the address space of this process; they do not change after
 // exchange().
@@ -53,8 +44,9 @@ class ShmWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool connected(NodeId peer) const override;
   [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return links_.at(peer).epoch; }
 
-  // Makes the worker's links to all nodes. To be called on the control path, before the threads start.
-  void connect(std::uint32_t nodes);
+  // Makes the worker's links to all nodes. To be called on the control path, when the regions and receive
+  // areas of all nodes are known, before the threads start.
+  void connect();
   // Adds a region of this node. Regions are added in the order of their ids.
   void add_region(Region* region) { regions_.push_back(region); }
 
@@ -72,13 +64,16 @@ class ShmWorker final : public realtime::RealtimeWorker {
   }
 
  private:
-  // State of the RC queue pairs to one peer. Bit i of a mask is for the queue pair with number i
-  // (WorkRequest::lane).
+  // State of the RC queue pairs to one peer, and where the peer's memory is. Bit i of a mask is for the queue
+  // pair with number i (WorkRequest::lane).
   struct Link {
     std::uint64_t failed_lanes = 0;
     // mask of the queue pairs on which a SEND waits for a receive buffer of the peer; later requests wait
     // behind it
     std::uint64_t stalled_lanes = 0;
+    const MappedRegion* regions = nullptr;  // by region id
+    ReceiveArea* const* areas = nullptr;    // by worker index
+    std::uint32_t region_count = 0, area_count = 0;
     std::uint32_t epoch = 1;
   };
   // What is kept of a waiting request because the caller may reuse the memory after post(): the inline
@@ -99,8 +94,11 @@ class ShmWorker final : public realtime::RealtimeWorker {
   // The fast path for a valid READ or WRITE to a peer on whose queue pairs no request has failed or is
   // waiting. Returns false if it did nothing; submit() then executes or refuses the request.
   [[nodiscard]] bool perform_plain(const WorkRequest& request);
-  // The fast path for a valid datagram. Returns false if it did nothing.
-  [[nodiscard]] bool perform_datagram(WorkRequest& request);
+  // The fast path for a valid datagram to a worker that is there. Returns false if it did nothing.
+  [[nodiscard]] bool perform_datagram(const WorkRequest& request);
+  void hand_over(ReceiveSlot& slot, const WorkRequest& request, Doorbell& doorbell);
+  void post_plain(WorkRequest& request);
+  void post_datagram(WorkRequest& request);
   // Executes the request and sets its status, unless it returns not_ready. `inline_data`: copy of the inline
   // payload; null: the payload is in the local buffer.
   [[nodiscard]] Attempt perform(WorkRequest& request, const std::byte* inline_data);
@@ -124,6 +122,7 @@ class ShmWorker final : public realtime::RealtimeWorker {
   Shared* shared_;
   std::vector<Region*> regions_;
   std::vector<Link> links_;  // links to peers, indexed by node
+  std::uint32_t nodes_ = 0;  // number of links_
 
   // Completed requests whose completion callbacks (sinks) have not been called yet, in order of completion,
   // linked by WorkRequest::next.

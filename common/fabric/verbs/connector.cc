@@ -83,8 +83,7 @@ Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue)
                                                 nullptr, queue.depth, 1, can.max_inline_bytes}));
   }
   senders_[queue.key] = {&worker, &queue};
-  queue.is_cut = queue.needs_marker = false;
-  queue.posted = queue.rung = queue.retired = queue.since_signaled = 0;
+  queue.forget_requests();
   LOCH_TRY(queue.qp.restart(device.port()));
   return LinkRecord{queue.key, queue.qp.qpn(), queue.qp.psn()};
 }

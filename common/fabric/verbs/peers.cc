@@ -26,7 +26,8 @@ Result<> Peers::put(NodeRecord record) {
     if (peer->datagram_qpn.size() <= worker.index) peer->datagram_qpn.resize(worker.index + 1u);
     peer->datagram_qpn[worker.index] = worker.ud_qpn;
   }
-  for (const RegionRecord& region : peer->record.regions) peer->addresses.push_back(region.address);
+  peer->addresses = std::make_unique<std::uint64_t[]>(peer->record.regions.size());
+  for (const RegionRecord& region : peer->record.regions) peer->addresses[peer->regions++] = region.address;
   address_handles_.push_back(std::move(handle));
   const NodeId node = peer->record.node;
   shared_->peers[node].store(peer.get(), std::memory_order_release);

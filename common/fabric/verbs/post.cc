@@ -66,8 +66,7 @@ static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transpor
 // NIC refuses the request.
 std::uint64_t address_of(const Peer& peer, const WorkRequest& request) {
   const std::uint32_t id = request.remote.id;
-  const std::uint64_t base = id < peer.addresses.size() ? peer.addresses[id] : 0;
-  return base + request.remote_offset;
+  return (id < peer.regions ? peer.addresses[id] : 0) + request.remote_offset;
 }
 
 // The device's flags for the next request of the queue pair. Unsignaled requests leave the send queue only
@@ -162,7 +161,7 @@ void VerbsWorker::submit_any(WorkRequest& request, bool is_detached) {
       (state == SendQueue::State::failed || state == SendQueue::State::refused)) [[unlikely]] {
     return is_detached ? void() : finish(request, WcStatus::flushed);
   }
-  if (request.transport == Transport::rc && links_[request.peer].failed != 0 &&
+  if (request.transport == Transport::rc && reach_[request.peer].failed != 0 &&
       state == SendQueue::State::connecting) [[unlikely]] {
     return is_detached ? void()
                        : finish(request,
@@ -229,31 +228,36 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
 
 // Copies inline data to where they stay until the request being staged is posted. Returns the copy's address.
 std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t bytes) {
-  std::byte* kept = staged_inline_[staged_].data();
+  std::byte* kept = staged_inline_[static_cast<std::size_t>(next_staged_ - staging_.data())].data();
   copy_from_shared(kept, data, bytes);
   return reinterpret_cast<std::uintptr_t>(kept);
 }
 
-// Appends the request to the chain that the queue pair's next doorbell gives to the device.
-void VerbsWorker::take_into(SendQueue& queue, ibv_send_wr& out) {
-  out.next = nullptr;
-  *queue.end_staged = &out;
-  queue.end_staged = &out.next;
+// Appends `staged`, which is *next_staged_, to the chain that the queue pair's next doorbell gives to the
+// device. The chain's last request gets its null pointer when the doorbell is rung.
+[[gnu::always_inline]] inline void VerbsWorker::take_into(SendQueue& queue, Staged& staged) {
+  queue.last_staged->next = &staged.request;
+  queue.last_staged = &staged.request;
   if (!queue.is_staged) {
     queue.is_staged = true;
     queue.next_staged = nullptr;
     (first_staged_ == nullptr ? first_staged_ : last_staged_->next_staged) = &queue;
     last_staged_ = &queue;
   }
-  ++staged_;
+  next_staged_ = &staged + 1;
+}
+
+// Sets how many requests, and how many RECVs, are staged at most until the doorbell is rung.
+void VerbsWorker::set_most_staged(std::uint32_t most) {
+  most_staged_ = most;
+  ring_at_ = staging_.data() + most;
 }
 
 void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached,
                         const std::byte* inline_data) {
-  ibv_send_wr& out = staging_[staged_].request;
-  ibv_sge& slice = staging_[staged_].slice;
-  SendSlot& slot = queue.slot_of(queue.posted++);
-  slot.request = is_detached ? nullptr : &request;
+  ibv_send_wr& out = next_staged_->request;
+  ibv_sge& slice = next_staged_->slice;
+  SendSlot& slot = queue.take_slot(queue.posted, is_detached ? nullptr : &request);
   ++outstanding_;
   const bool is_word = is_atomic(request.verb);
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
@@ -274,21 +278,22 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
     out.num_sge = 0;
   }
   address(out, queue, request);
-  take_into(queue, out);
-  if (staged_ >= ring_at_) ring_doorbells();
+  take_into(queue, *next_staged_);
+  if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
 // Posts the queue pair's staged requests to the device as one chain.
 void VerbsWorker::ring_doorbell(SendQueue& queue) {
   ibv_send_wr* bad = nullptr;
-  ibv_send_wr* const first = queue.first_staged;
+  queue.last_staged->next = nullptr;
+  ibv_send_wr* const first = queue.before_staged.next;
   const int reason = ibv_post_send(queue.qp.get(), first, &bad);
   count(counters_.doorbells, 1);
   count(counters_.posted, queue.posted - queue.rung);
-  queue.first_staged = nullptr;
-  queue.end_staged = &queue.first_staged;
+  queue.before_staged.next = nullptr;
+  queue.last_staged = &queue.before_staged;
   if (reason == 0) [[likely]] {
-    queue.rung = queue.posted;
+    queue.end_plain = queue.rung = queue.posted;
   } else {
     refuse_staged(queue, bad != nullptr ? bad : first);
   }
@@ -300,10 +305,10 @@ void VerbsWorker::ring_doorbells() {
   if (staged_receives_ != 0) give_receives();
   for (SendQueue* queue = first_staged_; queue != nullptr; queue = queue->next_staged) {
     queue->is_staged = false;
-    if (queue->first_staged != nullptr) ring_doorbell(*queue);
+    if (queue->has_staged()) ring_doorbell(*queue);
   }
   first_staged_ = nullptr;
-  staged_ = 0;
+  next_staged_ = staging_.data();
 }
 
 // Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, but not `bad` and
@@ -311,7 +316,7 @@ void VerbsWorker::ring_doorbells() {
 // otherwise stay outstanding until a later signaled request completes, which may never be posted.
 void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   const auto& refused = *reinterpret_cast<const SendSlot*>(bad->wr_id);
-  const std::uint32_t first = queue.rung + ((refused.index - queue.rung) & (queue.depth - 1));
+  const std::uint32_t first = refused.number;
   LOCH_CHECK(refused.queue == &queue && first - queue.rung < queue.posted - queue.rung,
              "a request was refused that was not posted");
   ++counters_.errors;
@@ -322,7 +327,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
     if (slot.request != nullptr)
       finish(*slot.request, number == first ? WcStatus::local_error : WcStatus::flushed);
   }
-  queue.posted = queue.rung = first;
+  queue.posted = queue.rung = queue.end_plain = first;
   if (queue.key.transport != Transport::ud) cut(queue);  // a UD queue pair has no connection
 }
 
@@ -342,7 +347,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
     if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
     // In the state `ready` the peer is known, so it is not checked.
-    return queue->is_free() ? queue : nullptr;
+    return queue->is_free(queue->posted) ? queue : nullptr;
   }
   return nullptr;
 }
@@ -350,9 +355,8 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
 // Stages a request for which plain_queue() found a queue pair: fills the device's work request.
 [[gnu::always_inline]] inline void VerbsWorker::stage_plain(SendQueue& queue, WorkRequest& request,
                                                             bool is_detached) {
-  ibv_send_wr& out = staging_[staged_].request;
-  SendSlot& slot = queue.slot_of(queue.posted++);
-  slot.request = is_detached ? nullptr : &request;
+  ibv_send_wr& out = next_staged_->request;
+  SendSlot& slot = queue.take_slot(queue.posted, is_detached ? nullptr : &request);
   ++outstanding_;
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
   out.opcode = opcodes[static_cast<std::size_t>(request.verb)][request.has_immediate ? 1 : 0];
@@ -363,46 +367,54 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   std::uintptr_t data = region.address() + request.local.offset;
   if (request.is_inline) [[unlikely]]
     data = keep_inline(reinterpret_cast<const std::byte*>(data), request.length);
-  staging_[staged_].slice = {data, request.length, region.lkey()};
+  next_staged_->slice = {data, request.length, region.lkey()};
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
   out.wr.rdma.remote_addr = address_of(peer, request);
   out.wr.rdma.rkey = request.remote.rkey;
-  take_into(queue, out);
-  if (staged_ >= ring_at_) ring_doorbells();
+  take_into(queue, *next_staged_);
+  if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
 // Stages the most frequent kind of request if nothing stands in its way: a READ or WRITE as is_straight()
 // says to worker 0 of a connected peer. Returns false if it did nothing, so that submit() has to stage the
 // request. The caller rings the doorbells, last of all it does, so that it keeps nothing meanwhile.
 [[gnu::always_inline]] inline bool VerbsWorker::stage_straight(WorkRequest& request, bool is_detached) {
-  if (!is_straight(request, is_detached) || peer_if_worker_0(request) >= nodes_ ||
-      request.local.region == nullptr || request.length == 0 || outstanding_ >= most_outstanding_)
+  const std::uint32_t to = peer_if_worker_0(request);
+  if (!is_straight(request, is_detached) || to >= nodes_ || request.local.region == nullptr ||
+      outstanding_ >= most_outstanding_)
     return false;
-  SendQueue* const queue = links_[request.peer].straight;
+  SendQueue& queue = *straight_[to];
   const auto& region = *static_cast<const VerbsRegion*>(request.local.region);
-  const std::uint64_t length = request.length;
-  if (queue == nullptr || !queue->is_free() || region.node() != node() || length > region.bytes() ||
-      request.local.offset > region.bytes() - length)
+  const std::uint32_t length = request.length, number = queue.posted;
+  const std::uint64_t begin = request.local.offset, end = begin + length;
+  if (!queue.is_free(number)) [[unlikely]]
     return false;
-  Staged& staged = staging_[staged_];
+  // An empty request, and one whose end is beyond the largest number, does not end behind its beginning.
+  if (end <= begin) [[unlikely]]
+    return false;
+  if (end > region.bytes() || region.node() != node()) [[unlikely]]
+    return false;
+  // In the state `ready` the peer is known, so it is not checked.
+  const Peer& peer = *peers_[to].load(std::memory_order_acquire);
+  if (request.remote.id >= peer.regions) [[unlikely]]
+    return false;
+  Staged& staged = *next_staged_;
   ibv_send_wr& out = staged.request;
-  SendSlot& slot = queue->slot_of(queue->posted++);
-  slot.request = is_detached ? nullptr : &request;
-  ++outstanding_;
-  out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
+  out.wr.rdma.remote_addr = peer.addresses[request.remote.id] + request.remote_offset;
+  out.wr.rdma.rkey = request.remote.rkey;
+  staged.slice = {region.address() + begin, length, region.lkey()};
   out.opcode = opcodes[static_cast<std::size_t>(request.verb)][0];
+  out.num_sge = 1;
   out.send_flags = IBV_SEND_SIGNALED;
-  if (is_detached && ++queue->since_signaled < queue->depth / 2) {
+  if (is_detached && ++queue.since_signaled < queue.depth / 2) {
     out.send_flags = 0;
   } else {
-    queue->since_signaled = 0;
+    queue.since_signaled = 0;
   }
-  out.num_sge = 1;
-  staged.slice = {region.address() + request.local.offset, request.length, region.lkey()};
-  const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
-  out.wr.rdma.remote_addr = address_of(peer, request);
-  out.wr.rdma.rkey = request.remote.rkey;
-  take_into(*queue, out);
+  SendSlot& slot = queue.take_slot(number, is_detached ? nullptr : &request);
+  out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
+  ++outstanding_;
+  take_into(queue, staged);
   return true;
 }
 
@@ -426,16 +438,16 @@ void VerbsWorker::do_post(WorkRequest* chain) {
           worker->submit(*chain, false);
         } else {
           worker->owed_ += chain->sink != nullptr ? 1 : 0;
-          if (worker->staged_ >= worker->ring_at_) worker->ring_doorbells();
+          if (worker->next_staged_ >= worker->ring_at_) worker->ring_doorbells();
         }
         chain = next;
       }
     }
   };
-  if (chain == nullptr || chain->next != nullptr) return Several::post(this, chain);
+  if (chain->next != nullptr) return Several::post(this, chain);
   if (!stage_straight(*chain, false)) return submit(*chain, false);
   owed_ += chain->sink != nullptr ? 1 : 0;
-  if (staged_ >= ring_at_) ring_doorbells();
+  if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
 // Posts a detached atomic on a device that reverses the old word's bytes. The request is copied and made
@@ -460,7 +472,7 @@ void VerbsWorker::do_post_detached(const WorkRequest& request) {
   // The cast is safe: a detached request is only read by submit(), which copies it if it must wait.
   auto& only_read = const_cast<WorkRequest&>(request);
   if (!stage_straight(only_read, true)) return submit(only_read, true);
-  if (staged_ >= ring_at_) ring_doorbells();
+  if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
 bool VerbsWorker::is_hopeless(const SendQueue& queue) const {
@@ -478,7 +490,7 @@ void VerbsWorker::drop_parked(SendQueue& queue) {
       queue.state.compare_exchange_strong(
           refused, is_reliable ? SendQueue::State::failed : SendQueue::State::broken) &&
       is_reliable) {
-    ++links_[queue.key.peer].failed;
+    ++reach_[queue.key.peer].failed;
   }
   WcStatus status = is_reliable ? WcStatus::retry_exceeded : WcStatus::success;
   while (queue.first_parked != nullptr) {

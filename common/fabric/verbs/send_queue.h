@@ -38,10 +38,10 @@ struct SendQueue;
 
 // A slot of a send queue, which describes one outstanding request. The slot's address is the wr_id under
 // which the request is posted to the device.
-struct SendSlot {
+struct alignas(32) SendSlot {
   WorkRequest* request = nullptr;  // null if no completion is to be reported
   SendQueue* queue = nullptr;
-  std::uint32_t index = 0;
+  std::uint32_t number = 0;  // the request's sequence number on its queue pair
   // Index of the worker's landing word to which the device writes the old word of an atomic. 0 if nobody
   // needs the old word, or if the device writes it to the request's own local buffer.
   std::uint32_t landing = 0;
@@ -49,7 +49,7 @@ struct SendSlot {
 
 struct SendQueue {
   SendQueue() = default;
-  SendQueue(const SendQueue&) = delete;  // end_staged points into it
+  SendQueue(const SendQueue&) = delete;  // last_staged may point into it
   enum class State : std::uint8_t { connecting, ready, failed, broken, refused };
 
   LinkKey key;  // of a UD queue pair only `transport` is set
@@ -65,15 +65,20 @@ struct SendQueue {
 
   QueuePair qp;
   std::uint32_t depth = 0;  // capacity in requests, a power of two
+  std::uint32_t mask = 0;   // depth - 1
   // Sequence numbers of requests. The requests from `retired` to `posted` - 1 are outstanding; those of them
   // from `rung` on are staged and not yet given to the device. Request s uses slot s % depth.
   std::uint32_t posted = 0, rung = 0, retired = 0;
+  // The oldest request may be retired by VerbsWorker::retire(), without any further check, unless `retired`
+  // has reached this number. It is `rung`, but `retired` while needs_marker is set.
+  std::uint32_t end_plain = 0;
   std::uint32_t since_signaled = 0;  // number of requests since the last signaled one
   std::vector<SendSlot> slots;
 
-  // The requests that the next doorbell gives to the device, as a chain.
-  ibv_send_wr* first_staged = nullptr;
-  ibv_send_wr** end_staged = &first_staged;  // where the next request is linked
+  // The requests that the next doorbell gives to the device, as a chain behind `before_staged`, which is no
+  // request. The last one's `next` is not set before the doorbell is rung.
+  ibv_send_wr before_staged{};
+  ibv_send_wr* last_staged = &before_staged;
   SendQueue* next_staged = nullptr;  // next element of the worker's list of send queues with staged requests
   bool is_staged = false;  // whether the worker's list of send queues with staged requests has this one
 
@@ -84,17 +89,32 @@ struct SendQueue {
   // Gives a new send queue its slots. `requests` is a power of two.
   void prepare(std::uint32_t requests) {
     depth = requests;
+    mask = requests - 1;
     slots.resize(requests);
-    for (std::uint32_t i = 0; i < requests; ++i) slots[i] = {nullptr, this, i, 0};
+    for (SendSlot& slot : slots) slot.queue = this;
   }
-  [[nodiscard]] SendSlot& slot_of(std::uint32_t number_of_request) {
-    return slots[number_of_request & (depth - 1)];
+  // Forgets all requests, for a new connection.
+  void forget_requests() {
+    posted = rung = retired = end_plain = since_signaled = 0;
+    is_cut = needs_marker = false;
   }
+  [[nodiscard]] SendSlot& slot_of(std::uint32_t number_of_request) { return slots[number_of_request & mask]; }
+  // The slot of the next request, whose sequence number is `number`, which is `posted` (the caller mostly has
+  // it at hand). `told`: the request whose completion is to be reported, or null.
+  [[nodiscard]] SendSlot& take_slot(std::uint32_t number, WorkRequest* told) {
+    SendSlot& slot = slot_of(number);
+    slot.request = told;
+    slot.number = number;
+    posted = number + 1;
+    return slot;
+  }
+  [[nodiscard]] bool has_staged() const { return last_staged != &before_staged; }
   [[nodiscard]] std::uint32_t outstanding() const { return posted - retired; }
   [[nodiscard]] bool has_room() const { return outstanding() < depth; }
-  // Whether a request can be staged at once.
-  [[nodiscard]] bool is_free() const {
-    return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr && has_room();
+  // Whether a request with the sequence number `number`, which is `posted`, can be staged at once.
+  [[nodiscard]] bool is_free(std::uint32_t number) const {
+    return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr &&
+           number - retired < depth;
   }
   void park(Parked* waiting) {
     waiting->next = nullptr;

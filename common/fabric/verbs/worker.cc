@@ -59,7 +59,11 @@ VerbsWorker::VerbsWorker(const WorkerSpec& spec, std::uint64_t seed, Shared* sha
       shared_(shared),
       silence_(silence_most(shared->capabilities.request_lifetime)),
       nodes_(static_cast<std::uint32_t>(shared->peers.size())),
+      has_control_(shared->control != nullptr),
+      peers_(shared->peers.data()),
       links_(shared->peers.size()),
+      reach_(shared->peers.size()),
+      straight_(shared->peers.size(), &no_queue_),
       unreliable_(shared->peers.size()) {
   completions_.reserve(256);
   completing_.reserve(256);
@@ -159,7 +163,7 @@ Result<> VerbsWorker::open_datagram_lane(SendQueue& lane, std::uint32_t receive_
 // kernel refuses that, doorbells are slower, but still work.
 void VerbsWorker::enter_thread() {
   if (shared_->device->is_software()) (void)unshare(CLONE_FILES);
-  ring_at_ = batch;
+  set_most_staged(batch);
 }
 
 Result<> VerbsWorker::open_datagram(std::uint32_t qkey) {
@@ -186,18 +190,25 @@ SendQueue& VerbsWorker::queue(const LinkKey& key) {
   SendQueue& made = *queues_.back();
   made.key = key;
   queues.push_back(&made);
-  if (key.transport == Transport::rc && key.lane == 0 && key.peer_worker == 0)
-    links_[key.peer].straight = &made;
+  if (key.transport == Transport::rc && key.lane == 0 && key.peer_worker == 0) straight_[key.peer] = &made;
   return made;
 }
 
 bool VerbsWorker::connected(NodeId peer) const {
-  const Link& to = link(peer);
-  if (to.failed != 0) return false;
-  // Without a control plane, in a run of one process, no node is lost or restarts.
-  return shared_->control == nullptr ||
-         (to.incarnation == shared_->incarnations[peer].load(std::memory_order_relaxed) &&
-          !shared_->is_lost(peer));
+  if (peer >= nodes_) [[unlikely]]
+    no_such_peer(peer);
+  if (reach_[peer].failed != 0) return false;
+  return !has_control_ || connected_by_control(peer);
+}
+
+bool VerbsWorker::connected_by_control(NodeId peer) const {
+  return links_[peer].incarnation == shared_->incarnations[peer].load(std::memory_order_relaxed) &&
+         !shared_->is_lost(peer);
+}
+
+void VerbsWorker::no_such_peer(NodeId peer) const {
+  LOCH_CHECK(peer < nodes_, "a question about node {} of {}", peer, nodes_);
+  std::unreachable();
 }
 
 void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_t length,
@@ -220,7 +231,7 @@ void VerbsWorker::post_recv(Transport transport, LocalSlice buffer, std::uint32_
   (receives.first_staged == nullptr ? receives.first_staged : receives.last_staged->next) = &staged.request;
   receives.last_staged = &staged.request;
   ++posted_receives_;
-  if (++staged_receives_ >= ring_at_) give_receives();
+  if (++staged_receives_ >= most_staged_) give_receives();
 }
 
 void VerbsWorker::give_receives() {
@@ -318,16 +329,22 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
 }
 
 // Handles a completion in the common case: retires the oldest request of the send queue if it succeeded and
-// is no atomic. All other cases are left to retire_any().
+// is no atomic. All other cases are left to retire_any(), which also refuses a completion that no request
+// waits for.
 [[gnu::always_inline]] inline void VerbsWorker::retire(const ibv_wc& wc) {
   const SendSlot& slot = *reinterpret_cast<const SendSlot*>(wc.wr_id);
   SendQueue& queue = *slot.queue;
   WorkRequest* const request = slot.request;
-  if (wc.status != IBV_WC_SUCCESS || slot.index != (queue.retired & (queue.depth - 1)) ||
-      queue.needs_marker || request == nullptr || request->sink == nullptr || is_atomic(request->verb))
-      [[unlikely]]
+  // Of the verbs that complete, only the atomics have this bit.
+  constexpr unsigned atomic_bit = 2;
+  static_assert(((static_cast<unsigned>(Verb::read) | static_cast<unsigned>(Verb::write) |
+                  static_cast<unsigned>(Verb::send)) &
+                 atomic_bit) == 0 &&
+                (static_cast<unsigned>(Verb::cas) & static_cast<unsigned>(Verb::faa) & atomic_bit) != 0);
+  if (wc.status != IBV_WC_SUCCESS || slot.number != queue.retired || slot.number == queue.end_plain ||
+      request == nullptr || request->sink == nullptr ||
+      (static_cast<unsigned>(request->verb) & atomic_bit) != 0) [[unlikely]]
     return retire_any(wc);
-  LOCH_CHECK(queue.retired != queue.rung, "a completion in slot {} of an empty queue", slot.index);
   ++queue.retired;
   --outstanding_;
   --owed_;
@@ -339,9 +356,9 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
 void VerbsWorker::retire_any(const ibv_wc& wc) {
   SendSlot& slot = *reinterpret_cast<SendSlot*>(wc.wr_id);
   SendQueue& queue = *slot.queue;
-  const std::uint32_t before = (slot.index - queue.retired) & (queue.depth - 1);
-  LOCH_CHECK(before < queue.rung - queue.retired, "a completion in slot {} with {} to {} outstanding",
-             slot.index, queue.retired, queue.rung);
+  const std::uint32_t before = slot.number - queue.retired;
+  LOCH_CHECK(before < queue.rung - queue.retired, "a completion of request {} with {} to {} outstanding",
+             slot.number, queue.retired, queue.rung);
   if (before != 0) retire_silent(queue, before);
   ++queue.retired;
   outstanding_ -= before + 1;
@@ -414,7 +431,7 @@ void VerbsWorker::heed_incarnations() {
     link.incarnation = incarnation;
     for (SendQueue* queue : link.queues) leave(*queue);
     for (SendQueue* queue : unreliable_[peer]) leave(*queue);
-    if (link.failed == 0) ++link.failed;
+    if (reach_[peer].failed == 0) ++reach_[peer].failed;
   }
 }
 
@@ -433,7 +450,7 @@ void VerbsWorker::leave(SendQueue& queue) {
 
 void VerbsWorker::cut(SendQueue& queue) {
   // if the device refuses a staged request, ring_doorbell() cuts the queue pair too
-  if (queue.first_staged != nullptr) ring_doorbell(queue);
+  if (queue.has_staged()) ring_doorbell(queue);
   if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);
   queue.is_cut = true;
@@ -446,9 +463,9 @@ void VerbsWorker::cut(SendQueue& queue) {
 void VerbsWorker::drain(SendQueue& queue) {
   // True: the send queue is full, so that no request can be posted; the next completion calls drain() again.
   queue.needs_marker = queue.outstanding() != 0 && !queue.has_room();
+  queue.end_plain = queue.needs_marker ? queue.retired : queue.rung;
   if (queue.outstanding() == 0 || queue.needs_marker) return;
-  SendSlot& slot = queue.slot_of(queue.posted);
-  slot.request = nullptr;
+  SendSlot& slot = queue.take_slot(queue.posted, nullptr);
   ibv_send_wr marker{};
   marker.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
   marker.opcode = IBV_WR_RDMA_WRITE;
@@ -456,7 +473,7 @@ void VerbsWorker::drain(SendQueue& queue) {
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(queue.qp.get(), &marker, &bad) != 0)
     give_up("a queue pair that was cut takes no request, so that it cannot be drained");
-  queue.rung = ++queue.posted;
+  queue.rung = queue.end_plain = queue.posted;
   ++outstanding_;
 }
 
@@ -504,7 +521,7 @@ void VerbsWorker::mark_failed(SendQueue& queue) {
   if (queue.key.transport == Transport::uc) {
     queue.state.compare_exchange_strong(expected, SendQueue::State::broken);
   } else if (queue.state.compare_exchange_strong(expected, SendQueue::State::failed)) {
-    ++links_[queue.key.peer].failed;
+    ++reach_[queue.key.peer].failed;
   }
 }
 
@@ -514,7 +531,7 @@ bool VerbsWorker::try_reconnect(NodeId peer) {
   Link& link = links_.at(peer);
   if (shared_->is_lost(peer)) return false;
   heed_incarnations();
-  if (link.failed == 0) return true;
+  if (reach_[peer].failed == 0) return true;
   if (!link.is_reconnecting) {
     for (const SendQueue* queue : link.queues) {
       if (queue->state == SendQueue::State::failed && queue->outstanding() != 0) return false;
@@ -538,8 +555,8 @@ bool VerbsWorker::try_reconnect(NodeId peer) {
     leave(*queue);  // fails the queue pair if it was connected just before the peer restarted
     if (queue->state != SendQueue::State::ready) return false;
   }
-  link.failed = 0;
-  ++link.epoch;
+  reach_[peer].failed = 0;
+  ++reach_[peer].epoch;
   return true;
 }
 

@@ -56,8 +56,10 @@ class VerbsRegion final : public Region {
 // object replaces this one.
 struct Peer {
   NodeRecord record;
-  ibv_ah* address_handle = nullptr;         // for UD requests to this node
-  std::vector<std::uint64_t> addresses;     // by region id: address of the region's first byte
+  ibv_ah* address_handle = nullptr;  // for UD requests to this node
+  std::uint64_t regions = 0;         // number of the node's regions
+  // by region id: address of the region's first byte. No vector, whose size takes a subtraction and a shift.
+  std::unique_ptr<std::uint64_t[]> addresses;
   std::vector<std::uint32_t> datagram_qpn;  // UD queue pair number by worker index; 0: no such worker
 };
 
@@ -145,7 +147,11 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void do_post_detached(const WorkRequest& request) override;
   void post_recv(Transport transport, LocalSlice buffer, std::uint32_t length, std::uint64_t user) override;
   [[nodiscard]] bool connected(NodeId peer) const override;
-  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override { return link(peer).epoch; }
+  [[nodiscard]] std::uint32_t epoch(NodeId peer) const override {
+    if (peer >= nodes_) [[unlikely]]
+      no_such_peer(peer);
+    return reach_[peer].epoch;
+  }
 
   const WorkerCounters& counters() const { return counters_; }
 
@@ -153,7 +159,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void enter_thread() override;
   bool poll_device() override;
   void end_turn() override {
-    if ((staged_ | staged_receives_) != 0) ring_doorbells();
+    if (next_staged_ != staging_.data() || staged_receives_ != 0) ring_doorbells();
   }
   [[nodiscard]] bool device_is_busy() const override {
     return outstanding_ != 0 || !waiting_queues_.empty() || !completions_.empty();
@@ -170,16 +176,15 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // All RC queue pairs to one peer.
   struct Link {
     std::vector<SendQueue*> queues;
-    SendQueue* straight = nullptr;  // the queue pair of lane 0 to the peer's worker 0
-    std::uint32_t failed = 0;       // queue pairs in the error state; at least 1 while the link is down
-    std::uint32_t epoch = 1;
     bool is_reconnecting = false;
     std::uint32_t incarnation = 0;  // incarnation of the peer that these queue pairs are for
   };
-  [[nodiscard]] const Link& link(NodeId peer) const {
-    LOCH_CHECK(peer < nodes_);
-    return links_[peer];
-  }
+  // What connected() and epoch() say of a peer. In an array of its own, in which they find it by few
+  // instructions.
+  struct Reach {
+    std::uint32_t failed = 0;  // RC queue pairs in the error state; at least 1 while the link is down
+    std::uint32_t epoch = 1;
+  };
   struct ReceiveSlot {
     LocalSlice buffer;
     std::uint32_t length = 0;
@@ -199,6 +204,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
       return at < around ? at : at - around;
     }
   };
+
+  struct Staged;
 
   [[nodiscard]] Result<> open_receives(Transport transport);
   [[nodiscard]] Result<> open_landing();
@@ -221,9 +228,10 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   void park(SendQueue& queue, WorkRequest& request, bool is_detached);
   void stage(SendQueue& queue, WorkRequest& request, bool is_detached, const std::byte* inline_data);
   void address(ibv_send_wr& out, const SendQueue& queue, const WorkRequest& request) const;
-  void take_into(SendQueue& queue, ibv_send_wr& out);
+  void take_into(SendQueue& queue, Staged& staged);
   void ring_doorbell(SendQueue& queue);
   void ring_doorbells();
+  void set_most_staged(std::uint32_t most);
   void give_receives();
   void refuse_staged(SendQueue& queue, const ibv_send_wr* bad);
   bool poll_waiting();
@@ -234,6 +242,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   // The functions from here on are defined in worker.cc, as are give_receives() and mark_failed().
   bool poll_sends();
   [[gnu::noinline]] void report_silence();
+  [[noreturn, gnu::cold, gnu::noinline]] void no_such_peer(NodeId peer) const;
+  [[nodiscard, gnu::noinline]] bool connected_by_control(NodeId peer) const;
   void retire(const ibv_wc& wc);
   void retire_any(const ibv_wc& wc);
   void retire_silent(SendQueue& queue, std::uint32_t count);
@@ -252,13 +262,20 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   Shared* shared_;
   Silence silence_;
   std::uint32_t nodes_;
-  WorkerDomain domain_;  // declared before its queues, so that it is destroyed after them
+  // false: a run of one process, in which no node is lost or restarts
+  bool has_control_;
+  const std::atomic<const Peer*>* peers_;  // Shared::peers
+  WorkerDomain domain_;                    // declared before its queues, so that it is destroyed after them
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];   // index 0: RC, 1: UC
   SendQueue datagram_;                      // the worker's first UD queue pair, where datagrams arrive
   std::vector<SendQueue*> datagram_lanes_;  // all UD queue pairs of the worker, by number
-  std::vector<std::unique_ptr<SendQueue>> queues_;   // owns all send queues but datagram_
-  std::vector<Link> links_;                          // RC connections by peer node
+  std::vector<std::unique_ptr<SendQueue>> queues_;  // owns all send queues but datagram_
+  std::vector<Link> links_;                         // RC connections by peer node
+  std::vector<Reach> reach_;                        // by peer node
+  // By peer node: the RC queue pair of lane 0 to the peer's worker 0, or no_queue_.
+  std::vector<SendQueue*> straight_;
+  SendQueue no_queue_;                               // takes no requests
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
   std::uint32_t outstanding_ = 0;                    // requests outstanding on all queue pairs
   std::uint32_t most_outstanding_ = 0;               // capacity of the send completion queue
@@ -274,17 +291,20 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   MemoryRegion landing_memory_;
 
   // A request that is to be posted to the device at the end of this iteration of the polling loop, or as soon
-  // as `ring_at_` requests are staged. The fields that are equal in all requests are set once. Inline data is
-  // copied to staged_inline_, because the caller may change it after post().
+  // as `most_staged_` requests are staged. The fields that are equal in all requests are set once. Inline
+  // data is copied to staged_inline_, because the caller may change it after post().
   struct Staged {
     ibv_send_wr request{};
     ibv_sge slice{};
   };
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
-  std::uint32_t staged_ = 0;
-  std::uint32_t ring_at_ = 1;  // number of staged requests that ring the doorbell; 1 before the thread runs
-  SendQueue* first_staged_ = nullptr;  // list of the queue pairs with staged requests
+  // The element of staging_ for the next request. The elements before it hold staged requests.
+  Staged* next_staged_ = staging_.data();
+  // Number of staged requests, and of staged RECVs, at which the doorbell is rung; 1 before the thread runs.
+  std::uint32_t most_staged_ = 1;
+  Staged* ring_at_ = staging_.data() + 1;  // the element of staging_ behind that many requests
+  SendQueue* first_staged_ = nullptr;      // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of this iteration of the polling loop, before the
   // staged requests.
