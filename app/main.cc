@@ -21,6 +21,7 @@
 #include "app/cli/list.h"
 #include "app/cli/litmus_command.h"
 #include "app/cli/ping_command.h"
+#include "app/cli/points_command.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
 #include "app/fuzz/fuzz.h"
@@ -73,6 +74,7 @@ const std::vector<Entry>& commands() {
        [](const Arguments& a, const Registry&) { return cli::run_ping_command(a); }},
       {described(cli::litmus_command),
        [](const Arguments& a, const Registry&) { return cli::run_litmus_command(a); }},
+      {described(cli::points_command), cli::run_points_command},
       {described(cli::describe_command), run_describe},
   };
   return all;

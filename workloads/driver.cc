@@ -109,24 +109,15 @@ Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements&
     out.name = std::move(name);
     return out;
   };
-  const std::uint64_t workers = std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers;
   for (std::uint32_t node = 0; node < deploy_.nodes; ++node) {
     const auto id = static_cast<fabric::NodeId>(node);
     if (!fabric_.is_local(id)) continue;
     const std::uint32_t clients = deploy_.drives(id) ? deploy_.client_workers : 0;
     const std::uint32_t servers = deploy_.serves(id) ? deploy_.server_workers : 0;
     for (std::uint32_t i = 0; i < clients; ++i) {
-      auto own = std::make_unique<ClientWorker>();
-      LOCH_ASSIGN(own->worker,
+      LOCH_ASSIGN(fabric::Worker * client,
                   fabric_.add_worker(spec(node, fabric::Role::client, i, fmt::format("client {}", i))));
-      const std::uint64_t number = deploy_.client_number(id, i);
-      own->index = i;
-      own->is_reader = i + load_.readers >= deploy_.client_workers;
-      own->rng = Rng(load_.seed, "load", number);
-      own->place = shape_place(number, workers, records_.shape().preloaded);
-      own->quota = load_.operations / workers + (number < load_.operations % workers ? 1 : 0);
-      if (shape_) own->recorder = measure::TimelineRecorder(*shape_, rows_of(id));
-      clients_.push_back(std::move(own));
+      clients_.push_back(client_of(client, i));
     }
     for (std::uint32_t i = 0; i < servers; ++i) {
       LOCH_ASSIGN(fabric::Worker * server,
@@ -137,6 +128,29 @@ Result<> Driver::add_workers(const Pinning& pinning, const fabric::Requirements&
     // A node without clients and servers still needs a worker, through whose connections its data is reached.
     if (clients + servers == 0) LOCH_TRY(fabric_.add_worker(spec(node, fabric::Role::server, 0, "idle")));
   }
+  return {};
+}
+
+std::unique_ptr<Driver::ClientWorker> Driver::client_of(fabric::Worker* worker, std::uint32_t index) {
+  const std::uint64_t workers = std::uint64_t{deploy_.driving_nodes()} * deploy_.client_workers;
+  const std::uint64_t number = deploy_.client_number(worker->node(), index);
+  auto own = std::make_unique<ClientWorker>();
+  own->worker = worker;
+  own->index = index;
+  own->is_reader = index + load_.readers >= deploy_.client_workers;
+  own->rng = Rng(load_.seed, "load", number);
+  own->place = shape_place(number, workers, records_.shape().preloaded);
+  own->quota = load_.operations / workers + (number < load_.operations % workers ? 1 : 0);
+  if (shape_) own->recorder = measure::TimelineRecorder(*shape_, rows_of(worker->node()));
+  return own;
+}
+
+Result<> Driver::take_workers(const Driver& other) {
+  needs_ = other.needs_;
+  LOCH_TRY(make_rows());
+  LOCH_TRY(make_clocks());
+  for (const auto& each : other.clients_) clients_.push_back(client_of(each->worker, each->index));
+  servers_ = other.servers_;
   return {};
 }
 

@@ -174,6 +174,9 @@ class Driver {
   // Adds the workers of each local node, its clients before its servers. To be called before
   // Fabric::exchange. `needs`: what the protocol's workers use of a device.
   [[nodiscard]] Result<> add_workers(const Pinning& pinning, const fabric::Requirements& needs);
+  // Takes over the workers that another driver of the same deployment has added and not started, instead of
+  // adding its own.
+  [[nodiscard]] Result<> take_workers(const Driver& other);
   // Starts the main coroutine of every local worker. To be called after the preload.
   void start();
 
@@ -232,6 +235,8 @@ class Driver {
 
   [[nodiscard]] fabric::WorkerSpec worker_spec(fabric::NodeId node, fabric::Role role,
                                                std::uint32_t index) const;
+  // The client worker `index` of a node, before its first operation.
+  [[nodiscard]] std::unique_ptr<ClientWorker> client_of(fabric::Worker* worker, std::uint32_t index);
   void add_slots(ClientWorker& own, std::uint32_t first_number);
   // Starts workers on a crashed node that has restarted, if the store can lay out its memory again.
   void revive(fabric::NodeId node);

@@ -201,22 +201,24 @@ void merge(const Share& share, RunOutcome& into, std::uint64_t& inserts_refused)
   }
 }
 
-Result<fabric::RunEnd> run_store(fabric::Fabric& fabric, const RunPlan& plan, kv::Store& store,
-                                 Driver& driver, const Records& records) {
+LoadConfig load_of(const RunPlan& plan) {
+  LoadConfig load = plan.load;
+  load.values_are_judged = plan.module->consistency(plan.options) != kv::Consistency::none;
+  return load;
+}
+
+// Lays out the store's memory on every local node, connects the nodes and fills the store.
+Result<> lay_out(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed) {
+  kv::Store& store = *deployed.store;
   for (std::uint32_t node = 0; node < fabric.nodes(); ++node) {
     const auto id = static_cast<fabric::NodeId>(node);
     if (fabric.is_local(id)) LOCH_TRY(store.setup_node(fabric, id));
   }
-  LOCH_TRY(driver.add_workers(plan.pinning, plan.module->requirements(plan.options)));
+  LOCH_TRY(deployed.driver->add_workers(plan.pinning, plan.module->requirements(plan.options)));
   LOCH_TRY(fabric.exchange(plan.control_timeout));
   LOCH_TRY(store.connect(fabric));
-  LOCH_TRY(store.preload(fabric, records));
-  LOCH_TRY(fabric.barrier("preloaded", plan.control_timeout));
-  if (plan.on_start) plan.on_start(driver);
-  driver.start();
-  Result<fabric::RunEnd> end = fabric.run();
-  if (plan.on_end) plan.on_end(driver);
-  return end;
+  LOCH_TRY(store.preload(fabric, deployed.records));
+  return fabric.barrier("preloaded", plan.control_timeout);
 }
 
 }  // namespace
@@ -256,20 +258,43 @@ Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& option
                      .values = values_differ && takes.values == kv::Sizing::slots};
 }
 
-Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
+Result<std::unique_ptr<Deployed>> set_up(fabric::Fabric& fabric, const RunPlan& plan) {
   fabric::Requirements needs = plan.module->requirements(plan.options);
   if (plan.waives_order) needs.in_order_placement = false;
   LOCH_TRY(fabric::check(needs, fabric.capabilities()));
-  LOCH_ASSIGN(const Records records, Records::make(plan.records));
+  LOCH_ASSIGN(Records records, Records::make(plan.records));
+  auto deployed = std::make_unique<Deployed>(
+      Deployed{.records = std::move(records), .store = nullptr, .driver = nullptr});
   LOCH_ASSIGN(const kv::SlotUse use, slots_of(*plan.module, plan.options, plan.records));
-  LOCH_ASSIGN(std::unique_ptr<kv::Store> store,
-              plan.module->deploy(kv::slotted(plan.deploy, use), plan.options, plan.mutant));
-  if (use.any()) store = kv::make_slotted(std::move(store), plan.deploy, use);
-  LoadConfig load = plan.load;
-  load.values_are_judged = plan.module->consistency(plan.options) != kv::Consistency::none;
-  LOCH_ASSIGN(const std::unique_ptr<Driver> driver,
-              Driver::make(load, plan.deploy, records, *store, fabric, plan.logs));
-  LOCH_ASSIGN(const fabric::RunEnd end, run_store(fabric, plan, *store, *driver, records));
+  LOCH_ASSIGN(deployed->store, plan.module->deploy(kv::slotted(plan.deploy, use), plan.options, plan.mutant));
+  if (use.any()) deployed->store = kv::make_slotted(std::move(deployed->store), plan.deploy, use);
+  LOCH_ASSIGN(deployed->driver, Driver::make(load_of(plan), plan.deploy, deployed->records, *deployed->store,
+                                             fabric, plan.logs));
+  LOCH_TRY(lay_out(fabric, plan, *deployed));
+  return deployed;
+}
+
+Result<> change_load(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed) {
+  LOCH_ASSIGN(std::unique_ptr<Driver> driver,
+              Driver::make(load_of(plan), plan.deploy, deployed.records, *deployed.store, fabric, plan.logs));
+  LOCH_TRY(driver->take_workers(*deployed.driver));
+  deployed.driver = std::move(driver);
+  return {};
+}
+
+Result<RunOutcome> run_load(fabric::Fabric& fabric, const RunPlan& plan) {
+  LOCH_ASSIGN(const std::unique_ptr<Deployed> deployed, set_up(fabric, plan));
+  return run_deployed(fabric, plan, *deployed);
+}
+
+Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed) {
+  const std::unique_ptr<kv::Store>& store = deployed.store;
+  const std::unique_ptr<Driver>& driver = deployed.driver;
+  if (plan.on_start) plan.on_start(*driver);
+  driver->start();
+  const Result<fabric::RunEnd> ended = fabric.run();
+  if (plan.on_end) plan.on_end(*driver);
+  LOCH_ASSIGN(const fabric::RunEnd end, ended);
 
   fabric::FabricReport report = fabric.report();
   const Share mine = share_of(fabric, *driver, *store, end, report);

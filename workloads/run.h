@@ -73,6 +73,21 @@ struct RunOutcome {
 [[nodiscard]] Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& options,
                                            const Records::Shape& records);
 
+// A store that is deployed on a fabric and preloaded; no worker has started yet.
+struct Deployed {
+  Records records;
+  std::unique_ptr<kv::Store> store;
+  std::unique_ptr<Driver> driver;
+};
+
+// The part of run_load() that comes before the load.
+[[nodiscard]] Result<std::unique_ptr<Deployed>> set_up(fabric::Fabric& fabric, const RunPlan& plan);
+// Gives the workers of `deployed` the load of `plan`, which is otherwise the plan that it was set up for.
+[[nodiscard]] Result<> change_load(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed);
+// The part of run_load() that begins with the load.
+[[nodiscard]] Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan,
+                                              Deployed& deployed);
+
 // Runs the plan. Every process of a run calls it; the process with the lowest rank alive gets the merged
 // outcome, and every process learns which nodes were lost. Errors: bad input (invalid_argument, unsupported)
 // or a failure of the system; a run that ends early is not an error but an outcome.

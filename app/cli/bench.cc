@@ -111,14 +111,6 @@ void say_history(const BenchOptions& o, const check::HistoryStatistics& recorded
   }
 }
 
-nlohmann::ordered_json option_values(const kv::Options& options) {
-  nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  for (const auto& [key, value] : options.values()) {
-    std::visit([&](const auto& v) { out[key] = v; }, value);
-  }
-  return out;
-}
-
 // Average number of cores that the store's workers used during the measurement, on all machines together.
 double cores_of_store(const BenchOptions& o, const measure::PointResult& point) {
   const kv::DeployConfig deploy = deploy_config(o);
@@ -492,77 +484,6 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
 
 namespace {
 
-nlohmann::ordered_json sizes_json(const std::shared_ptr<const workloads::Sizes>& sizes) {
-  if (sizes == nullptr) return nullptr;
-  const workloads::SizeSpec& spec = sizes->spec();
-  nlohmann::ordered_json out = {{"distribution", workloads::name(spec.kind)},
-                                {"least", sizes->least()},
-                                {"most", sizes->most()},
-                                {"cut_share", sizes->cut_share()},
-                                {"fields", spec.pieces}};
-  if (spec.kind == workloads::SizeKind::pareto) out["pareto"] = {spec.location, spec.scale, spec.shape};
-  if (spec.kind == workloads::SizeKind::histogram) out["histogram"] = spec.file;
-  return out;
-}
-
-// Adds a flag's value to the result's configuration: bytes and counts as numbers, durations in seconds under
-// a key that ends in "_s".
-void record(const BenchFlag& flag, BenchOptions& o, nlohmann::ordered_json& out) {
-  std::string key = flag.setting.key;
-  std::ranges::replace(key, '-', '_');
-  const bool is_duration = flag.setting.type == settings::Type::duration;
-  if (is_duration) key += "_s";
-  const auto value = stored(flag, o);
-  if (!value) {
-    out[key] = nullptr;
-  } else if (is_duration) {
-    out[key] = static_cast<double>(std::get<std::int64_t>(*value)) / 1e9;
-  } else {
-    std::visit([&](const auto& each) { out[key] = each; }, *value);
-  }
-}
-
-}  // namespace
-
-nlohmann::ordered_json config_json(const BenchOptions& given, std::uint64_t seed) {
-  BenchOptions o = given;
-  const workloads::LoadConfig& load = o.load;
-  const workloads::DistributionSpec& d = load.distribution;
-  nlohmann::ordered_json out;
-  for (const BenchFlag& flag : bench_flags()) {
-    if (flag.is_recorded) record(flag, o, out);
-  }
-  // Settings that are derived from several flags, or whose name in the result differs from the flag's.
-  out["hardware"] = o.fabric == "sim" ? nlohmann::ordered_json(o.hardware) : nlohmann::ordered_json(nullptr);
-  if (!o.hardware_set.empty()) out["hardware_set"] = o.hardware_set;
-  out["key_sizes"] = sizes_json(o.key_sizes);
-  out["value_sizes"] = sizes_json(o.value_sizes);
-  out["kept_value_bytes"] = o.kept_value_bytes;
-  out["values_elided"] = o.kept_value_bytes < o.value_size;
-  out["mix"] = {{"get", load.mix.get},
-                {"put", load.mix.put},
-                {"delete", load.mix.remove},
-                {"insert", load.mix.insert},
-                {"read_modify_write", load.mix.read_modify_write}};
-  if (load.mix.insert_if_absent > 0) out["mix"]["insert_if_absent"] = load.mix.insert_if_absent;
-  out["distribution"] = workloads::name(d.kind);
-  out["hotspot"] = {{"data", d.hotspot_data}, {"operations", d.hotspot_operations}};
-  out["exponential"] = {{"percentile", d.exponential_percentile}, {"fraction", d.exponential_fraction}};
-  out["workload"] = o.workload_files;
-  out["insert_order"] = o.key_order == workloads::KeyOrder::hashed ? "hashed" : "ordered";
-  out["arrivals"] = load.replay       ? load.replay->speed > 0 ? "trace" : "closed"
-                    : load.rate == 0  ? "closed"
-                    : load.fixed_gaps ? "fixed"
-                                      : "poisson";
-  out["seed"] = seed;
-  out["mutant"] = o.mutant;
-  out["memory_bytes"] = o.memory_bytes;
-  out["options"] = option_values(o.protocol_options);
-  return out;
-}
-
-namespace {
-
 // Collects, from all living processes, how each placed its workers and memory (the result's `placement`).
 // Every process has to call it; the one that reports the result gets the entries. Null on sim.
 Result<nlohmann::ordered_json> gather_placement(const BenchOptions& o, const Place& place, OpenFabric& open,
@@ -582,14 +503,34 @@ Result<nlohmann::ordered_json> gather_placement(const BenchOptions& o, const Pla
 
 }  // namespace
 
-Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std::uint32_t repeat,
-                            const Place& place) {
+Result<std::unique_ptr<PointRun>> open_point(const BenchOptions& o, const kv::Module& module,
+                                             std::uint32_t repeat, const Place& place) {
+  auto run = std::make_unique<PointRun>();
+  run->repeat = repeat;
   const std::uint64_t seed = o.load.seed + repeat;
-  LOCH_ASSIGN(OpenFabric open, open_fabric(o, seed, place));
-  LOCH_ASSIGN(std::unique_ptr<check::HistoryWriter> history, open_history(o, place));
-  workloads::RunPlan plan = plan_of(o, module, seed, place, open.pinning);
-  LOCH_ASSIGN(plan.load.failures, planned_failures(o, module));
-  plan.logs = workloads::file_logs(history.get());
+  LOCH_ASSIGN(run->open, open_fabric(o, seed, place));
+  LOCH_ASSIGN(run->history, open_history(o, place));
+  run->plan = plan_of(o, module, seed, place, run->open.pinning);
+  LOCH_ASSIGN(run->plan.load.failures, planned_failures(o, module));
+  run->plan.logs = workloads::file_logs(run->history.get());
+  return run;
+}
+
+Result<> set_up_point(PointRun& run) {
+  LOCH_ASSIGN(run.deployed, workloads::set_up(*run.open.fabric, run.plan));
+  return {};
+}
+
+Result<> change_load(const BenchOptions& o, const kv::Module& module, const Place& place, PointRun& run) {
+  run.plan = plan_of(o, module, o.load.seed + run.repeat, place, run.open.pinning);
+  return workloads::change_load(*run.open.fabric, run.plan, *run.deployed);
+}
+
+Result<RunResult> finish_point(const BenchOptions& o, const kv::Module& module, const Place& place,
+                               PointRun& run) {
+  OpenFabric& open = run.open;
+  std::unique_ptr<check::HistoryWriter>& history = run.history;
+  workloads::RunPlan& plan = run.plan;
   std::unique_ptr<OwnDeath> death;
   std::unique_ptr<Progress> progress;
   plan.on_start = [&](const workloads::Driver& driver) {
@@ -604,7 +545,9 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   };
   plan.on_end = [&](const workloads::Driver&) { progress.reset(); };
   const InterruptScope guard(open.fabric.get());
-  auto outcome = workloads::run_load(*open.fabric, plan);
+  auto outcome = run.deployed == nullptr ? workloads::run_load(*open.fabric, plan)
+                                         : workloads::run_deployed(*open.fabric, plan, *run.deployed);
+  run.deployed.reset();
   progress.reset();
   if (!outcome && !was_interrupted()) return std::unexpected(std::move(outcome.error()));
   if (!outcome || outcome->end == fabric::RunEnd::interrupted || was_interrupted()) {
@@ -631,16 +574,47 @@ Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std
   if (open.trace != nullptr) LOCH_TRY(open.trace->close());
   LOCH_ASSIGN(nlohmann::ordered_json placed, gather_placement(o, place, open, plan.control_timeout));
   RunResult result{.is_joint = outcome->is_joint, .point = {}};
-  result.point = to_point(o, module, *open.fabric, std::move(*outcome), seed);
+  result.point = to_point(o, module, *open.fabric, std::move(*outcome), o.load.seed + run.repeat);
   result.point.background_workers = background_json(o, open.background_cores, result.point);
   result.point.placement = std::move(placed);
-  result.point.repeat = repeat;
+  result.point.repeat = run.repeat;
   result.point.hardware = open.hardware;
   if (!open.caveat.empty()) result.point.caveats.insert(result.point.caveats.begin(), open.caveat);
   for (const ProcessKill& kill : open.kills) result.point.planned_losses.push_back(kill.node);
   if (history != nullptr) say_history(o, recorded, clocks, result.point);
   if (open.alongside != nullptr) result.point.window_began_unix_ns = open.alongside->window_began();
   return result;
+}
+
+Result<RunResult> run_point(const BenchOptions& o, const kv::Module& module, std::uint32_t repeat,
+                            const Place& place) {
+  LOCH_ASSIGN(const std::unique_ptr<PointRun> run, open_point(o, module, repeat, place));
+  return finish_point(o, module, place, *run);
+}
+
+Result<BenchOptions> judge_flags(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+  LOCH_ASSIGN(BenchOptions options, parse_bench(arguments, registry));
+  LOCH_ASSIGN(const kv::Module* const module, find_protocol(registry, options.protocol));
+  LOCH_TRY(validate(options, *module));
+  return options;
+}
+
+Result<> judge_files(const BenchOptions& o, const kv::Module& module) {
+  LOCH_TRY(check_files(o));
+  LOCH_TRY(planned_failures(o, module));
+  return {};
+}
+
+int deliver_point(const BenchOptions& o, const kv::Module& module, PointRun& run) {
+  Result<RunResult> result = finish_point(o, module, Place{}, run);
+  if (!result) return complain(result.error());
+  if (result->point.run_end == "interrupted" || was_interrupted()) {
+    fmt::print(stderr, "loch bench: interrupted; nothing was written\n");
+    return exit_interrupted;
+  }
+  std::vector<measure::PointResult> points;
+  points.push_back(std::move(result->point));
+  return deliver(o, points);
 }
 
 int run_bench(const std::vector<std::string>& arguments, const kv::Registry& registry) {
@@ -655,15 +629,13 @@ int run_bench(const std::vector<std::string>& arguments, const kv::Registry& reg
     }
     return 0;
   }
-  const auto options = parse_bench(arguments, registry);
+  const auto options = judge_flags(arguments, registry);
   if (!options) return complain(options.error());
   const auto module = find_protocol(registry, options->protocol);
   if (!module) return complain(module.error());
-  if (auto ok = validate(*options, **module); !ok) return complain(ok.error());
   if (options->dry_run) {
-    if (const auto ok = check_files(*options); !ok) return complain(ok.error());
-    const auto planned = planned_failures(*options, **module);
-    return planned ? 0 : complain(planned.error());
+    const auto files = judge_files(*options, **module);
+    return files ? 0 : complain(files.error());
   }
   const auto place = place_of_this_process();
   if (!place) return complain(place.error());

@@ -28,6 +28,8 @@ struct BenchFlag {
   bool is_derived = false;
   bool is_list = false;     // whether the flag may be given more than once
   bool is_recorded = true;  // recorded under its name in a result's configuration
+  // Read first when the load begins: runs that differ in nothing else begin with the same preloaded cluster.
+  bool is_of_load = false;
   // The flag's YAML key in experiments. Empty: the flag's name with _ for -. "-": the flag exists on the
   // command line only.
   std::string experiment_key = {};

@@ -44,6 +44,7 @@ ordered_json flag_json(const BenchFlag& flag) {
   ordered_json out = to_json(flag.setting);
   out["is_list"] = flag.is_list;
   const std::string key = experiment_key(flag);
+  if (flag.is_of_load) out["is_of_load"] = true;
   out["experiment_key"] = key.empty() ? ordered_json(nullptr) : ordered_json(key);
   return out;
 }

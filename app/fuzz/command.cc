@@ -128,13 +128,16 @@ Result<> check_modes(const FuzzOptions& o, bool protocol_given) {
   return {};
 }
 
-// Conflict avoidance whose epochs are short enough for the runs; none: the protocol's own back-off.
+// Conflict avoidance whose epochs, and whose waits where nothing bounds them, are short enough for the runs;
+// none: the protocol's own back-off.
 std::optional<kv::ConflictConfig> conflicts_of(std::string_view kind) {
   using kv::ConflictConfig;
   const auto found = std::ranges::find(kv::conflict_kinds, kind);
   if (found == kv::conflict_kinds.end()) return std::nullopt;
   const auto place = found - kv::conflict_kinds.begin();
-  return ConflictConfig{.kind = static_cast<ConflictConfig::Kind>(place), .epoch = 50'000};
+  ConflictConfig config{.kind = static_cast<ConflictConfig::Kind>(place), .epoch = 50'000};
+  if (config.kind == ConflictConfig::Kind::exponential) config.start = 20;
+  return config;
 }
 
 // Refuses conflict avoidance for a protocol whose clients swap nothing.

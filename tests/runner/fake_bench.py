@@ -5,11 +5,13 @@ Environment variables: FAKE_SLEEP, seconds that a point takes; FAKE_FAIL "value-
 1; FAKE_HANG, points that never end; FAKE_HISTOGRAM "none", latencies without histograms; FAKE_ERRORS, the share of
 operations that give up; FAKE_CAVEAT "value-size=4096", points whose rates are marked as doubtful; FAKE_DEPARTURE
 "value-size=4096", points that ran over RC; FAKE_NOISE "value-size=4096", points whose repeats differ by up to 30 %;
-FAKE_SPIKE "value-size=4096,seed=5", points that are 100 times slower; FAKE_COUNT, a file that gets a line for each point run.
+FAKE_SPIKE "value-size=4096,seed=5", points that are 100 times slower; FAKE_COUNT, a file that gets a line for each point run;
+FAKE_TOGETHER "yes", a program that has `points`; FAKE_DIE "get=0.5", points at which the process that runs several is killed.
 """
 
 import json
 import os
+import signal
 import sys
 import time
 
@@ -111,6 +113,32 @@ def result(given):
     }
 
 
+def points(path, is_dry):
+    """As `loch-bench points`: each point of the list in a child process, with lines on how it went."""
+    with open(path, encoding="utf-8") as stream:
+        listed = json.load(stream)
+    for number, entry in enumerate(listed):
+        given = flags(entry["arguments"])
+        if is_dry:
+            is_bad = int(given.get("nessie.filter-bits", "7")) > 15
+            refusal = '--nessie.filter-bits: "99" is not a whole number from 0 to 15' if is_bad else ""
+            print(json.dumps({"point": number, "status": 2 if is_bad else 0, "refusal": refusal}), flush=True)
+            continue
+        if matches(given, "FAKE_DIE"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        child = os.fork()
+        if child == 0:
+            os.environ["FAKE_PROCESS"] = str(os.getppid())
+            into = os.open(entry["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(into, 1)
+            os.dup2(into, 2)
+            os._exit(main(["bench", *entry["arguments"]]))
+        print(json.dumps({"point": number, "pid": child}), flush=True)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(json.dumps({"point": number, "status": status}), flush=True)
+    return 0
+
+
 def main(argv):
     if argv[:1] == ["list"]:
         names = {"protocols": ["nessie", "nessie-sd"], "fabrics": ["sim", "shm"]}[argv[1]]
@@ -125,8 +153,13 @@ def main(argv):
     if argv[:1] == ["describe"]:
         with open(os.path.join(os.environ["LOCH_HOME"], "tools/loch/runner/flags.json"), encoding="utf-8") as flags_:
             options = [{"key": "nessie.filter-bits"}, {"key": "nessie.variant"}]
-            print(json.dumps({"flags": json.load(flags_), "protocols": [{"name": "nessie", "options": options}]}))
+            known = {"flags": json.load(flags_), "protocols": [{"name": "nessie", "options": options}]}
+        if os.environ.get("FAKE_TOGETHER"):
+            known["commands"] = [{"name": "points"}]
+        print(json.dumps(known))
         return 0
+    if argv[:1] == ["points"]:
+        return points(argv[1], "--dry-run" in argv)
     if argv[:1] == ["calibrate"]:
         rows = [
             {
@@ -163,12 +196,13 @@ def main(argv):
         return 0
     if "FAKE_COUNT" in os.environ:
         with open(os.environ["FAKE_COUNT"], "a", encoding="utf-8") as stream:
-            stream.write(" ".join(argv) + "\n")
+            process = [os.environ.get("FAKE_PROCESS", "alone")] if os.environ.get("FAKE_TOGETHER") else []
+            stream.write(" ".join([*process, *argv]) + "\n")
     if matches(given, "FAKE_HANG"):
         time.sleep(600)
     time.sleep(float(os.environ.get("FAKE_SLEEP", "0")))
     if matches(given, "FAKE_FAIL"):
-        print("the store is full: enlarge the table", file=sys.stderr)
+        print("the store is full: enlarge the table", file=sys.stderr, flush=True)
         return 1
     if os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
         return 0  # only the first rank writes the result

@@ -118,7 +118,7 @@ def test_every_command_is_described_and_handed_over() -> None:
 
     usage = said(BENCH, "--help").split()[-2]
     assert usage.split("|") == sorted(commands_of(BENCH))
-    assert {*command.OF_PROGRAM, "describe"} == set(commands_of(BENCH))
+    assert {*command.OF_PROGRAM, "describe", "points"} == set(commands_of(BENCH))
 
 
 @pytest.mark.parametrize("command", sorted(commands_of(BENCH)))
@@ -133,7 +133,7 @@ def test_what_help_prints_is_described_and_the_reverse(command: str) -> None:
         if default and names[name]["type"] != "boolean":
             assert text.endswith(f"({default})"), name
         assert names[name]["help"] in text, name
-    if command != "describe":  # the command `describe` belongs to loch-bench only
+    if command not in ("describe", "points"):  # these belong to loch-bench only
         assert set(completed(BENCH, command, "--")) == {f"--{name}" for name in names} | {"--help"}
 
 

@@ -63,6 +63,7 @@ class Campaign:
         self._pool = Pool(args.jobs, engine)
         self._runs: list[_Run] = []
         self._warned_stale = False
+        self._can_draw = False
         self._progress: Progress | None = None
         for (experiment, folder), drawn in zip(loaded, samples or [None] * len(loaded)):
             store = Store(folder / "points", binary)
@@ -248,9 +249,16 @@ class Campaign:
         if outputs.is_drawn(run.folder, results):
             self._drawn(run, True)
             return
-        import plots.draw  # noqa: F401 (imported once, so that child processes that draw need not import it)
-
+        self._prepare_drawing()
         self._pool.chore(lambda: outputs.draw_all(run.folder, results, written), lambda well: self._drawn(run, well))
+
+    def _prepare_drawing(self) -> None:
+        """Imports what draws, once for all child processes that draw."""
+        import plots.draw
+
+        if not self._can_draw and len(self._runs) > 1:
+            plots.draw.prepare()
+        self._can_draw = True
 
     def _drawn(self, run: _Run, well: bool) -> None:
         if not well:

@@ -14,7 +14,7 @@ from typing import Callable
 
 from loch import places
 
-from . import options, power, provenance
+from . import options, power, provenance, together
 from .child import die_with_parent, kill_group
 from .engine import Ending, Engine, order
 from .errors import BadInput
@@ -71,11 +71,13 @@ class Executor:
         self.experiment, self.store, self.launch = experiment, store, launch
         self.host = provenance.host()
         self._running: list[_Running] = []
+        # processes that run several points, each with the function that takes the points that it leaves
+        self._together: list[tuple[together.Together, Callable[[list[Point]], None]]] = []
 
     @property
     def running(self) -> int:
         """The number of points that are running."""
-        return len(self._running)
+        return len(self._running) + len(self._together)
 
     @property
     def is_measuring(self) -> bool:
@@ -85,6 +87,21 @@ class Executor:
     def start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
         """Starts a point. If it cannot be started, `ended` is called at once with the failure."""
         self._start(point, ended)
+
+    def start_together(self, points: list[Point], leave: Callable[[list[Point]], None]) -> None:
+        """Starts simulated points that begin with the same preloaded cluster, in one process. `leave` is called with those that
+        have to run by themselves after all."""
+        members = []
+        for point in points:
+            name = point_hash(point)
+            result, output = self._temporary(name)
+            members.append(together.Member(point, name, self.command(point), result, output))
+        try:
+            process = together.Together(members, {"LOCH_HOME": str(SOURCE), **os.environ}, time.monotonic())
+        except OSError:
+            leave(points)
+            return
+        self._together.append((process, leave))
 
     def hand_over(self, point: Point, engine: Engine, ended: Callable[[Outcome], None]) -> None:
         """Has an engine run a simulated point on another machine; its end is judged and stored as if it had run
@@ -99,6 +116,12 @@ class Executor:
         """Stores the points that have ended, and calls `ended` for each; called many times a second."""
         for each in list(self._running):
             self._look_at(each, ended)
+        for process, leave in list(self._together):
+            for one in process.look(time.monotonic(), self._timeout):
+                ended(self._keep_member(one))
+            if process.is_over:
+                self._together.remove((process, leave))
+                leave([each.point for each in process.left.values()])
 
     def stop(self) -> None:
         """Kills the process groups that still run, and removes their unfinished files."""
@@ -109,10 +132,18 @@ class Executor:
             each.result.unlink(missing_ok=True)
             each.output.unlink(missing_ok=True)
         self._running.clear()
+        for process, _ in self._together:
+            process.stop()
+        self._together.clear()
 
     def command(self, point: Point) -> list[str]:
         """The `loch bench` command of a point, without --json."""
         return [self.store.binary, "bench", *options.arguments(point.params)]
+
+    def _temporary(self, name: str) -> tuple[Path, Path]:
+        """The files for a running point's result and for what it prints."""
+        own = self.store.folder / f".{name}.{os.getpid()}"
+        return own.with_name(f"{own.name}.result.tmp"), own.with_name(f"{own.name}.output.tmp")
 
     def _launched(self, point: Point, environment: dict[str, str]) -> list[str]:
         for launched in (self.launch, of_this_machine(point)):
@@ -130,8 +161,7 @@ class Executor:
 
     def _start(self, point: Point, ended: Callable[[Outcome], None]) -> None:
         name = point_hash(point)
-        result = self.store.folder / f".{name}.{os.getpid()}.result.tmp"
-        output = self.store.folder / f".{name}.{os.getpid()}.output.tmp"
+        result, output = self._temporary(name)
         environment = {"LOCH_HOME": str(SOURCE), **os.environ}
         argv = self._launched(point, environment)
         samples = self.store.folder / f"{name}.watts.csv"
@@ -181,6 +211,16 @@ class Executor:
         each.result.unlink(missing_ok=True)
         each.output.unlink(missing_ok=True)
         ended(self._store(each.point, each.argv, elapsed, found, each.process.returncode, tail, others, self.host))
+
+    def _keep_member(self, one: together.Ended) -> Outcome:
+        """Judges and stores how a point ended that ran together with others."""
+        member = one.member
+        reason = self._bad_end(member.point, one.exit_status, one.timed_out)
+        found = reason if reason is not None else _result_of(member.result, member.argv)
+        tail = _tail(member.output)
+        member.result.unlink(missing_ok=True)
+        member.output.unlink(missing_ok=True)
+        return self._store(member.point, member.argv, one.elapsed_s, found, one.exit_status, tail, None, self.host)
 
     def _keep_ending(self, point: Point, argv: list[str], ending: Ending) -> Outcome:
         """Judges and stores how a point ended on another machine."""

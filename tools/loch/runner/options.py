@@ -174,6 +174,12 @@ KEY_OF_ALIAS = {
         for alias in each.get("aliases", ())
     },
 }
+# Options that loch-bench reads first when the load begins.
+OF_LOAD = frozenset(
+    each["experiment_key"]
+    for each in described(_binary())["flags"]
+    if each["experiment_key"] and each.get("is_of_load")
+)
 # Options of experiments that the runner converts into options of loch bench.
 DATA_PER_NODE = Option("size", 1)
 SCALE = Option("real", 0, 1)
@@ -186,6 +192,11 @@ FILE_OPTIONS = tuple(
     for each in described(_binary())["flags"]
     if each["type"] == "file" and each["experiment_key"]
 )
+
+
+def runs_together() -> bool:
+    """Whether this loch-bench runs several points in one call (`loch-bench points`)."""
+    return any(each["name"] == "points" for each in described(_binary()).get("commands", ()))
 
 
 def file_named(value: str) -> str:

@@ -13,6 +13,7 @@ from typing import Callable
 
 from loch.ending import status_of
 
+from . import together
 from .child import die_with_parent
 from .engine import Engine
 from .execute import Executor, Outcome
@@ -29,6 +30,16 @@ class _Chore:
     ended: Callable[[bool], None]
 
 
+@dataclass
+class _Waiting:
+    """A point that has not been started; `key` is that of together.key()."""
+
+    executor: Executor
+    point: Point
+    ended: Callable[[Outcome], None]
+    key: str | None = None
+
+
 class Pool:
     """Runs at most `jobs` points and chores at once; `ended` callbacks may add more while the pool runs.
 
@@ -37,8 +48,8 @@ class Pool:
 
     def __init__(self, jobs: int, engine: Engine | None = None) -> None:
         self.jobs, self._engine = jobs, engine
-        self._simulated: deque[tuple[Executor, Point, Callable]] = deque()
-        self._measured: deque[tuple[Executor, Point, Callable]] = deque()
+        self._simulated: deque[_Waiting] = deque()
+        self._measured: deque[_Waiting] = deque()
         self._chores: deque[tuple[Callable[[], None], Callable[[bool], None]]] = deque()
         self._running_chores: list[_Chore] = []
         self._heard: dict[int, tuple[Executor, Callable]] = {}
@@ -49,7 +60,9 @@ class Pool:
         """Adds points of one experiment in their order; with `first`, before all waiting points."""
         self._heard[id(executor)] = (executor, ended)
         for queue, kind in ((self._simulated, False), (self._measured, True)):
-            mine = [(executor, point, ended) for point in points if point.is_measured == kind]
+            mine = [
+                _Waiting(executor, point, ended, together.key(point)) for point in points if point.is_measured == kind
+            ]
             if first:
                 queue.extendleft(reversed(mine))
             else:
@@ -98,18 +111,43 @@ class Pool:
 
     def _fill(self) -> None:
         while self._engine is not None and self._simulated:
-            executor, point, ended = self._simulated.popleft()
-            executor.hand_over(point, self._engine, ended)
+            next_one = self._simulated.popleft()
+            next_one.executor.hand_over(next_one.point, self._engine, next_one.ended)
         measuring = any(executor.is_measuring for executor, _ in self._heard.values())
         while not measuring and self._busy() < self.jobs and (self._chores or self._simulated):
             if self._chores:
                 self._start_chore(*self._chores.popleft())
             else:
-                executor, point, ended = self._simulated.popleft()
-                executor.start(point, ended)
+                self._start_next()
         if self._measured and not self._busy() and not self._elsewhere() and not self._simulated and not self._chores:
-            executor, point, ended = self._measured.popleft()
-            executor.start(point, ended)
+            next_one = self._measured.popleft()
+            next_one.executor.start(next_one.point, next_one.ended)
+
+    def _start_next(self) -> None:
+        """Starts the next simulated point, together with those that begin with the same preloaded cluster."""
+        first = self._simulated.popleft()
+        mates = self._take_mates(first)
+        if not mates:
+            first.executor.start(first.point, first.ended)
+            return
+        points = [first.point, *(each.point for each in mates)]
+        first.executor.start_together(points, lambda left: self._return(first, left))
+
+    def _take_mates(self, first: _Waiting) -> list[_Waiting]:
+        """Takes points that can run together with `first` out of the queue; fewer towards the queue's end, so that all jobs
+        have work until the last."""
+        most = min(together.MOST, len(self._simulated) // (2 * self.jobs))
+        if first.key is None or most == 0:
+            return []
+        alike = [each for each in self._simulated if each.key == first.key and each.executor is first.executor][:most]
+        if alike:
+            taken = {id(each) for each in alike}
+            self._simulated = deque(each for each in self._simulated if id(each) not in taken)
+        return alike
+
+    def _return(self, first: _Waiting, left: list[Point]) -> None:
+        """Puts points that did not run together back to the front, to run by themselves."""
+        self._simulated.extendleft(reversed([_Waiting(first.executor, point, first.ended) for point in left]))
 
     def _start_chore(self, call: Callable[[], None], ended: Callable[[bool], None]) -> None:
         process = multiprocessing.get_context("fork").Process(target=_in_child, args=(call,))

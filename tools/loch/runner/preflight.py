@@ -8,7 +8,7 @@ import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from . import grid, options
+from . import grid, options, together
 from .errors import BadInput, did_you_mean
 from .launch import Launch
 from .located import Item
@@ -97,6 +97,15 @@ def _check_points(
     def judge(point: grid.Point) -> str | None:
         return _refusal(binary, point, launched.of_a_rank(point) if launched else {})
 
+    found = None
+    if not launched:
+        asked_at_once = [options.arguments(point.params) for point in distinct.values()]
+        found = together.refusals(binary, asked_at_once, TIMEOUT_S + len(asked_at_once))
+    if found is not None:
+        for point, refusal in zip(distinct.values(), found):
+            if refusal is not None:
+                raise _located(document, experiment.system(point.system), point, refusal)
+        return
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         for point, refusal in zip(distinct.values(), pool.map(judge, distinct.values())):
             if refusal is not None:

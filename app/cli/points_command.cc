@@ -1,0 +1,248 @@
+// The command `loch-bench points`: judges or runs the points that a file lists, each in a child process.
+// Points that differ in nothing that matters before the load get copies of one preloaded cluster (fork).
+#include "app/cli/points_command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/bench.h"
+#include "app/cli/bench_flags.h"
+#include "app/cli/registry.h"
+#include "app/cli/standard_streams.h"
+#include "common/base/file.h"
+
+namespace loch::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t list_bytes_max = 64 << 20;
+constexpr int exit_no_process = 1;
+
+// One entry of the list.
+struct Listed {
+  std::vector<std::string> arguments;  // those of `loch bench`
+  std::string output;                  // file to which the standard output and error of its process are added
+};
+
+Result<std::vector<Listed>> read_list(const std::string& path) {
+  LOCH_ASSIGN(const std::string text, read_whole(path, list_bytes_max));
+  const ordered_json document = ordered_json::parse(text, nullptr, false);
+  const auto bad = [&] {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: expected a JSON list of objects such as {{\"arguments\": [\"--keys\", "
+                            "\"1000\"], \"output\": \"FILE\"}}",
+                            path));
+  };
+  if (!document.is_array()) return bad();
+  std::vector<Listed> list;
+  for (const ordered_json& entry : document) {
+    if (!entry.is_object() || !entry.contains("arguments") || !entry["arguments"].is_array()) return bad();
+    Listed point;
+    for (const ordered_json& word : entry["arguments"]) {
+      if (!word.is_string()) return bad();
+      point.arguments.push_back(word.get<std::string>());
+    }
+    if (entry.contains("output")) {
+      if (!entry["output"].is_string()) return bad();
+      point.output = entry["output"].get<std::string>();
+    }
+    list.push_back(std::move(point));
+  }
+  return list;
+}
+
+// Tells the caller what happened to a point, in a line of its own at once.
+void tell(std::size_t point, const ordered_json& what) {
+  ordered_json line = {{"point", point}};
+  line.update(what);
+  fmt::print("{}\n", line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+// The child's part of run_in_child(); does not return.
+[[noreturn]] void be_child(const Listed& point, pid_t parent, const std::function<int()>& run) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(exit_no_process);  // the parent died before the line above
+  const int into = ::open(point.output.empty() ? "/dev/null" : point.output.c_str(),
+                          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (into < 0) ::_exit(exit_no_process);
+  ::dup2(into, STDOUT_FILENO);
+  ::dup2(into, STDERR_FILENO);
+  // The cluster is not torn down: the process's memory goes as a whole.
+  ::_exit(with_output_checked("bench", run));
+}
+
+// Runs a point in a copy of this process, and tells how the copy ended. False: there is no further process.
+bool run_in_child(std::size_t number, const Listed& point, const std::function<int()>& run) {
+  std::fflush(stdout);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child == 0) be_child(point, parent, run);
+  if (child < 0) {
+    fmt::print(stderr, "loch points: no process for a point: {}\n", std::strerror(errno));
+    return false;
+  }
+  tell(number, {{"pid", child}});
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) {
+    tell(number, {{"signal", WTERMSIG(status)}});
+  } else {
+    tell(number, {{"status", WEXITSTATUS(status)}});
+  }
+  return true;
+}
+
+// Whether a run with these options has nothing but its load that the set-up of another one lacks.
+bool can_share(const BenchOptions& o) {
+  return o.fabric == "sim" && o.repeats == 1 && o.search.empty() && o.history.empty() && o.trace.empty() &&
+         o.faults.empty() && !o.load.replay && o.key_sizes == nullptr && o.value_sizes == nullptr &&
+         !o.dry_run;
+}
+
+// The points of a list; those with bad flags have no options.
+struct Points {
+  std::vector<Listed> listed;
+  std::vector<std::optional<BenchOptions>> options;
+  std::vector<bool> has_run;
+
+  // The points that have not run, and begin with the set-up of point `i`.
+  [[nodiscard]] std::vector<std::size_t> alike(std::size_t i) const {
+    std::vector<std::size_t> found = {i};
+    for (std::size_t k = i + 1; options[i] && k < listed.size(); ++k) {
+      if (!has_run[k] && options[k] && have_one_set_up(*options[i], *options[k])) found.push_back(k);
+    }
+    return found;
+  }
+};
+
+// The cluster that a point begins with; null where it cannot be set up, of which the point's own process
+// tells.
+std::unique_ptr<PointRun> set_up(const BenchOptions& o, const kv::Module& module) {
+  auto run = open_point(o, module, 0, Place{});
+  if (!run || !set_up_point(**run)) return nullptr;
+  return *std::move(run);
+}
+
+// Runs points that begin with one set-up. False: there is no further process.
+bool run_group(const Points& points, const std::vector<std::size_t>& group, const kv::Registry& registry) {
+  std::unique_ptr<PointRun> run;
+  const kv::Module* module = nullptr;
+  if (group.size() > 1) {
+    const BenchOptions& first = *points.options[group.front()];
+    const auto found = find_protocol(registry, first.protocol);
+    if (found) run = set_up(first, *(module = *found));
+  }
+  return std::ranges::all_of(group, [&](std::size_t i) {
+    return run_in_child(i, points.listed[i], [&]() -> int {
+      if (run == nullptr) return run_bench(points.listed[i].arguments, registry);
+      const BenchOptions& own = *points.options[i];
+      if (const Result<> changed = change_load(own, *module, Place{}, *run); !changed) {
+        fmt::print(stderr, "loch bench: {}\n", changed.error().message);
+        return exit_no_process;
+      }
+      return deliver_point(own, *module, *run);
+    });
+  });
+}
+
+int run_all(std::vector<Listed> listed, const kv::Registry& registry) {
+  Points points;
+  for (const Listed& point : listed) {
+    auto options = judge_flags(point.arguments, registry);
+    points.options.push_back(options ? std::optional(*std::move(options)) : std::nullopt);
+  }
+  points.has_run.resize(listed.size());
+  points.listed = std::move(listed);
+  for (std::size_t i = 0; i < points.listed.size(); ++i) {
+    if (points.has_run[i]) continue;
+    const std::vector<std::size_t> group = points.alike(i);
+    if (!run_group(points, group, registry)) return exit_no_process;
+    for (const std::size_t each : group) points.has_run[each] = true;
+  }
+  return 0;
+}
+
+int judge_all(const std::vector<Listed>& listed, const kv::Registry& registry) {
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    const auto judged = [&]() -> Result<> {
+      LOCH_ASSIGN(const BenchOptions options, judge_flags(listed[i].arguments, registry));
+      LOCH_ASSIGN(const kv::Module* const module, find_protocol(registry, options.protocol));
+      return judge_files(options, *module);
+    }();
+    const bool is_bad_input = !judged && (judged.error().code == ErrorCode::invalid_argument ||
+                                          judged.error().code == ErrorCode::unsupported);
+    tell(i, {{"status", judged         ? 0
+                        : is_bad_input ? 2
+                                       : 1},
+             {"refusal", judged ? "" : judged.error().message}});
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool have_one_set_up(const BenchOptions& one, const BenchOptions& other) {
+  if (!can_share(one) || !can_share(other)) return false;
+  BenchOptions a = one, b = other;
+  const bool is_alike = std::ranges::all_of(bench_flags(), [&](const BenchFlag& flag) {
+    return flag.is_of_load || flag.setting.key == "json" || stored(flag, a) == stored(flag, b);
+  });
+  return is_alike && a.kept_value_bytes == b.kept_value_bytes && a.key_order == b.key_order &&
+         a.zero_padding == b.zero_padding && a.workload_files == b.workload_files &&
+         a.protocol_options.values() == b.protocol_options.values() &&
+         deploy_config(a).load_time == deploy_config(b).load_time;
+}
+
+settings::Command points_command(PointsFlags& flags) {
+  using settings::of;
+  using settings::Type;
+  return {
+      .name = "points",
+      .usage = {"[--dry-run] LIST"},
+      .about =
+          "Runs points one after the other, each in a process of its own, for ./loch run: those that differ "
+          "only in their load get copies of one preloaded cluster. Prints a line of JSON when a point "
+          "begins (\"pid\") and when it has ended (\"status\" or \"signal\").",
+      .operands = {{.setting = of(Type::file, "LIST", "",
+                                  "a JSON list of points: \"arguments\", those of loch bench, and "
+                                  "\"output\", the file for what it prints")}},
+      .flags = {{.setting = of(Type::boolean, "dry-run", "",
+                               "check the flags of every point and run nothing: \"status\" and \"refusal\""),
+                 .place = &flags.is_dry}},
+      .statuses = {{"0", "every point has ended, well or not"},
+                   {"1", "no process could be started"},
+                   {"2", "bad input"}},
+      .example = "points list.json",
+      .program = "loch-bench"};
+}
+
+int run_points_command(const std::vector<std::string>& arguments, const kv::Registry& registry) {
+  PointsFlags flags;
+  const settings::Command command = points_command(flags);
+  if (settings::asks_for_help(arguments)) {
+    fmt::print("{}", settings::help(command));
+    return 0;
+  }
+  const auto given = settings::parse(command, arguments);
+  if (!given) return settings::refuse(command, given.error().message);
+  auto listed = read_list(given->words.front());
+  if (!listed) return settings::refuse(command, listed.error().message);
+  return flags.is_dry ? judge_all(*listed, registry) : run_all(*std::move(listed), registry);
+}
+
+}  // namespace loch::cli

@@ -1,0 +1,25 @@
+// `loch-bench points`: several points in one call, which set up a cluster once where it is the same.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/cli/bench_options.h"
+#include "common/settings/command.h"
+
+namespace loch::cli {
+
+struct PointsFlags {
+  bool is_dry = false;
+};
+
+[[nodiscard]] settings::Command points_command(PointsFlags& flags);
+
+// Exit status: 0; 1: a process could not be started; 2: bad input; 130: interrupted.
+[[nodiscard]] int run_points_command(const std::vector<std::string>& arguments, const kv::Registry& registry);
+
+// Whether two points differ only in flags that are read when the load begins (BenchFlag::is_of_load), so that
+// one preloaded simulated cluster serves both.
+[[nodiscard]] bool have_one_set_up(const BenchOptions& one, const BenchOptions& other);
+
+}  // namespace loch::cli

@@ -1,0 +1,141 @@
+"""Tests of `loch-bench points`: copies of one preloaded cluster give the results of processes of their own, whatever becomes of
+one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+from typing import Any
+
+from support import BINARY, EndToEnd
+
+CLUSTER = [
+    "--hardware",
+    "connectx3-10gbe",
+    "--keys",
+    "1500",
+    "--value-size",
+    "256",
+    "--warmup",
+    "100us",
+    "--duration",
+    "300us",
+]
+SYMMETRIC = ["--nodes", "3", "--clients", "2"]
+ONE_SERVER = ["--nodes", "3", "--server-nodes", "1", "--clients", "2"]
+STORES = {
+    "nessie": SYMMETRIC,
+    "nessie-sd": [*SYMMETRIC, "--servers", "1"],
+    "nessie-hy": [*SYMMETRIC, "--servers", "1"],
+    "herd": [*ONE_SERVER, "--servers", "2"],
+    "pilaf": [*ONE_SERVER, "--servers", "1"],
+    "farm-em": [*ONE_SERVER, "--servers", "1"],
+    "drtm-em": ONE_SERVER,
+    "race": [*ONE_SERVER, "--hogs", "2"],
+    "memcached": [*ONE_SERVER, "--servers", "1"],
+    "micro-verbs": [*ONE_SERVER, "--micro-verbs.verb", "read"],
+}
+LOADS = [
+    ["--get", "0.5"],
+    ["--get", "0.95", "--distribution", "zipfian-n", "--zipf-theta", "0.9"],
+    ["--get", "0.9", "--pause", "5us"],
+    ["--get", "1", "--rate", "200000", "--settle", "20us"],
+]
+# What differs between two processes of one run: times of this machine, its memory and load, and where the result went.
+OF_THE_PROCESS = ("wall_s", "events_per_s", "peak_memory_bytes", "provenance")
+
+
+def of_the_run(found: Any) -> Any:
+    """A result without what belongs to its process."""
+    if isinstance(found, dict):
+        return {key: of_the_run(each) for key, each in found.items() if key not in OF_THE_PROCESS}
+    return [of_the_run(each) for each in found] if isinstance(found, list) else found
+
+
+class Points(EndToEnd):
+    def points(self, entries: list[list[str]], *more: str) -> list[dict[str, Any]]:
+        """Runs points; what was said of each end. Point i has its result in i.json, and what it printed in i.txt."""
+        listed = [
+            {"arguments": [*each, "--json", str(self.folder / f"{i}.json")], "output": str(self.folder / f"{i}.txt")}
+            for i, each in enumerate(entries)
+        ]
+        (self.folder / "list.json").write_text(json.dumps(listed))
+        done = self.call([BINARY, "points", str(self.folder / "list.json"), *more], 300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = [json.loads(line) for line in done.stdout.splitlines()]
+        return [each for each in said if "pid" not in each]
+
+    def alone(self, arguments: list[str]) -> Any:
+        done = self.call([BINARY, "bench", *arguments, "--json", str(self.folder / "alone.json")], 300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return of_the_run(json.loads((self.folder / "alone.json").read_text()))
+
+    def test_results_are_those_of_processes_of_their_own(self) -> None:
+        for store, flags in STORES.items():
+            with self.subTest(store):
+                loads = [["--get", "1"], ["--get", "1", "--pause", "5us"]] if store == "micro-verbs" else LOADS
+                entries = [["--protocol", store, *flags, *CLUSTER, *load] for load in loads]
+                ended = self.points(entries)
+                self.assertEqual(ended, [{"point": i, "status": 0} for i in range(len(entries))])
+                hashes = set()
+                for i, each in enumerate(entries):
+                    found = of_the_run(json.loads((self.folder / f"{i}.json").read_text()))
+                    self.assertEqual(found, self.alone(each), each)
+                    hashes.add(found["sim"]["trace_hash"])
+                self.assertEqual(len(hashes), len(entries), "other loads are other runs")
+
+    def test_clusters_that_differ_are_set_up_apart(self) -> None:
+        first = ["--protocol", "nessie", *SYMMETRIC, *CLUSTER, "--get", "0.5"]
+        entries = [first, [*first, "--seed", "2"], [*first, "--window", "2"], [*first, "--set", "keys=2000"]]
+        self.points(entries)
+        for i, each in enumerate(entries):
+            self.assertEqual(of_the_run(json.loads((self.folder / f"{i}.json").read_text())), self.alone(each), each)
+
+    def test_one_with_bad_flags_is_the_only_one(self) -> None:
+        good = ["--protocol", "nessie", *SYMMETRIC, *CLUSTER]
+        entries = [good, [*good, "--get", "2"], [*good, "--get", "0.5"]]
+        ended = self.points(entries)
+        self.assertEqual([each["status"] for each in sorted(ended, key=lambda each: each["point"])], [0, 2, 0])
+        self.assertIn("loch bench: --get", (self.folder / "1.txt").read_text())
+        judged = self.points(entries, "--dry-run")
+        self.assertEqual([each["status"] for each in judged], [0, 2, 0])
+        self.assertIn("get", judged[1]["refusal"])
+
+    def test_one_that_is_killed_is_the_only_one(self) -> None:
+        long = ["--protocol", "nessie", *SYMMETRIC, *CLUSTER, "--set", "duration=20s"]
+        listed = [
+            {"arguments": [*long, "--get", get, "--json", str(self.folder / f"{get}.json")], "output": "/dev/null"}
+            for get in ("0.5", "0.9")
+        ]
+        short = [word if word != "duration=20s" else "duration=300us" for word in long]
+        listed.append({"arguments": [*short, "--json", str(self.folder / "last.json")], "output": "/dev/null"})
+        (self.folder / "list.json").write_text(json.dumps(listed))
+        process = subprocess.Popen(
+            [BINARY, "points", str(self.folder / "list.json")], cwd=self.folder, stdout=subprocess.PIPE, text=True
+        )
+        said = []
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(json.loads(line))
+            if "pid" in said[-1] and said[-1]["point"] < 2:
+                os.kill(said[-1]["pid"], signal.SIGKILL)
+        self.assertEqual(process.wait(60), 0)
+        ended = [each for each in said if "pid" not in each]
+        self.assertEqual(ended, [{"point": 0, "signal": 9}, {"point": 1, "signal": 9}, {"point": 2, "status": 0}])
+        self.assertTrue(Path(self.folder / "last.json").exists())
+        self.assertFalse((self.folder / "0.5.json").exists())
+
+    def test_a_bad_list_is_one_line(self) -> None:
+        for text in ("[", "{}", "[1]", '[{"arguments": [1]}]', '[{"arguments": [], "output": 1}]'):
+            self.write("list.json", text)
+            done = self.call([BINARY, "points", "list.json"], 60)
+            self.assertEqual((done.returncode, len(done.stderr.strip().splitlines())), (2, 1), done.stderr)
+            self.assertIn("expected a JSON list", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,80 @@
+"""Tests of points that one process of loch-bench runs together: what is stored is what each stores by itself, also where one
+fails, hangs, or takes the process with it."""
+
+import json
+
+from support import SMALL, Folder
+
+SHARES = SMALL.replace("get: 0.5, ", "").replace("{value_size: [2K, 4K, 8K]}", "{get: [0, 0.2, 0.5, 0.8, 0.95, 1]}")
+SHARES = SHARES.replace("figure: {kind: line,", "figure: {kind: line, x: get,")
+
+
+class Together(Folder):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "small.yaml").write_text(SHARES, encoding="utf-8")
+        self.count = self.folder / "count"
+
+    def run_it(self, out, **environment):
+        return self.loch("run", "small.yaml", "--jobs", "1", "--out", out, FAKE_COUNT=str(self.count), **environment)
+
+    def stored(self, out):
+        """What is stored of each point, without times and places."""
+        found = {}
+        for path in (self.folder / out / "points").glob("*.json"):
+            document = json.loads(path.read_text())
+            for part, key in (("provenance", None), ("sim", "wall_s"), ("runner", "elapsed_s")):
+                if key is None:
+                    document.pop(part, None)
+                elif part in document:
+                    del document[part][key]
+            found[path.name] = document
+        return found
+
+    def processes(self):
+        """By process that ran points: the lines of its points."""
+        by = {}
+        for line in self.count.read_text().splitlines():
+            process, _, rest = line.partition(" ")
+            by.setdefault(process, []).append(rest)
+        return by
+
+    def test_what_is_stored_is_what_each_stores_by_itself(self):
+        self.assertEqual(self.run_it("alone").returncode, 0)
+        alone = self.stored("alone")
+        self.assertEqual(len(alone), 12)
+        self.count.unlink()
+        self.assertEqual(self.run_it("together", FAKE_TOGETHER="yes").returncode, 0)
+        self.assertEqual(self.stored("together"), alone)
+        by = self.processes()
+        self.assertEqual(sum(map(len, by.values())), 12)
+        self.assertGreaterEqual(max(map(len, by.values())), 3, by)
+        by.pop("alone", None)
+        for lines in by.values():  # repeats have other seeds, and so another cluster
+            self.assertEqual(len({line.partition("--seed ")[2].split()[0] for line in lines}), 1, lines)
+        self.assertEqual(list((self.folder / "together" / "points").glob(".*.tmp")), [])
+
+    def test_one_that_fails_is_the_only_one(self):
+        done = self.run_it("out", FAKE_TOGETHER="yes", FAKE_FAIL="get=0.2")
+        self.assertEqual(done.returncode, 1)
+        stored = self.stored("out")
+        failed = [each for each in stored.values() if "failure" in each]
+        self.assertEqual((len(stored), len(failed)), (12, 2))
+        for each in failed:
+            self.assertEqual(each["failure"]["reason"], "exit status 1")
+            self.assertIn("the store is full", each["failure"]["stderr_tail"])
+
+    def test_one_that_hangs_times_out_and_the_others_run(self):
+        (self.folder / "small.yaml").write_text(
+            SHARES.replace("repeats: 2", "repeats: 2, timeout: 2s"), encoding="utf-8"
+        )
+        self.assertEqual(self.run_it("out", FAKE_TOGETHER="yes", FAKE_HANG="get=0.8,seed=1").returncode, 1)
+        stored = self.stored("out")
+        failed = [each["failure"]["reason"] for each in stored.values() if "failure" in each]
+        self.assertEqual((len(stored), failed), (12, ["timed out after 2 s"]))
+
+    def test_points_of_a_process_that_dies_run_by_themselves(self):
+        self.assertEqual(self.run_it("alone").returncode, 0)
+        done = self.run_it("out", FAKE_TOGETHER="yes", FAKE_DIE="seed=1,get=0.5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.stored("out"), self.stored("alone"))

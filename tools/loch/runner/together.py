@@ -1,0 +1,158 @@
+"""Points that begin with the same preloaded cluster: one process of loch-bench sets it up, and runs each point in a copy of
+itself (`loch-bench points`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+from . import options
+from .child import die_with_parent, kill_group
+from .grid import Point
+
+# Most points of one process: a process that ends early gives back few, and several processes share what is left of a run.
+MOST = 12
+
+
+def key(point: Point) -> str | None:
+    """Equal for points that differ only in what is read when the load begins; None for a point that runs by itself."""
+    if point.is_measured or point.params.get("processes") or not options.runs_together():
+        return None
+    return json.dumps(
+        {name: each for name, each in point.params.items() if name not in options.OF_LOAD}, sort_keys=True
+    )
+
+
+@dataclass
+class Member:
+    """One of the points; `argv` is the command of loch bench that would run it by itself."""
+
+    point: Point
+    name: str
+    argv: list[str]
+    result: Path
+    output: Path
+
+
+@dataclass
+class Ended:
+    """How a member ended; `exit_status` is that of its process, negative for a signal."""
+
+    member: Member
+    elapsed_s: float
+    exit_status: int | None
+    timed_out: bool = False
+
+
+class Together:
+    """Runs the members one after the other. look() tells which have ended; once `is_over`, `left` never began or ended with
+    the process that ran them, and has to run by itself."""
+
+    def __init__(self, members: list[Member], environment: dict[str, str], now: float) -> None:
+        """Starts the process; OSError if it cannot be started."""
+        self.left = dict(enumerate(members))
+        self.is_over = False
+        first = members[0]
+        self._list = first.output.with_name(f"{first.output.name}.list.tmp")
+        self._said = first.output.with_name(f"{first.output.name}.said.tmp")
+        self._read = 0
+        self._since, self._began = now, 0  # when the last member ended; the number of the one that began last
+        entries = [
+            {"arguments": [*each.argv[2:], "--json", str(each.result)], "output": str(each.output)} for each in members
+        ]
+        self._list.write_text(json.dumps(entries), encoding="utf-8")
+        try:
+            with open(self._said, "wb") as stream:
+                self._process = subprocess.Popen(
+                    [first.argv[0], "points", str(self._list)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=stream,
+                    env=environment,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,
+                )
+        except OSError:
+            self._remove_files()
+            raise
+
+    def look(self, now: float, timeout_s: Callable[[Point], float]) -> list[Ended]:
+        """The members that have ended since the last call; `timeout_s` says how long one may take."""
+        is_over = self._process.poll() is not None  # asked first: what was said is complete once the process is gone
+        ended = [self._end(said, now) for said in self._news() if "status" in said or "signal" in said]
+        at_work = self._began if self._began in self.left else min(self.left, default=0)
+        if not is_over and self.left and now - self._since > timeout_s(self.left[at_work].point):
+            self._kill()
+            ended.append(Ended(self.left.pop(at_work), now - self._since, None, timed_out=True))
+            is_over = True
+        if is_over:
+            self.stop()
+        return ended
+
+    def stop(self) -> None:
+        """Ends the process and the member that runs; results that were not told of are removed."""
+        self._kill()
+        self._remove_files()
+        for each in self.left.values():
+            each.result.unlink(missing_ok=True)
+            each.output.unlink(missing_ok=True)
+        self.is_over = True
+
+    def _news(self) -> list[dict[str, Any]]:
+        """The lines of JSON that the process has written since the last call."""
+        with open(self._said, "rb") as stream:
+            stream.seek(self._read)
+            whole = stream.read()
+        whole = whole[: whole.rfind(b"\n") + 1]
+        self._read += len(whole)
+        news = []
+        for line in whole.splitlines():
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # a message of the process itself; the members that it leaves run by themselves
+            if isinstance(said, dict) and isinstance(said.get("point"), int) and said["point"] in self.left:
+                news.append(said)
+                self._began = said["point"]
+        return news
+
+    def _end(self, said: dict[str, Any], now: float) -> Ended:
+        member = self.left.pop(int(said["point"]))
+        status = int(said["status"]) if "status" in said else -int(said["signal"])
+        elapsed, self._since = now - self._since, now
+        return Ended(member, elapsed, status)
+
+    def _kill(self) -> None:
+        kill_group(self._process.pid)
+        self._process.wait()
+
+    def _remove_files(self) -> None:
+        self._list.unlink(missing_ok=True)
+        self._said.unlink(missing_ok=True)
+
+
+def refusals(binary: str, arguments: list[list[str]], timeout_s: float) -> list[str | None] | None:
+    """What loch-bench has against the arguments of each point, None where nothing; None if it cannot be asked at once."""
+    if not options.runs_together():
+        return None
+    listed = json.dumps([{"arguments": each} for each in arguments])
+    try:
+        done = subprocess.run(
+            [binary, "points", "/dev/stdin", "--dry-run"],
+            input=listed,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=True,
+            env=os.environ,
+        )
+        said = [json.loads(line) for line in done.stdout.splitlines()]
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    if [each.get("point") for each in said] != list(range(len(arguments))):
+        return None
+    return [str(each["refusal"]) if each["status"] == 2 else None for each in said]
