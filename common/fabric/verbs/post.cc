@@ -53,8 +53,19 @@ static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transpor
   return is_detached ? (head & mask_detached) == wanted_detached : (head & mask) == wanted;
 }
 
-// The request's peer if the request is for that peer's worker 0, else a number above every peer's. Both
-// fields are compared as one word.
+// Sets num_sge to 1, and the opcode of a READ or WRITE without an immediate, as one word.
+void set_straight_opcode(ibv_send_wr& out, Verb verb) {
+  static_assert(offsetof(ibv_send_wr, opcode) == offsetof(ibv_send_wr, num_sge) + 4 &&
+                sizeof(out.opcode) == 4 && sizeof(out.num_sge) == 4 &&
+                std::endian::native == std::endian::little);
+  constexpr std::uint64_t words[] = {1 | std::uint64_t{IBV_WR_RDMA_READ} << 32,
+                                     1 | std::uint64_t{IBV_WR_RDMA_WRITE} << 32};
+  std::memcpy(reinterpret_cast<std::byte*>(&out) + offsetof(ibv_send_wr, num_sge),
+              &words[static_cast<std::size_t>(verb)], 8);
+}
+
+// The request's peer if it is for the peer's worker 0, else a number above every peer's: the two fields as
+// one word.
 [[nodiscard]] std::uint32_t peer_if_worker_0(const WorkRequest& request) {
   static_assert(offsetof(WorkRequest, peer_worker) == offsetof(WorkRequest, peer) + 2 &&
                 sizeof(WorkRequest::peer) == 2 && std::endian::native == std::endian::little);
@@ -398,22 +409,25 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
     return false;
   if (end > region.bytes() || region.node() != node()) [[unlikely]]
     return false;
+  // What is written to *next_staged_ from here on has no effect before take_into(). It is written as soon as
+  // it is known, so that few registers are in use at a time.
+  Staged& staged = *next_staged_;
+  ibv_send_wr& out = staged.request;
+  staged.slice = {region.address() + begin, length, region.lkey()};
   // In the state `ready` the peer is known, so it is not checked.
   const Peer& peer = *peers_[to].load(std::memory_order_acquire);
   if (request.remote.id >= peer.regions) [[unlikely]]
     return false;
-  Staged& staged = *next_staged_;
-  ibv_send_wr& out = staged.request;
   out.wr.rdma.remote_addr = peer.addresses[request.remote.id] + request.remote_offset;
   out.wr.rdma.rkey = request.remote.rkey;
-  staged.slice = {region.address() + begin, length, region.lkey()};
-  out.opcode = opcodes[static_cast<std::size_t>(request.verb)][0];
-  out.num_sge = 1;
+  set_straight_opcode(out, request.verb);
   out.send_flags = IBV_SEND_SIGNALED;
-  if (is_detached && ++queue.since_signaled < queue.depth / 2) {
-    out.send_flags = 0;
-  } else {
-    queue.since_signaled = 0;
+  if (is_detached) {
+    if (++queue.since_signaled < queue.depth / 2) {
+      out.send_flags = 0;
+    } else {
+      queue.since_signaled = 0;
+    }
   }
   SendSlot& slot = queue.take_slot(number, is_detached ? nullptr : &request);
   out.wr_id = reinterpret_cast<std::uintptr_t>(&slot);

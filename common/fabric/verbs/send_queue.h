@@ -72,7 +72,9 @@ struct SendQueue {
   // The oldest request may be retired by VerbsWorker::retire(), without any further check, unless `retired`
   // has reached this number. It is `rung`, but `retired` while needs_marker is set.
   std::uint32_t end_plain = 0;
-  std::uint32_t since_signaled = 0;  // number of requests since the last signaled one
+  // at least the number of requests since the last signaled one: one that stage_straight() stages as signaled
+  // does not reset it
+  std::uint32_t since_signaled = 0;
   std::vector<SendSlot> slots;
 
   // The requests that the next doorbell gives to the device, as a chain behind `before_staged`, which is no
