@@ -1,5 +1,5 @@
-// Executes blocking libmemcached calls: directly if a worker has one window slot, otherwise on one courier
-// thread for each server.
+// Executes blocking libmemcached calls: directly if a worker has one outstanding operation at a time,
+// otherwise on one courier thread for each server.
 #include "baselines/memcached_client.h"
 
 #include <libmemcached/memcached.h>

@@ -1,11 +1,11 @@
 // A client of memcached by libmemcached, in the text protocol.
 //
 // libmemcached's calls block: it has no interface for awaiting the reply to a PUT, it pipelines only GETs
-// (mget), and a handle may be used by one thread at a time. A worker with one window slot, whose thread has
-// nothing else to do meanwhile, calls it directly. A worker with several slots has a courier for each server:
-// a thread with a connection that sends all waiting GETs by one mget, and PUTs and DELETEs one by one. A slow
-// or dead server therefore delays only its own requests. Every wait inside the library ends at
-// --memcached.timeout.
+// (mget), and a handle may be used by one thread at a time. A worker with one window slot (outstanding
+// operation), whose thread has nothing else to do meanwhile, calls it directly. A worker with several slots
+// has a courier for each server: a thread with a connection that sends all waiting GETs by one mget, and PUTs
+// and DELETEs one by one. A slow or dead server therefore delays only its own requests. Every wait inside the
+// library ends at --memcached.timeout.
 #pragma once
 
 #include <condition_variable>
@@ -109,8 +109,8 @@ class Courier {
   std::thread thread_;  // declared last, because the thread uses the other members
 };
 
-// The connections of one worker to all servers. A worker with one window slot uses `connections`; a worker
-// with several slots passes its requests to the threads of `couriers`.
+// The connections of one worker to all servers. A worker with one window slot (outstanding operation) uses
+// `connections`; a worker with several slots passes its requests to the threads of `couriers`.
 struct MemcachedWorker {
   MemcachedWorker(fabric::Worker& worker, const std::vector<Address>& servers, ConnectionCounts& counts,
                   const Settings& settings);
@@ -120,7 +120,7 @@ struct MemcachedWorker {
   std::vector<std::unique_ptr<Courier>> couriers;                 // indexed by server
 };
 
-// Makes the client of one window slot. `shared` and `settings` have to outlive it.
+// Makes the client of one window slot (outstanding operation). `shared` and `settings` have to outlive it.
 [[nodiscard]] std::unique_ptr<kv::Client> make_memcached_client(MemcachedWorker& shared,
                                                                 const Settings& settings);
 

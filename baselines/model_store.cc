@@ -47,7 +47,7 @@ void copy_text(std::string_view text, std::byte* to) { std::memcpy(to, text.data
 
 }  // namespace
 
-// The client of one window slot.
+// The client of one window slot (outstanding operation).
 class ModelStore::Client final : public kv::Client {
  public:
   Client(ModelStore& store, fabric::Worker& worker, rpc::MessageClient& channel, std::uint32_t slot)

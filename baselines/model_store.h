@@ -36,7 +36,7 @@ class ModelStore final : public kv::Store {
  private:
   class Client;
   struct Item {
-    std::string kept;  // first bytes of the value; the whole value unless the simulation elides values
+    std::string kept;  // first bytes of the value; all of them unless the simulation stores values in part
     std::uint32_t size = 0;
   };
   using Table = std::unordered_map<std::string, Item>;

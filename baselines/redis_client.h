@@ -1,5 +1,5 @@
 // A client of Redis by hiredis' asynchronous interface. A worker has one connection to each server, over
-// which the requests of its window slots are pipelined; replies come in the order of requests.
+// which the requests of its outstanding operations are pipelined; replies come in the order of requests.
 #pragma once
 
 #include <atomic>
@@ -71,7 +71,7 @@ struct RedisWorker {
   std::vector<std::unique_ptr<RedisConnection>> connections;
 };
 
-// Makes the client of one window slot. `shared` and `settings` have to outlive it.
+// Makes the client of one window slot (outstanding operation). `shared` and `settings` have to outlive it.
 [[nodiscard]] std::unique_ptr<kv::Client> make_redis_client(fabric::Worker& worker, RedisWorker& shared,
                                                             const Settings& settings);
 

@@ -73,7 +73,8 @@ void remove_abandoned(const std::string& parent, const std::string& prefix) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Moves the log away from descriptors 0 to 3, which may be closed in this process.
+  // Moves the log to a descriptor from 10 on, because its present one may be one of those to be replaced
+  // below (0 to 2) if they were closed in this process.
   log = ::fcntl(log, F_DUPFD, 10);
   report = ::fcntl(report, F_DUPFD, 10);
   const int nothing = ::open("/dev/null", O_RDONLY);
@@ -156,7 +157,8 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start(const Spec& spec) {
   ::close(log);
   ::close(report[1]);
   if (pid > 0) {
-    // The read ends at once: exec closes the pipe's other end, or the child writes its errno.
+    // The read does not wait for the program: exec closes the pipe's other end, or the child writes its
+    // errno.
     ssize_t got = 0;
     do got = ::read(report[0], &problem, sizeof problem);
     while (got < 0 && errno == EINTR);

@@ -31,7 +31,7 @@ void ignore_broken_pipes() {
 
 }  // namespace
 
-// State that all window slots of a worker share.
+// State that all outstanding operations of a worker share.
 struct RealStore::WorkerState {
   std::unique_ptr<RedisWorker> redis;
   std::unique_ptr<MemcachedWorker> memcached;

@@ -180,7 +180,7 @@ coro::Task<DrtmClient::Locked> DrtmClient::settle_lock(Address item) {
   co_return Locked::error;
 }
 
-// Releases the lock. True once this client certainly does not hold it.
+// Releases the lock; returns true once this client certainly does not hold it.
 coro::Task<bool> DrtmClient::release(Address item, fabric::OpStats* stats) {
   constexpr int most_tries = 4;
   bool is_certain = true;  // false after a failed CAS, which may have released the lock

@@ -71,8 +71,8 @@ TEST_P(On, RequestsAndBytesAreTheDerivedOnes) {
   }
 }
 
-// Both additions of a PUT are under way at once: the PUT counts the same requests, loses none of them, and
-// takes hardly longer than one.
+// Both additions of a PUT are posted at once: the PUT still makes two requests, and no addition is lost or
+// executed twice.
 TEST_P(On, AdditionsThatArePostedTogetherAreTheSame) {
   const auto module = module_of();
   StoreRun run = shape(GetParam());
@@ -141,8 +141,8 @@ TEST_P(On, EveryNodeHoldsItemsAndDrivesLoad) {
   EXPECT_EQ(outcome.protocol_counters.at("violations"), 0);
 }
 
-// The window slots of a worker post through shared lists: fewer than one request in eight is signaled, and
-// there is less than one doorbell for every eight requests.
+// The outstanding operations of a worker post through shared lists: fewer than one request in eight is
+// signaled, and there is less than one doorbell for every eight requests.
 TEST(OnSim, SlotsShareDoorbellsAndCompletions) {
   const auto module = module_of();
   StoreRun run = shape("sim");

@@ -27,7 +27,8 @@ class DrtmModule final : public kv::Module {
     return "emulates the traffic of a store: its PUTs lock and unlock an item and write no value";
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    // No PUT writes a value, so READs cannot be torn, and in-order placement is not needed.
+    // PUTs change items by atomics on the state word only. No WRITE can therefore overlap a READ and tear it,
+    // and in-order placement is not needed.
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .max_rd_atomic = 1};
   }
   [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return drtm::mutants(); }

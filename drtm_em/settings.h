@@ -25,7 +25,8 @@ struct Settings {
   cuckoo::HashFamily family;
   rpc::PostingShape posting;
   Atomics atomics = Atomics::faa;
-  // Whether the two additions of a PUT are posted together (faa); if not, the second follows the first's end.
+  // atomics=faa: whether the two additions of a PUT are posted together; if not, the second is posted after
+  // the first has completed.
   bool adds_together = false;
   std::uint32_t attempts = 1;  // attempts to lock an item before a conflict is returned
   Nanos backoff_start = 0, backoff_cap = 0;

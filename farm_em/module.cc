@@ -30,7 +30,8 @@ class FarmModule final : public kv::Module {
     return "emulates the traffic of a store: its PUTs are answered and store nothing";
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // Buckets never change during a run, so READs cannot be torn; numbered PUTs carry a checksum.
+    // In-order placement is not needed: no WRITE changes a bucket during a run, so that READs of buckets
+    // cannot be torn, and numbered PUTs carry a checksum, which shows whether a request is whole.
     return {.rc = true, .uc = !is_over_rc(options), .untorn_bytes = 8, .max_rd_atomic = 1};
   }
   [[nodiscard]] std::string_view departure(const kv::Options& options) const override {

@@ -1,6 +1,6 @@
 // Numbered PUTs over the write channel, on UC as published or on RC: requests and replies carry sequence
 // numbers, a request without a reply is sent again, and a duplicate is not executed again. A request has 16
-// bytes and a reply 7 bytes more than in the published protocol.
+// bytes and a reply 7 bytes more than in the published protocol. The trailer has number and checksum.
 //
 //   request | value | key | sequence u64 | trailer |     reply | trailer |
 #include "common/fabric/memory.h"
@@ -97,7 +97,8 @@ class NumberedPuts final : public PutChannel {
   friend class NumberedPutter;
   struct Node {
     std::unique_ptr<ExecutedPuts> executed;
-    std::vector<std::unique_ptr<Putter>> putters;  // one for each window slot of the node
+    // one for each window slot (outstanding operation) of the node
+    std::vector<std::unique_ptr<Putter>> putters;
   };
   class Server;
   [[nodiscard]] std::uint64_t digest(fabric::LocalSlice frame) const {

@@ -32,7 +32,7 @@ class PublishedPutter final : public Putter {
 
   PublishedPuts& channel_;
   fabric::Worker& worker_;
-  std::uint32_t lane_;  // index of this window slot among all window slots of its node
+  std::uint32_t lane_;  // index of this window slot (outstanding operation) among those of its node
 };
 
 class PublishedPuts final : public PutChannel {
@@ -106,14 +106,14 @@ class PublishedPuts final : public PutChannel {
  private:
   friend class PublishedPutter;
   struct Node {
-    // Request slots, one for each pair of a server worker of this node and a window slot of the cluster;
-    // clients WRITE into them.
+    // Request slots, one for each pair of a server worker of this node and a window slot (outstanding
+    // operation) of the cluster; clients WRITE into them.
     fabric::Region* requests = nullptr;
     fabric::Region* token = nullptr;  // holds a 1, the byte that a server WRITEs as its reply
     std::unique_ptr<ExecutedPuts> executed;
-    // buffers for requests to be sent, one for each window slot of the node
+    // buffers for requests to be sent, one for each window slot (outstanding operation) of the node
     fabric::Region* staged = nullptr;
-    // replies, one for each window slot of the node; servers WRITE into them
+    // replies, one for each window slot (outstanding operation) of the node; servers WRITE into them
     fabric::Region* replies = nullptr;
     std::vector<std::unique_ptr<Putter>> putters;
   };

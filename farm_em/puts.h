@@ -38,8 +38,8 @@ class ExecutedPuts {
   std::atomic<std::uint64_t> executed_{0};
 };
 
-// Digest of a request: of its key and of the first bytes of its value, which are stored even if values are
-// elided.
+// Digest of a request: of its key and of the first bytes of its value, which a simulation stores even if it
+// leaves out the rest of each value.
 [[nodiscard]] std::uint64_t digest_of(const std::byte* key, std::uint32_t key_bytes, const std::byte* value,
                                       std::uint32_t value_bytes);
 
@@ -53,10 +53,11 @@ struct PutCounts {
 // Adds the counts to `counters`, and the number of unexecuted requests also to the counter "violations".
 void report(const PutCounts& sum, std::uint64_t executed, std::map<std::string, double>& counters);
 
-// Number of bytes of each value that are stored even if values are elided.
+// Number of bytes of each value that are stored; fewer than the value's size in a simulation that stores only
+// the first bytes of each value.
 [[nodiscard]] std::uint32_t kept_of(const Settings& settings);
 
-// Sends the PUTs of one window slot; used only by the thread of the slot's worker.
+// Sends the PUTs of one window slot (outstanding operation); used only by the thread of the slot's worker.
 class Putter {
  public:
   virtual ~Putter() = default;
@@ -74,9 +75,9 @@ class PutChannel {
   [[nodiscard]] virtual Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) = 0;
   [[nodiscard]] virtual Result<> connect(fabric::Fabric& fabric) = 0;
   [[nodiscard]] virtual coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) = 0;
-  // The window slot's Putter, which the channel owns.
+  // The Putter of window slot (outstanding operation) `slot` of the worker; the channel owns it.
   [[nodiscard]] virtual Putter& putter(fabric::Worker& worker, std::uint32_t slot) = 0;
-  // Adds the channel's counters, "violations" among them.
+  // Adds the channel's counters to `counters`, "violations" among them.
   virtual void add_counters(std::map<std::string, double>& counters) const = 0;
 };
 

@@ -15,7 +15,7 @@
 
 namespace loch::farm {
 
-// State that all window slots of a client worker share; used only by its thread.
+// State that all outstanding operations of a client worker share; used only by its thread.
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const rpc::PostingShape& posting) : lists(worker, posting) {}
   rpc::PostingLists lists;
@@ -25,10 +25,11 @@ struct WorkerState {
 };
 
 struct NodeState {
-  fabric::Region* index = nullptr;    // null on a node that only drives load
-  fabric::Region* values = nullptr;   // region of values; exists only in farm-em-var
-  fabric::Region* landing = nullptr;  // for each window slot, a buffer that holds six buckets
-  // For each window slot, a buffer that holds a value; only in farm-em-var.
+  fabric::Region* index = nullptr;   // null on a node that only drives load
+  fabric::Region* values = nullptr;  // region of values; exists only in farm-em-var
+  // for each window slot (outstanding operation), a buffer that holds six buckets
+  fabric::Region* landing = nullptr;
+  // For each window slot (outstanding operation), a buffer that holds a value; only in farm-em-var.
   fabric::Region* landing_values = nullptr;
   std::vector<std::unique_ptr<WorkerState>> workers;
 };

@@ -18,8 +18,8 @@ constexpr Nanos patience_factor = 4;
 
 }  // namespace
 
-// The receive buffers of a client worker: two for each window slot, because a repeated request may have two
-// replies, and eight in reserve.
+// The receive buffers of a client worker: two for each window slot (outstanding operation), because a
+// repeated request may have two replies, and eight in reserve.
 rpc::ReplyDesk::Shape ClientWorker::desk_shape(const Settings& s) {
   return {.payload_bytes = s.config.value_size,
           .buffers = 2 * s.config.window + 8,
@@ -50,8 +50,8 @@ ClientWorker::ClientWorker(const Settings& settings, fabric::Worker& worker, con
 }
 
 // Number of the server's request slot that a request is written to. In the published variant a client worker
-// uses its request slots at a server worker in turn; in the fixed variant each window slot always uses the
-// same request slot.
+// uses its request slots at a server worker in turn; in the fixed variant each window slot (outstanding
+// operation) always uses the same request slot.
 std::uint32_t ClientWorker::slot_of_request(std::uint32_t slot, std::uint32_t server) {
   if (settings_.rules.numbers) return slot;
   std::uint32_t& seen = requests_seen_[server];

@@ -1,4 +1,5 @@
-// The client side of HERD: one object per window slot, and the state that the slots of a client worker share.
+// The client side of HERD: one object per window slot (outstanding operation), and the state that the slots
+// of a client worker share.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,15 @@ struct ClientCounts {
 
 // Memory regions of a node's clients.
 struct ClientRegions {
-  // Buffers for requests, by client worker and window slot, in the layout of the server's request slots.
+  // Buffers for requests, by client worker and window slot (outstanding operation), in the layout of the
+  // server's request slots.
   fabric::Region* requests = nullptr;
   fabric::Region* replies = nullptr;  // receive buffers for replies, by client worker
 };
 
-// State that the window slots of one client worker share: receive buffers, request slots at each server, and
-// which window slot waits for which reply. Used only by its worker's thread; outlives the run.
+// State that the window slots (outstanding operations) of one client worker share: receive buffers, request
+// slots at each server, and which window slot waits for which reply. Used only by its worker's thread;
+// outlives the run.
 class ClientWorker : public rpc::DatagramReader {
  public:
   ClientWorker(const Settings& settings, fabric::Worker& worker, const ClientRegions& regions,
@@ -39,7 +42,7 @@ class ClientWorker : public rpc::DatagramReader {
   ClientWorker& operator=(const ClientWorker&) = delete;
   virtual ~ClientWorker() = default;
 
-  // Executes one operation of window slot `slot`.
+  // Executes one operation of window slot `slot` (one of the operations that may be outstanding).
   [[nodiscard]] coro::Task<kv::OpResult> call(std::uint32_t slot, Op op, kv::Key key, kv::ValueView value,
                                               fabric::OpStats* stats);
 
@@ -49,7 +52,7 @@ class ClientWorker : public rpc::DatagramReader {
   [[nodiscard]] static rpc::ReplyDesk::Shape desk_shape(const Settings& settings);
 
  private:
-  // A window slot's current request.
+  // The current request of a window slot (outstanding operation).
   struct Pending : fabric::CompletionSink {
     fabric::WorkRequest request;
     bool is_sending = false;  // the WRITE has not completed, so the request's buffer must not change
@@ -75,15 +78,16 @@ class ClientWorker : public rpc::DatagramReader {
   fabric::Worker& worker_;
   fabric::Region& requests_;
   fabric::Fabric& fabric_;
-  std::vector<rpc::Remote> slots_;       // the request slots at each serving node
-  std::uint32_t client_;                 // identifies this client worker in the cluster
-  std::vector<Pending> pending_;         // indexed by window slot
-  std::vector<std::uint16_t> sequence_;  // last sequence number, by server and window slot
+  std::vector<rpc::Remote> slots_;  // the request slots at each serving node
+  std::uint32_t client_;            // identifies this client worker in the cluster
+  std::vector<Pending> pending_;    // indexed by window slot (outstanding operation)
+  // last sequence number, by server and window slot (outstanding operation)
+  std::vector<std::uint16_t> sequence_;
   // Published variant: for each server worker, the number of requests sent to it, modulo the number of window
-  // slots.
+  // slots (outstanding operations).
   std::vector<std::uint32_t> requests_seen_;
-  // Published variant: for each server worker, the window slots that wait for its replies, in the order of
-  // their requests.
+  // Published variant: for each server worker, the window slots (outstanding operations) that wait for its
+  // replies, in the order of their requests.
   std::vector<std::deque<std::uint32_t>> queue_;
   Nanos usual_latency_ = 0;  // moving mean of the requests' latency in ns
   ClientCounts counts_;

@@ -206,7 +206,7 @@ TEST_P(Herd, OneNodeServesTheOthers) {
   EXPECT_EQ(outcome.nodes.at(0).tally.total(), 0U);
   EXPECT_EQ(total(outcome).total(), plan_.load.operations);
   // Size of the request region (HERD 2014, section 4.2): 1 KB for each combination of server worker, client
-  // and window slot.
+  // and window slot (outstanding operation).
   const kv::DeployConfig& c = plan_.deploy;
   EXPECT_EQ(outcome.protocol_counters.at("request_region_bytes"),
             2.0 * (c.nodes - 1) * c.client_workers * c.window * 1024);

@@ -28,7 +28,8 @@
 namespace loch::herd {
 
 enum class Layout : std::uint8_t { y2014, y2016 };
-// Operations of requests. insert_if_absent needs a trailer (fixed variant) and has the layout of a PUT.
+// Operations of requests. insert_if_absent exists only in the fixed variant, whose requests name their
+// operation in the trailer (a word behind the request), and has the layout of a PUT.
 enum class Op : std::uint8_t { none = 0, get = 1, put = 2, remove = 3, insert_if_absent = 4 };
 constexpr std::size_t ops = 5;  // number of values of Op
 [[nodiscard]] constexpr bool brings_value(Op op) { return op == Op::put || op == Op::insert_if_absent; }
@@ -37,9 +38,11 @@ struct SlotFormat {
   Layout layout = Layout::y2014;
   bool has_trailer = true;
   std::uint32_t value_bytes = 32;  // V: bytes of a value
-  std::uint32_t kept_bytes = 32;   // bytes of each value that are copied; fewer than V if values are elided
+  // bytes of each value that are copied; fewer than V if a simulation stores values in part
+  std::uint32_t kept_bytes = 32;
   std::uint32_t slot_bytes = 1024;
-  bool checks = true;         // false: a trailer counts as proof that its whole request has arrived
+  // false: a request counts as arrived as a whole when its trailer (last word) has arrived
+  bool checks = true;
   bool places_lines = false;  // whether the fabric places a cache line as a whole
 
   static constexpr std::uint32_t line = 64;
@@ -47,7 +50,8 @@ struct SlotFormat {
   // A 2016 request's opcode is this plus the Op's value, as in HERD's public code: 111 for a GET.
   static constexpr std::uint8_t opcode_base = 110;
 
-  // Bytes of a request: body_bytes() as in the paper, message_bytes() including the trailer, if it has one.
+  // Bytes of a request: body_bytes() as in the paper, message_bytes() including the trailer (8 bytes with
+  // number and checksum), if it has one.
   [[nodiscard]] std::uint32_t body_bytes(Op op) const;
   [[nodiscard]] std::uint32_t message_bytes(Op op) const {
     return body_bytes(op) + (has_trailer ? rpc::trailer_bytes : 0);
@@ -79,10 +83,11 @@ struct SlotFormat {
     KeyHash key;
     std::uint16_t sequence = 0;
   };
-  // Reads a request from its slot, and copies the kept bytes of a PUT's value to `value`.
+  // Reads a request from its slot, and copies the stored bytes of a PUT's value to `value`.
   [[nodiscard]] Request read(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
                              std::byte* value) const;
-  // A private copy of a request without its trailer, whose check fits. `op` none: there is no copy.
+  // A private copy of a request, without its trailer, made after the checksum in the trailer has matched. If
+  // `op` is none, there is no copy.
   struct Kept {
     Op op = Op::none;
     std::array<std::byte, rpc::most_kept_body> body;
@@ -96,8 +101,8 @@ struct SlotFormat {
   };
   using PartsOfAll = std::array<Parts, ops>;  // by operation
   [[nodiscard]] PartsOfAll parts_of(const fabric::Region& region) const;
-  // is_here(), which keeps what it has checked if a check decides and the request is small enough; then it
-  // need not be read and checked again. `parts` is parts_of(region).
+  // As is_here(). If a checksum decides and the request is small enough, the checked bytes are also copied to
+  // `kept`, so that the request need not be read and checked again. `parts` is parts_of(region).
   [[nodiscard]] bool keep_if_here(const fabric::Region& region, std::uint64_t slot, std::uint64_t word,
                                   const PartsOfAll& parts, Kept* kept) const {
     kept->op = Op::none;

@@ -43,7 +43,8 @@ TEST_F(Format, BytesAreThoseOfThePapers) {
   EXPECT_EQ(fresh.message_bytes(Op::put), 18u + 32);
   EXPECT_EQ(format(Layout::y2014, true, 32).message_bytes(Op::get), 16u + 8);
   EXPECT_EQ(format(Layout::y2016, true, 32).message_bytes(Op::put), 18u + 32 + 8);
-  // A 2014 PUT of 32 bytes in the fixed variant (58 bytes with its trailer) fits in one cache line.
+  // A 2014 PUT of 32 bytes in the fixed variant (58 bytes with the trailer, which has number and checksum)
+  // fits in one cache line.
   EXPECT_LE(format(Layout::y2014, true, 32).largest(), SlotFormat::line);
 }
 
@@ -86,8 +87,8 @@ TEST_F(Format, AnotherAttemptIsNewsOfTheSameRequest) {
   EXPECT_TRUE(f.is_here(*region_, 0, word(f, 0)));
 }
 
-// By rules 1 (torn bytes) and 6 (losses) of fabric.h, a trailer may have arrived although an earlier line of
-// its request has not.
+// By rules 1 (torn bytes) and 6 (losses) of fabric.h, a request's last word, the trailer with its checksum,
+// may have arrived although an earlier line of the request has not.
 TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   SlotFormat f = format(Layout::y2014, true, 200);
   f.places_lines = true;
@@ -101,8 +102,8 @@ TEST_F(Format, ARequestOfSeveralLinesIsHereWhenItsCheckFits) {
   f.write(*region_, 0, Op::put, {1, 2}, value.data(), 9);
   fabric::store_word_release(region_->at((at + 15) / 8 * 8), 0);
   EXPECT_TRUE(f.is_here(*region_, 0, word(f, 0)));
-  // A GET fits in one cache line. On a fabric that places cache lines as a whole, the GET's trailer therefore
-  // proves that all of it has arrived.
+  // A GET fits in one cache line. On a fabric that places cache lines as a whole, the arrival of the GET's
+  // last word, its trailer, therefore proves that all of it has arrived.
   f.checks = true;
   EXPECT_EQ(f.arrival(Op::get), rpc::Arrival::by_trailer);
   f.places_lines = false;

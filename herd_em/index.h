@@ -20,7 +20,7 @@ namespace loch::herd {
 enum class Eviction : std::uint8_t {
   oldest,  // 2014: evicts the slot with the smallest log offset
   by_tag,  // 2016: evicts the slot whose number is the new key's tag modulo 8
-  none,    // store mode: a full bucket is chained to an additional one
+  none,    // store mode, which forgets no key: a full bucket is chained to an additional one
 };
 
 class Index {

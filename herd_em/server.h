@@ -43,7 +43,8 @@ class Server {
     std::vector<std::byte> value;
     Nanos prefetched_at = 0;
   };
-  // Who writes to a request slot: the address of the client worker, and which of its window slots.
+  // Who writes to a request slot: the address of the client worker, and which of its window slots
+  // (outstanding operations).
   struct Sender {
     rpc::DatagramAddress address;
     std::uint32_t window_slot = 0;
@@ -81,7 +82,7 @@ class Server {
   void enter_pipeline();
   void move_on(bool has_new);
   [[nodiscard]] Nanos batch_cost() const;
-  // Executes the request and sends its reply, for which the sender has room.
+  // Executes the request and sends its reply. The caller has waited until `sender_` has room for a reply.
   void answer(Request& request);
 
   // Executes the request and writes its reply to `out`.
@@ -97,8 +98,8 @@ class Server {
   };
   [[nodiscard]] Charges charges_of(const fabric::CpuCosts& costs) const;
   [[nodiscard]] static Nanos stall(Nanos memory, Nanos since) { return since < memory ? memory - since : 0; }
-  // The time at which a prefetch was issued; 0 if memory accesses are not charged, so that nobody asks for
-  // it.
+  // The time at which a prefetch was issued; 0 if memory accesses are not charged, because the time is then
+  // not used.
   [[nodiscard]] Nanos issued_at(const fabric::Worker& worker) const {
     return charges_.memory != 0 ? worker.now() : 0;
   }
@@ -121,8 +122,9 @@ class Server {
   // word is 0, there is none.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
-  SlotFormat::Kept kept_;                  // the copy that polling has checked, if it has made one
-  SlotFormat::PartsOfAll parts_;           // where requests keep what, known once the fabric is
+  // the copy of this request that polling made when it checked the request, if it made one
+  SlotFormat::Kept kept_;
+  SlotFormat::PartsOfAll parts_;           // where the parts of each operation's request lie; set by run()
   std::vector<Sender> senders_;            // indexed by request slot
   std::vector<std::uint8_t> last_status_;  // indexed by request slot: status of the last PUT or DELETE
   // In the published variant: for each client, the only request slot that the server polls.

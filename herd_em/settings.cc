@@ -78,8 +78,9 @@ PartitionShape partition_of(const kv::DeployConfig& c, const kv::Options& option
   shape.buckets = std::bit_ceil(buckets != 0 ? buckets : std::max(fewest_buckets, keys / keys_a_bucket));
   const std::uint64_t entry = Log::entry_bytes(shape.value_bytes);
   const auto log = static_cast<std::uint64_t>(options.integer("herd.log"));
-  // The log's size scaled down for elided values: the number of complete entries that fit the size for whole
-  // values, times the bytes of an elided entry; what is left over has room for no further entry.
+  // Scales the log's size down if a simulation stores only the first bytes of each value: to the number of
+  // complete entries that a log of whole values holds, times the stored bytes of an entry, plus a remainder
+  // that has no room for a further entry.
   const std::uint64_t whole_entry = Log::entry_bytes(c.value_size);
   const auto scaled = [&](std::uint64_t bytes) {
     if (entry == whole_entry) return bytes;

@@ -64,7 +64,8 @@ struct Settings {
   // Numbers of server workers and client workers in the whole cluster.
   [[nodiscard]] std::uint32_t servers() const { return config.serving_nodes() * config.server_workers; }
   [[nodiscard]] std::uint32_t clients() const { return config.driving_nodes() * config.client_workers; }
-  // Number of request slots of one server worker: one for each window slot of each client.
+  // Number of request slots of one server worker: one for each window slot (outstanding operation) of each
+  // client.
   [[nodiscard]] std::uint32_t slots() const { return clients() * config.window; }
   [[nodiscard]] std::uint64_t slot_at(std::uint32_t server_of_node, std::uint32_t slot) const {
     return (std::uint64_t{server_of_node} * slots() + slot) * format.slot_bytes;

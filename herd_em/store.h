@@ -32,7 +32,8 @@ class HerdStore final : public kv::Store {
 
  private:
   struct Node {
-    // Request slots, ordered by server worker of this node, client of the cluster, and window slot.
+    // Request slots, ordered by server worker of this node, client of the cluster, and window slot
+    // (outstanding operation).
     fabric::Region* slots = nullptr;
     fabric::Region* replies = nullptr;  // send buffers for replies, by server worker
     std::vector<std::unique_ptr<Server>> servers;

@@ -1,4 +1,4 @@
-// Finds out how a lane's READ or CAS ended whose result did not arrive.
+// Finds out how a READ or CAS ended whose result did not arrive in the client's buffer.
 #include "nessie/arrival.h"
 
 #include "nessie/reach.h"

@@ -1,6 +1,7 @@
 // How a client learns that a READ or CAS has completed (Nessie, 2017, 4.1.1). Either the client polls the
-// watermark bit of the result's last word, and after a time-out finds out whether the request was executed;
-// or the client awaits the request's completion (common/onesided/transfer.h).
+// watermark, a bit of the result's last word that shows that the result has landed, and after a time-out
+// finds out whether the request was executed; or the client awaits the request's completion
+// (common/onesided/transfer.h).
 #pragma once
 
 #include "common/onesided/transfer.h"
@@ -8,8 +9,9 @@
 
 namespace loch::nessie {
 
-// Where the last 8 bytes of a request's result land, if the client polls their watermark bit; nullopt if the
-// client awaits the request's completion. `now`: the time at which the request is posted.
+// Where the last 8 bytes of a request's result land, if the client polls their watermark (a bit that shows
+// that they have landed); nullopt if the client awaits the request's completion. `now`: the time at which the
+// request is posted.
 [[nodiscard]] inline std::optional<onesided::Landing> landing_at(const Lane& lane, fabric::Region* region,
                                                                  std::uint64_t last_word, bool by_watermark,
                                                                  Nanos now) {

@@ -105,9 +105,9 @@ class Audit {
     if (meta.kind == EntryKind::free) return findings_.add("{}: the entry is free", where);
     // If entries are committed by a CAS of the index word, only the word tells whether an entry is committed.
     // The entry's valid bit does not: the worker that owns the entry may have died before it set the bit; or
-    // the rollback of a dead client's PUT may have restored the word after scrub() had already repaired the
-    // entries of their owner, who is dead too. The valid bit of a MIGRATE's copy is used only while a slot is
-    // reserved for the copy (look_at_tag()).
+    // the rollback of a dead client's PUT may have restored the word after the repair of dead clients,
+    // scrub(), had already repaired the entries of their owner, who is dead too. The valid bit of a MIGRATE's
+    // copy is used only while a slot is reserved for the copy (look_at_tag()).
     const bool is_committed = s_.rules.commit == Commit::cas ? !s_.format.is_pending(word) : meta.is_valid;
     if (!is_committed) {
       if (!is_share_missing()) findings_.add("{}: pending for ever", where);
@@ -145,7 +145,7 @@ class Audit {
   }
 
   // Whether leaked entries are expected, because a client died after it had unlinked an entry and before it
-  // stamped the entry for reuse, and no leak scan was run.
+  // stamped the entry (marked it for reuse), and no leak scan was run.
   [[nodiscard]] bool may_leak() const {
     if (is_share_missing()) return true;
     if (s_.scrub_finds_leaks && s_.scrub_repairs) return false;

@@ -63,8 +63,9 @@ coro::Task<void> run_background(Lane* lane, const bool* done) {
       co_await charge_scan(lane);
     }
     if (*done || (marked > 0 && !own.unlinked.empty())) continue;
-    // If operations write their stamps themselves, a turn mostly finds nothing to do. The worker's core then
-    // sleeps longer and longer, instead of waking for every turn.
+    // If operations write their stamps (marks that entries left the index) themselves, a turn of the
+    // background work mostly finds nothing to do. The worker's core then sleeps longer and longer, instead of
+    // waking for every turn.
     const bool is_idle = !lane->settings.stamps_lazily && own.unlinked.empty() && own.unfinished.empty() &&
                          !own.table.has_doubts() && !own.table.is_short();
     pause = is_idle ? std::min(2 * pause, std::max(usual_pause, longest_idle_pause)) : usual_pause;

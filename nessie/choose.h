@@ -6,9 +6,9 @@
 
 namespace loch::nessie {
 
-// READs the key's candidate slots and chooses the one to write to. Stores the rank of the chosen slot in
-// w->rank (no_rank if all slots hold other keys), in w->is_update whether the chosen slot holds the key, and
-// in w->seen the words read. Returns ok, conflict, expired or link_error.
+// READs the key's candidate slots and chooses the one to write to. Stores the rank of the chosen slot, its
+// number among the candidates, in w->rank (no_rank if all slots hold other keys), in w->is_update whether the
+// chosen slot holds the key, and in w->seen the words read. Returns ok, conflict, expired or link_error.
 [[nodiscard]] coro::Task<Attempt> choose(Access access, Writing* w);
 
 }  // namespace loch::nessie

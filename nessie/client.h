@@ -1,5 +1,5 @@
-// NessieClient: implements kv::Client for one window slot, with a Lane (buffers, connections and entries;
-// lane.h) of its own.
+// NessieClient: implements kv::Client for one window slot (outstanding operation), with a Lane (buffers,
+// connections and entries; lane.h) of its own.
 #pragma once
 
 #include "nessie/migrate.h"

@@ -123,8 +123,8 @@ std::uint32_t DataTable::scan(Nanos node_now, std::uint32_t most) {
       case Verdict::dropped:
         LOCH_PROBE("nessie.stamp-of-another-incarnation");
         ++counts_.stamps_dropped;
-        // this invalid stamp may have overwritten a valid one, so the owner checks later whether an index
-        // word names the entry
+        // this invalid stamp (mark that an entry has left the index) may have overwritten a valid one, so the
+        // owner checks later whether an index word names the entry
         [[fallthrough]];
       case Verdict::doubted:
         fabric::store_word_release(word_at(index, layout_.stamp_at()), 0);

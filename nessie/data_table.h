@@ -88,9 +88,9 @@ class DataTable {
   }
   [[nodiscard]] EntryId take(std::uint32_t index);
   void put_back(std::uint32_t index);
-  // What a scan does with an entry whose stamp says that it has left the index: frees it, waits for its
-  // expiry, drops the stamp, or puts the entry in doubt, so that its owner examines whether an index word
-  // names it.
+  // What a scan does with an entry whose stamp (mark with a deadline) says that it has left the index: frees
+  // it, waits for its expiry, drops the stamp, or puts the entry in doubt, so that its owner examines whether
+  // an index word names it.
   enum class Verdict : std::uint8_t { free_now, wait, dropped, doubted };
   [[nodiscard]] Verdict judge(std::uint32_t index, const Stamp& stamp, Nanos node_now) const;
 

@@ -82,7 +82,7 @@ coro::Task<void> settle_doubts(Lane* lane) {
     }
     const EntryId entry = *id;
     const Linked linked = co_await find_links(access, entry);
-    // The entry may have been reused, or stamped as having left the index, while the index was read.
+    // The entry may have been reused, or marked as having left the index, while the index was read.
     const EntryId now = own.table.current(entry.index);
     if (now != entry) continue;
     if (linked == Linked::unknown || is_in_hand(own, entry)) {

@@ -40,9 +40,9 @@ struct Fetched {
 // Fetches the entry as fetch() does, and compares its key with `key`.
 [[nodiscard]] coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key key);
 
-// A READ of another node's entry into the lane's landing buffer, as onesided::try_again() repeats it. An
-// entry may span several cache lines; polling its last byte is correct only if bytes arrive in order (H19 in
-// docs/protocols/nessie.md).
+// A READ of another node's entry into the client's landing buffer, in the form in which onesided::try_again()
+// repeats it after an error. An entry may span several cache lines; polling its last byte is correct only if
+// bytes arrive in order (H19 in docs/protocols/nessie.md).
 struct EntryReading : LaneReading {
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
@@ -51,8 +51,8 @@ struct EntryReading : LaneReading {
   [[nodiscard]] std::optional<onesided::Landing> landing() const;
 };
 
-// Awaits one try to fetch an entry, without a coroutine of its own. If the result is unsettled,
-// settle_entry() has to follow; the two together are fetch().
+// Awaits one try to fetch an entry, without a coroutine of its own. If the READ failed (is_unsettled),
+// settle_entry() has to follow; the two together do what fetch() does.
 class EntryRequest {
  public:
   EntryRequest(Access access, Word word, Extent extent) : access_(access), word_(word) {

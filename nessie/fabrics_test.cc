@@ -165,7 +165,8 @@ TEST_P(OnFabric, ALoadedTableMigrates) {
   expect_sound(run);
 }
 
-// 300 nodes have names of 9 bits: with the paper's 8, words of nodes from 256 on would name others.
+// To name one of 300 nodes, an index word needs 9 bits: with the paper's 8, words that name the nodes from
+// 256 on would name others.
 TEST(ManyNodes, AreNamedByAWiderDti) {
   constexpr std::uint32_t nodes = 300;
   TestRun run(make_fabric("sim", nodes, 5), small(nodes, 1, 900), {{"nessie.dti-bits", "9"}});
@@ -218,8 +219,8 @@ coro::Task<void> idle(TestRun* run, Nanos span) {
   co_await worker.sleep_until(worker.now() + span);
 }
 
-// A worker's background work looks for stamps to write each 100 us. Where operations write their stamps
-// themselves there are none, and it sleeps longer and longer.
+// A worker's background work wakes each 100 us to look for stamps (marks of entries that have left the index)
+// to write. If operations write their stamps themselves, it finds none and sleeps longer and longer.
 TEST(OnSim, BackgroundWorkWithNothingToDoSleepsLonger) {
   const auto events = [](const char* stamping) {
     TestRun run(make_fabric("sim", 2, 3), small(2, 1, 10), {{"nessie.stamping", stamping}});

@@ -37,7 +37,7 @@ coro::Task<Looked> look_up_word(Access access, Word word, Nanos read_at, kv::Key
     }
   }
   const Extent extent = settings.reads_header_first ? Extent::header : Extent::full;
-  // fetch_for() without a coroutine of its own, because every GET comes here
+  // Does what fetch_for() does, but without a coroutine of its own, because every GET takes this path.
   Fetched found = co_await EntryRequest(access, word, extent);
   if (found.is_unsettled) [[unlikely]] {
     const Fetched settled = co_await settle_entry(access, word, found);

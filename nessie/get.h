@@ -1,5 +1,5 @@
-// GET (Nessie, 2017, 4.2.1 and 4.3.2): a forward pass over the candidate slots in rank order and, if none
-// holds the key, a reverse pass that confirms its absence.
+// GET (Nessie, 2017, 4.2.1 and 4.3.2): a forward pass over the key's candidate slots and, if none holds the
+// key, a reverse pass that confirms its absence.
 #pragma once
 
 #include "common/onesided/get.h"

@@ -99,7 +99,8 @@ std::optional<fabric::WorkRequest> WordReading::request() {
 
 WordRead WordReading::landed() const {
   const Word word = fabric::load_word(access.node().words->at(access.lane.word_at(lane_index)));
-  // A word whose watermark bit is not set was never initialised: the node came back with empty memory.
+  // A word without the watermark bit, which every stored word has, was never initialised: the node came back
+  // with empty memory.
   if (!WordFormat::is_stored(word)) [[unlikely]] {
     LOCH_PROBE("nessie.index-not-laid-out");
     return {};

@@ -18,7 +18,7 @@ using onesided::WordRead;
 // when the key became absent (lost nodes, case A4 in docs/protocols/nessie.md).
 [[nodiscard]] coro::Task<WordRead> read_index(Access access, cuckoo::Place place);
 
-// A READ of a slot's word, as onesided::try_again() repeats it.
+// A READ of a slot's word, in the form in which onesided::try_again() repeats it after an error.
 struct WordReading : LaneReading {
   cuckoo::Place place;
 
@@ -28,12 +28,14 @@ struct WordReading : LaneReading {
                       access.settings().completion == CompletionBy::watermark, now);
   }
   [[nodiscard]] std::optional<onesided::Landing> landing() const { return landing(access.worker().now()); }
-  // The word that has landed; unsettled if it names lost memory.
+  // The result for the word that has landed; is_unsettled if the word names lost memory, so that
+  // settle_word() has to follow.
   [[nodiscard]] WordRead landed() const;
 };
 
-// Awaits one try to READ a slot's word, without a coroutine of its own. If the result is unsettled,
-// settle_word() has to follow; the two together are read_index(). `read_at` is now().
+// Awaits one try to READ a slot's word, without a coroutine of its own. If the result is unsettled (the READ
+// failed, or the word names lost memory), settle_word() has to follow; the two together do what read_index()
+// does. `read_at` is now().
 class WordRequest {
  public:
   WordRequest(Access access, cuckoo::Place place, Nanos read_at)
@@ -46,7 +48,7 @@ class WordRequest {
  private:
   WordReading reading_;
   Nanos read_at_;
-  WordRead result_;  // if nothing was posted
+  WordRead result_;  // the result if no READ had to be posted
   std::optional<onesided::Transfer> transfer_;
 };
 [[nodiscard]] coro::Task<WordRead> settle_word(Access access, cuckoo::Place place, WordRead read);

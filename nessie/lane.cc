@@ -1,5 +1,5 @@
-// Initialises a Lane (the resources of one window slot of a client worker): gives it its part of the node's
-// buffers, and registers the entries of its current operation with the worker.
+// Initialises a Lane (the resources of one outstanding operation of a client worker): gives it its part of
+// the node's buffers, and registers the entries of its current operation with the worker.
 #include "nessie/lane.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// The resources of Nessie's operations. A Lane belongs to one window slot of a client worker, to the worker's
-// background work or to its repairs. It holds buffers, connections and the worker's own entries, and no state
-// of any operation. An Access is the context of one attempt of an operation: the lane, the statistics in
-// which its requests are counted, and its start time.
+// The resources of Nessie's operations. A Lane belongs to one window slot of a client worker (place for one
+// outstanding operation), to the worker's background work or to its repairs. It holds buffers, connections
+// and the worker's own entries, and no state of any operation. An Access is the context of one attempt of an
+// operation: the lane, the statistics in which its requests are counted, and its start time.
 //
 // Every operation and every step of an operation is a coroutine with explicit parameters and results:
 // operations.h has those that a client calls, and each header names the paper's section that it implements. A
@@ -25,10 +25,10 @@ enum class Attempt : std::uint8_t {
   not_found,
   exists,      // INSERT: some slot names a committed entry of the key
   conflict,    // a concurrent operation interfered: back off, then start over
-  again,       // a MIGRATE has freed a slot: start over at once
+  again,       // a MIGRATE (move of a key) has freed a slot: start over at once
   expired,     // the attempt took longer than the expiry period
-  no_entry,    // no DTE is free: back off until one has expired
-  table_full,  // MIGRATE found no free slot within its depth limit
+  no_entry,    // no data table entry is free: back off until one has expired
+  table_full,  // a MIGRATE (move of a key) found no free slot within its depth limit
   link_error,  // a node cannot be reached; nothing was changed, or the change is rolled back
   ambiguous,   // a CAS ended in an error and its node cannot be reached to learn the outcome
 };
@@ -36,8 +36,8 @@ enum class Attempt : std::uint8_t {
 // Largest number of keys that one PUT may move (16, the upper limit of nessie.migrate-depth), plus one.
 constexpr std::uint32_t most_moves = 17;
 
-// Entries that the current operation of a lane (window slot) uses. The search for lost entries (doubts.h)
-// leaves them alone, because only the operation knows whether an index word names them.
+// Entries that the operation under way in a lane uses. The search for lost entries (doubts.h) leaves them
+// alone, because only the operation knows whether an index word names them.
 struct InHand {
   bool is_writing = false;  // whether a PUT or DELETE is under way, so that `fresh` and `linked` are valid
   std::optional<EntryId> fresh;              // an allocated entry that is in no slot
@@ -48,15 +48,15 @@ struct InHand {
 };
 
 struct Lane {
-  // Makes the lane (resources of one window slot) with this number, which is below Settings::lanes, on the
-  // worker's node. `store` and `worker` must outlive the lane.
+  // Makes the lane (resources of one outstanding operation) with this number, which is below Settings::lanes,
+  // on the worker's node. `store` and `worker` must outlive the lane.
   Lane(NessieStore& store, fabric::Worker& worker, std::uint32_t number);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Byte offset in NodeState::words of this lane's own 8-byte word number `word` (each window slot has a
-  // lane).
+  // Byte offset in NodeState::words of this lane's own 8-byte word number `word` (each outstanding operation
+  // has a lane).
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
   // Prefetches into the CPU cache the element of `own.shares` that tells on which node the slot lies, because
@@ -68,7 +68,7 @@ struct Lane {
   NodeState& node;
   WorkerState& own;
   fabric::Worker& worker;
-  std::uint64_t landing_base;  // byte offset of the lane's landing buffer for DTEs in NodeState::landing
+  std::uint64_t landing_base;  // byte offset of the lane's landing buffer for entries in NodeState::landing
   std::uint64_t words_base;    // byte offset of the lane's landing buffer for words in NodeState::words
   // The cache entry that holds the value of the last GET, if the value came from the cache; released by
   // the next operation.

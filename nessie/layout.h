@@ -122,8 +122,9 @@ class EntryLayout {
   [[nodiscard]] std::uint32_t full_bytes() const { return tail_at_ + 8; }
   [[nodiscard]] std::uint64_t stride() const { return stride_; }
 
-  // Which bytes of each entry are kept when a simulation elides values: header, `kept_value` bytes of the
-  // value, and tail. Returns an empty Elision (all bytes are kept) if eliding would save nothing.
+  // Which bytes of each entry are kept by a simulation that stores values in part: header, the first
+  // `kept_value` bytes of the value, and tail. Returns an empty Elision (all bytes are kept) if storing less
+  // would save nothing.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept_value) const {
     const std::uint32_t head = header_bytes() + round_up(kept_value, 8);
     const auto tail = static_cast<std::uint32_t>(stride_ - tail_at_);

@@ -69,7 +69,7 @@ coro::Task<Named> find_named(Access access) {
 }
 
 // Examines an entry that no index word names, and records it as possibly leaked if it is neither free nor
-// stamped for reuse. Returns false if the entry cannot be read.
+// stamped (marked for reuse). Returns false if the entry cannot be read.
 coro::Task<bool> look_at_entry(Lane* lane, std::uint32_t node, std::uint32_t index, Orphans* orphans) {
   const EntryLayout& entry = lane->settings.entry;
   const fabric::LocalSlice landing{lane->node.words, lane->word_at(lane_pair)};

@@ -1,4 +1,5 @@
-// READs and WRITEs the member table of every node.
+// READs and WRITEs the member table (incarnation of each node, and place of its share of the index) of every
+// node.
 #include "nessie/member_table.h"
 
 #include "common/base/probe.h"

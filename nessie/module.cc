@@ -39,12 +39,14 @@ class NessieModule final : public kv::Module {
     return options.choice("nessie.variant") == "hardened";
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // In-order placement of bytes is not required: without it, entries are awaited by completion.
+    // In-order placement of bytes is not required: without it, a READ of an entry is awaited by its
+    // completion and not by polling its last byte.
     fabric::Requirements needs{
         .rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
     // The expiry period alone does not make a CAS fail that is executed late (known fault H16 in
     // docs/protocols/nessie.md). The index word's generation number can, until it wraps around: that takes at
-    // least 2^bits - 2 reuses of the DTE, each of which comes an expiry period after the previous one.
+    // least 2^bits - 2 reuses of the data table entry, each of which comes an expiry period after the
+    // previous one.
     if (options.choice("nessie.variant") == "hardened") {
       const std::int64_t filter_bits = options.integer("nessie.filter-bits");
       const std::int64_t bits = std::min<std::int64_t>(14, 21 - filter_bits);
@@ -62,7 +64,7 @@ class NessieModule final : public kv::Module {
                    ? kv::Promise::after_scrub
                    : kv::Promise::unavailable;
       case kv::Loss::server_killed:
-        return kv::Promise::serves;  // Nessie has no server workers
+        return kv::Promise::serves;  // the death of server workers harms nothing: Nessie has none
       case kv::Loss::memory_lost:
         if (!options.boolean("nessie.tagged-migrate")) return kv::Promise::unavailable;
         // If the node does not come back, another node needs room for its share of the index.

@@ -75,7 +75,8 @@ TEST(Word, EveryFilterWidthRoundTrips) {
   }
 }
 
-// A wider DTI names more nodes, of which each has fewer entries; every other field keeps its place.
+// A wider DTI (the field of an index word for the node's number) names more nodes, of which each has fewer
+// entries; every other field keeps its place.
 TEST(Word, ANodesNumberMayBeWiderThanInThePaper) {
   for (const Rules& rules : {hardened(), published_2017()}) {
     const WordFormat narrow(Layout::y2017, rules, 7), wide(Layout::y2017, rules, 7, 12);
@@ -113,7 +114,7 @@ TEST(Layout, SizesOfThePaper) {
   EXPECT_EQ(entry.full_bytes(), 16'544u);
   EXPECT_EQ(entry.stride() % 64, 0u);
   EXPECT_GE(entry.stride(), entry.full_bytes());
-  // the header ends with a word that has a watermark bit
+  // the header ends with the meta word, which has the watermark bit that a client polls for
   EXPECT_EQ(entry.meta_at() + 8, entry.header_bytes());
   EXPECT_EQ(entry.tail_at() + 8, entry.full_bytes());
 }
@@ -141,7 +142,7 @@ TEST(Layout, ElisionKeepsHeaderStampAndTail) {
   EXPECT_EQ(elision.keep_tail % 8, 0u);
   EXPECT_EQ(entry.stride() - elision.keep_tail, entry.tail_at());
   EXPECT_FALSE(entry.elision(16'384).on());
-  EXPECT_FALSE(EntryLayout(8, 24).elision(20).on());  // the value is too small to be elided
+  EXPECT_FALSE(EntryLayout(8, 24).elision(20).on());  // the value is too small to be stored in part
 }
 
 TEST(Meta, RoundTrips) {

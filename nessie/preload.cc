@@ -27,8 +27,8 @@ class Preloader {
     }
   }
 
-  // Writes the DTEs of this node, which hold the records whose number modulo the number of nodes is the
-  // node's id.
+  // Writes the data table entries of this node, which hold the records whose number modulo the number of
+  // nodes is the node's id.
   void fill_data(fabric::Region& data, std::uint32_t node) {
     const EntryLayout& entry = s_.entry;
     for (std::uint64_t record = node; record < s_.config.keys; record += s_.config.nodes) {

@@ -32,7 +32,7 @@ struct Writing {
   Word replaced = 0;               // word of the slot before the operation's CAS
   bool removed_any = false;        // whether a committed entry of the key was replaced or removed
   bool removed_duplicate = false;  // whether a duplicate of the key was removed, which no rollback restores
-  // entries that the operation has replaced or removed; it stamps them for reuse when it ends
+  // entries that the operation has replaced or removed; it marks them for reuse when it ends
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;
 

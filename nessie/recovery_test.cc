@@ -195,7 +195,7 @@ TEST(OutageMutant, WithoutSettlementTheKeyIsLockedForEver) {
   EXPECT_FALSE(cluster.store().audit({}).empty());
 }
 
-// ---- A4: a node is lost with its memory
+// ---- case A4 of docs/protocols/nessie.md: a node is lost with its memory
 
 void lose_memory(TestCluster& cluster, fabric::NodeId node) {
   for (const std::string_view name : {index_region, data_region, members_region}) {
@@ -324,7 +324,8 @@ TEST(LostMemory, AnUpdateThatBeganBeforeTheDeclarationIsNotInTwoPlaces) {
 }
 
 // The repair of a dead client (scrub) rolls the client's PUT back: it restores the word that the PUT had
-// replaced, but the memory of the entry that this word names was declared lost meanwhile (seed 20027850).
+// replaced, but the memory of the entry that this word names was declared lost meanwhile (found by the
+// fuzzer's seed 20027850).
 TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}}));
   const std::uint64_t key = cluster.key_at({1, 0}, {});
@@ -343,8 +344,8 @@ TEST(LostMemory, AScrubThatBringsALostWordBackIsComplete) {
   expect_service(cluster, {key}, {0, 1});
 }
 
-// A client dies in the middle of a MIGRATE, and the node of the target slot is lost. Then no word names
-// the copy, for which the source slot is reserved (seed 30025432).
+// A client dies in the middle of a MIGRATE, and the node of the target slot is lost. Then no word names the
+// copy, for which the source slot is reserved (found by the fuzzer's seed 30025432).
 bool is_slot_of_lost_copy_freed(const std::string& mutant) {
   TestCluster cluster(shape_with({{"nessie.leak-scan", "on"}, {"nessie.commit", "cas"}}, 4, mutant));
   std::uint64_t key = cluster.key_at({1, 0});
@@ -597,7 +598,8 @@ TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   EXPECT_TRUE(cluster.store().audit({}).empty()) << cluster.store().audit({}).front();
 }
 
-// ---- A6: repairs of dead clients (scrub) while clients continue; one of two workers of a node is dead
+// ---- case A6 of docs/protocols/nessie.md: repairs of dead clients (scrub) while clients continue; one of
+// two workers of a node is dead
 
 TEST(OnlineScrub, DoesNotShareLandingPlacesWithTheBackground) {
   TestCluster cluster(shape_with({}));

@@ -30,8 +30,8 @@ enum class Verify : std::uint8_t {
 
 // How an entry is committed, that is, becomes visible to GETs.
 enum class Commit : std::uint8_t {
-  flip,  // a local store sets the valid byte of the DTE
-  cas,   // a CAS clears the pending bit of the ITE; it fails if the slot's word has changed
+  flip,  // a local store sets the valid byte of the data table entry (DTE)
+  cas,   // a CAS clears the pending bit of the index word (ITE); it fails if the slot's word has changed
 };
 
 enum class Deletion : std::uint8_t {
@@ -84,9 +84,9 @@ enum class Flaw : std::uint8_t {
 struct Rules {
   // ---- what the index word contains
   EmptyWord empty = EmptyWord::unique;
-  bool has_generation = true;   // the index word contains the DTE's reuse count
-  bool has_incarnation = true;  // the index word contains the incarnation of the DTE's memory
-  // 2015 report: whether the index word contains a version, incremented with every update of the ITE
+  bool has_generation = true;   // the index word contains the entry's reuse count
+  bool has_incarnation = true;  // the index word contains the incarnation of the entry's memory
+  // 2015 report: whether the index word contains a version, incremented with every update of the word
   bool has_version = false;
 
   // ---- GET
@@ -107,7 +107,7 @@ struct Rules {
   Commit commit = Commit::flip;
   // true: a PUT updates a key by one CAS, to the word of an entry that is valid already
   bool fast_update = false;
-  bool links_before_write = false;  // mutant: the CAS that links a DTE overtakes the CPU's stores to it
+  bool links_before_write = false;  // mutant: the CAS that links an entry overtakes the CPU's stores to it
 
   // ---- DELETE
   Deletion deletion = Deletion::tombstone;
@@ -123,8 +123,9 @@ struct Rules {
   // mutant: the copy that a MIGRATE makes names the source entry as its previous version
   bool migrate_keeps_previous = false;
 
-  // ---- reuse of DTEs
-  bool honours_expiry = true;  // true: a DTE is reused strictly after its deadline and the clock margin
+  // ---- reuse of data table entries (DTEs)
+  // true: an entry (DTE) is reused strictly after its deadline and the clock margin
+  bool honours_expiry = true;
   // whether the mark that frees an entry is ignored if it names an earlier use of the entry
   bool stamps_name_incarnation = true;
 

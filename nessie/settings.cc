@@ -91,9 +91,9 @@ struct TableSizes {
   std::uint64_t entries_per_node = 0;
 };
 
-// Number of DTEs that fit into nessie.spare-memory, limited to an eighth of the node's memory: spares for
-// entries that were replaced and are not yet expired. On a real machine memory bandwidth limits the rate of
-// PUTs, so that the need for spares is a number of bytes rather than a share of the keys.
+// Number of data table entries (DTEs) that fit into nessie.spare-memory, limited to an eighth of the node's
+// memory: spares for entries that were replaced and are not yet expired. On a real machine memory bandwidth
+// limits the rate of PUTs, so that the need for spares is a number of bytes rather than a share of the keys.
 double spare_by_memory(const kv::DeployConfig& config, const kv::Options& options) {
   auto bytes = static_cast<double>(options.integer("nessie.spare-memory"));
   if (config.memory_bytes != 0) bytes = std::min(bytes, static_cast<double>(config.memory_bytes) / 8);
@@ -113,7 +113,8 @@ Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options
                               functions, sizes.slots_per_node * config.nodes));
   }
   const double whole_keys = std::ceil(keys_per_node);
-  // Workers own the DTEs round robin. A worker needs at least one to execute a PUT and two to move a key.
+  // Workers own the data table entries round robin. A worker needs at least one to execute a PUT and two to
+  // move a key.
   const double least = 2.0 * config.client_workers;
   const double spare = std::max(
       {static_cast<double>(options.integer("nessie.min-spare")), least, spare_by_memory(config, options)});
@@ -143,9 +144,9 @@ Result<std::uint64_t> check_memory(const Settings& settings) {
   return config.memory_bytes - need;
 }
 
-// Number of DTEs to add to a node, so that those replaced by the node's own PUTs within one expiry period
-// need not be reused earlier (a PUT allocates its DTE on the client's node). Limited to half of the node's
-// free memory.
+// Number of data table entries (DTEs) to add to a node, so that those replaced by the node's own PUTs within
+// one expiry period need not be reused earlier (a PUT allocates its DTE on the client's node). Limited to
+// half of the node's free memory.
 std::uint32_t more_for_load(const Settings& s, const kv::Options& options, std::uint64_t bytes_left) {
   const auto limit = static_cast<std::uint64_t>(options.integer("nessie.spare-limit"));
   const double spare = kv::spare_for_load(

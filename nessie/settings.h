@@ -34,7 +34,7 @@ struct Settings {
   std::uint32_t filter_bits = 7;
 
   std::uint64_t slots_per_node = 0;
-  std::uint32_t entries_per_node = 0;  // number of DTEs on each node
+  std::uint32_t entries_per_node = 0;  // number of data table entries (DTEs) on each node
   std::uint64_t cache_entries = 0;     // cached entries per node; 0: no cache
   bool reads_header_first = false;     // whether a header is read before its value (Nessie, 2017, 4.3.2)
   CompletionBy completion = CompletionBy::watermark;
@@ -68,8 +68,8 @@ struct Settings {
   }
   // Size in bytes of one share of the index, the part that each node contributes.
   [[nodiscard]] std::uint64_t share_bytes() const { return slots_per_node * 8; }
-  // The DTE of preloaded record number `record`: records are distributed round robin over the nodes, and
-  // on each node over its workers.
+  // The data table entry (DTE) of preloaded record number `record`: records are distributed round robin over
+  // the nodes, and on each node over its workers.
   [[nodiscard]] EntryId preloaded_entry(std::uint64_t record) const {
     return {static_cast<std::uint32_t>(record % config.nodes),
             static_cast<std::uint32_t>(record / config.nodes), 1};

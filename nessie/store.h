@@ -24,11 +24,11 @@ struct InHand;
 // index table entries (ITEs); accessed by NICs only
 constexpr std::string_view index_region = "nessie.index";
 constexpr std::string_view data_region = "nessie.data";        // data table entries (DTEs)
-constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: one DTE per lane
+constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: a table entry per lane
 constexpr std::string_view words_region = "nessie.words";      // landing buffers: lane_words words per lane
 
-// Number of 8-byte words of each lane (window slot, background work or repair of a worker): landing buffers
-// for single words, and one of scan_words for READs that scan the index.
+// Number of 8-byte words of each lane (of an outstanding operation, of background work or of the repair of a
+// worker): landing buffers for single words, and one of scan_words for READs that scan the index.
 constexpr std::uint32_t lane_words = 128;
 enum LaneWord : std::uint32_t {
   lane_index = 0,
@@ -116,7 +116,8 @@ struct WorkerState {
   std::deque<Unfinished> unfinished;  // unfinished work, to be completed or undone in the background
   // entries in use by each of the worker's operations under way (lane.h)
   std::vector<const InHand*> in_hand;
-  bool is_abandoned = false;  // true: the worker died: nothing uses this state, and its DTEs stay as they are
+  // true: the worker died: nothing uses this state, and its table entries stay as they are
+  bool is_abandoned = false;
   Counters counters;
 };
 

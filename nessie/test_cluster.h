@@ -1,5 +1,6 @@
-// A small Nessie on the step fabric, for tests. Keys and values are given by number, keys can be made to
-// collide, and each worker runs one operation at a time.
+// A small Nessie for tests, on the step fabric, which executes one work request at a time on the test's
+// command. Keys and values are given by number, keys can be made to collide, and each worker runs one
+// operation at a time.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -30,11 +30,12 @@ namespace loch::nessie {
 
 using Word = std::uint64_t;
 
-// The watermark: this bit is set in every word whose arrival a client polls for (ITE, DTE header, DTE
-// tail).
+// The watermark: this bit is set in every word whose arrival a client polls for (index word, and header and
+// tail of a data table entry).
 constexpr Word watermark_bit = Word{1} << 63;
 
-// One use of a DTE: the node and index of the DTE, and the generation and incarnation of this use.
+// One use of a data table entry (DTE): the node and index of the DTE, and the generation and incarnation of
+// this use.
 struct EntryId {
   std::uint32_t node = 0;
   std::uint32_t index = 0;
@@ -53,7 +54,8 @@ constexpr std::uint32_t incarnations = 16;
 
 enum class Layout : std::uint8_t { y2017, y2015 };
 
-// Width of the DTI in the papers' index words, and the largest one that leaves room for an index of DTEs.
+// Bits of the DTI, an index word's field for the node's number: as in the papers, and the most that leave
+// room for the index of an entry.
 constexpr std::uint32_t paper_dti_bits = 8, most_dti_bits = 16;
 
 class WordFormat {
@@ -94,7 +96,7 @@ class WordFormat {
   [[nodiscard]] Word initial_empty(std::uint32_t incarnation) const {
     return initial_empty() | Word{incarnation % incarnations} << incarnation_at;
   }
-  // The largest number of DTEs on a node that a word can name.
+  // The largest number of data table entries (DTEs) on a node that a word can name.
   [[nodiscard]] std::uint64_t most_entries() const { return is_2015_ ? 0xFFFF'FFFF : mask(index_bits()); }
 
   // Whether a word was ever stored: every stored word has the watermark, zeroed memory does not.
@@ -155,15 +157,15 @@ class WordFormat {
   [[nodiscard]] std::uint32_t generation_before(std::uint32_t generation) const {
     return generation <= 1 ? 0 : generation - 1;
   }
-  // Whether a DTE whose header has generation `stored` is the one that the word names; always true if
-  // words have no generation.
+  // Whether a data table entry (DTE) whose header has generation `stored` is the one that the word names;
+  // always true if words have no generation.
   [[nodiscard]] bool is_same_generation(Word word, std::uint32_t stored) const {
     return generation_bits_ == 0 || entry(word).generation == (stored & mask(generation_bits_));
   }
 
  private:
   static constexpr Word empty_bit = Word{1} << 62;
-  // Width of the DTE index in the 2017 layout.
+  // Bits of the field for the index of a data table entry (DTE) in the 2017 layout.
   [[nodiscard]] std::uint32_t index_bits() const {
     return (has_incarnation_ ? incarnation_at : generation_at) - dti_bits_;
   }

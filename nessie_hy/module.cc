@@ -29,8 +29,8 @@ class HyModule final : public kv::Module {
     return coupled::data_support();
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
-    // In-order placement of bytes is not required: without it, frames carry a checksum and entries are
-    // awaited by completion.
+    // In-order placement of bytes is not required: without it, requests and replies carry a checksum, and
+    // READs of entries are awaited by completion.
     fabric::Requirements needs{.rc = true, .untorn_bytes = 8, .max_rd_atomic = 1};
     if (options.choice("nessie-hy.index-access") == "nic") needs.atomic_scope = fabric::AtomicScope::nic;
     return needs;

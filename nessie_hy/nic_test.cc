@@ -71,7 +71,8 @@ coro::Task<void> change_all(Lane* lane, StoreCluster* run, std::uint64_t keys, T
     EXPECT_EQ(removed.result.status, OpStatus::ok);
     const Lane::Outcome gone = co_await lane->remove(key);
     EXPECT_EQ(gone.result.status, OpStatus::not_found);
-    // The client's operation counts its own two WRITEs only, whatever the server worker does (Figure 9).
+    // The client counts its own two WRITEs only, not the READs and CASes by which the server worker executes
+    // the PUT.
     EXPECT_EQ(put.stats.read + put.stats.cas, 0u);
   }
 }
@@ -124,8 +125,8 @@ TEST(ByNicOnSim, ByDefaultTheNicIsLeftAlone) {
   EXPECT_EQ(tables(run).local(0).nic_words, nullptr);
 }
 
-// Counts GETs that find another value than the PUT before them, which said ok, has left. A GET whose READs
-// fail twice is an error and says nothing.
+// Counts GETs that return another value than that of the PUT before them, if that PUT had returned ok. GETs
+// that end in an error, because their READs failed twice, are not counted.
 coro::Task<void> put_and_get(Lane* lane, std::uint64_t first, std::uint64_t* wrong) {
   for (std::uint64_t i = 0; i < 300; ++i) {
     const Lane::Outcome put = co_await lane->put(first + i % 4, i);
@@ -135,8 +136,8 @@ coro::Task<void> put_and_get(Lane* lane, std::uint64_t first, std::uint64_t* wro
   }
 }
 
-// A PUT whose CAS ended in an error took effect or did not; a GET by the same client tells. Only a look at
-// the slot can tell the server worker; the known-bad variant does without.
+// A PUT whose CAS ended in an error may have taken effect or not, which a GET by the same client shows. The
+// server worker learns it only by reading the slot; the known-bad variant does not read it.
 TEST(ByNicOnSim, ACasThatEndedInAnErrorIsLookedAt) {
   for (const std::string_view mutant : {"", "failed-swap-trusted"}) {
     FabricOptions lossy;

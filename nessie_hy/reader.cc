@@ -72,7 +72,7 @@ struct Reader::Tables {
   [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place, Nanos /*read_at*/) const {
     return reader.read_word(place);
   }
-  // Never called: read_word() settles each word itself.
+  // Never called, because read_word() itself repeats a READ that failed.
   [[nodiscard]] static coro::Task<onesided::WordRead> settle_word(cuckoo::Place /*place*/,
                                                                   onesided::WordRead read) {
     co_return read;
@@ -161,7 +161,8 @@ coro::Task<onesided::WordRead> Reader::read_word(cuckoo::Place place) {
   const std::uint64_t word = fabric::load_word(node_.words->at(landing.offset));
   if (!IndexWord::is_stored(word) && settings_.takes_void)
     co_return onesided::WordRead{.ok = true, .word = IndexWord::empty(0)};
-  // A word without the watermark bit was never initialised: the node came back with empty memory.
+  // A word without the watermark bit, which every stored word has, was never initialised: the node came back
+  // with empty memory.
   co_return onesided::WordRead{.ok = IndexWord::is_stored(word), .word = word};
 }
 

@@ -1,7 +1,7 @@
 // GET by Nessie's clients (Nessie, 2017, 4.2.1) over tables that server workers write: READs the index word
-// of each candidate in rank order, and the entry of each occupied one whose filter bits match; a miss is
-// confirmed by reading the words again. Tables on the client's own node are read by CPU loads under the same
-// rules.
+// of each of the key's candidate slots in order, and the entry of each occupied one whose filter bits match;
+// a miss is confirmed by reading the words again. Tables on the client's own node are read by CPU loads under
+// the same rules.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ class Reader {
     std::uint32_t server = 0;
     std::uint32_t row = 0;
   };
-  struct Tables;   // the tables, as the GET of common/onesided/get.h reads them
-  struct Reading;  // a READ of an index word or an entry, as common/onesided/transfer.h executes it
+  struct Tables;  // the tables, in the form in which the GET of common/onesided/get.h reads them
+  // a READ of an index word or an entry, in the form in which common/onesided/transfer.h executes it
+  struct Reading;
 
   [[nodiscard]] coro::Task<onesided::WordRead> read_word(cuckoo::Place place);
   [[nodiscard]] coro::Task<Looked> look_up(Where where, Found found, kv::Key key);
@@ -49,8 +50,8 @@ class Reader {
 
   [[nodiscard]] Where where(const cuckoo::Place& place) const;
   [[nodiscard]] bool is_here(const Where& where) const { return where.node == worker_.node(); }
-  // Whether this lane (window slot) has looked up the node's regions over the present connection to the node,
-  // which another lane may have made.
+  // Whether this lane (place for one outstanding operation) has looked up the node's regions over the present
+  // connection to the node, which another lane may have made.
   [[nodiscard]] bool is_met(fabric::NodeId node) const {
     return worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch;
   }

@@ -13,13 +13,13 @@
 
 namespace loch::nessie_hy {
 
-// landing buffers of READs: one data table entry for each lane (window slot)
+// landing buffers of READs: one data table entry for each lane (place for one outstanding operation)
 constexpr std::string_view landing_region = "nessie-hy.landing";
-// 8-byte landing words of READs: lane_words for each lane (window slot)
+// 8-byte landing words of READs: lane_words for each lane (place for one outstanding operation)
 constexpr std::string_view words_region = "nessie-hy.words";
 
-// Number of 8-byte landing words for each lane (window slot): a whole cache line, so that no two lanes share
-// one.
+// Number of 8-byte landing words for each lane (place for one outstanding operation): a whole cache line, so
+// that no two lanes share one.
 constexpr std::uint32_t lane_words = 8;
 enum LaneWord : std::uint32_t { lane_index = 0, lane_flush = 1 };
 
@@ -35,7 +35,8 @@ struct NodeReading {
   std::unique_ptr<kv::WordCache> cache;  // cache of entries by index word; null: no cache
   // Caches of the node's former incarnations: operations of clients that died may still point into them.
   std::vector<std::unique_ptr<kv::WordCache>> old_caches;
-  std::vector<std::unique_ptr<GetCounts>> counts;  // counters of GETs, indexed by window slot (lane)
+  // counters of GETs, indexed by outstanding operation (lane)
+  std::vector<std::unique_ptr<GetCounts>> counts;
 };
 
 // How a worker reaches the regions of another node's tables.

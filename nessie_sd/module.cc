@@ -74,7 +74,7 @@ class SdModule final : public kv::Module {
     return coupled::data_support();
   }
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& /*options*/) const override {
-    // In-order placement of bytes is not required: without it, frames carry a checksum.
+    // In-order placement of bytes is not required: without it, requests and replies carry a checksum.
     return {.rc = true, .untorn_bytes = 8};
   }
   [[nodiscard]] kv::Promise promise(kv::Loss loss, const kv::Options& /*options*/) const override {

@@ -103,8 +103,8 @@ coro::Task<kv::OpResult> PilafClient::change(MessageOp op, std::uint32_t shard, 
     co_return kv::OpResult{.status = kv::OpStatus::error, .effect = kv::Effect::unknown};
   std::memcpy(&status, reply.data, sizeof status);
   std::memcpy(&epoch, reply.data + 4, sizeof epoch);
-  // If the reply's epoch is not that of the root that this worker has READ, the table has grown since, and
-  // the next GET READs the root again.
+  // If the reply's epoch is not that of the root (the table's descriptor) that this worker has READ, the
+  // table has grown since, and the next GET READs the root again.
   View& view = own_.links[shard].view;
   if (view.family && epoch != view.root.epoch && settings_.rules.follows_epoch) view.family.reset();
   switch (static_cast<ReplyStatus>(status)) {

@@ -1,5 +1,5 @@
-// One window slot of one client worker: GETs by READs (get.cc), other operations by messages (client.cc), or
-// HERD's emulation of Pilaf (emulation.cc). One operation at a time.
+// One window slot (place for one outstanding operation) of a client worker: GETs by READs (get.cc), other
+// operations by messages (client.cc), or HERD's emulation of Pilaf (emulation.cc). One operation at a time.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,21 @@ class PilafClient final : public kv::Client {
   enum class Scan : std::uint8_t {
     found,
     missed,  // no bucket has the key
-    torn,    // a bucket's guard or an extent's checksum is wrong: the server is writing there
-    moved,   // the table or the extents have moved or grown: READ the root again
+    torn,    // a bucket's or an extent's checksum is wrong: the server is writing there
+    moved,   // the table or the extents (keys and values) have moved or grown: READ the table's root again
     failed,  // the connection broke
   };
   struct Search {
     kv::Key key;
     Link* link = nullptr;
-    // This GET's copy of the root; other window slots may meanwhile update the copy that the worker's slots
-    // share.
+    // This GET's copy of the root (the table's descriptor); the worker's other outstanding operations may
+    // meanwhile update the copy that they all share.
     View view;
     std::uint32_t rank = 0;  // index of the key's candidate bucket (0 to 2) at which the search continues
     std::uint32_t value_size = 0;
     fabric::OpStats* stats = nullptr;
-    // whether the root was READ with an even version before the present pass over the buckets
+    // whether the root (the table's descriptor) was READ with an even version before the present pass over
+    // the buckets
     bool is_bracketed = false;
     std::uint64_t version = 0;
   };
@@ -51,11 +52,12 @@ class PilafClient final : public kv::Client {
   [[nodiscard]] coro::Task<Scan> scan();
   // Decodes the bucket that has landed. Anything but Scan::found ends the scan.
   [[nodiscard]] Scan take_bucket(Bucket* bucket);
-  // Whether the place that the bucket names can be an extent.
+  // Whether the place that the bucket names can be that of an extent (a key and its value).
   [[nodiscard]] Scan check_place(const Bucket& bucket);
-  // Whether the checksum of the extent that has landed fits.
+  // Whether the checksum of the extent (key and value) that has landed is right.
   [[nodiscard]] bool is_extent_whole(const Bucket& bucket);
-  // READs the shard's root. Returns false if the shard's node cannot be reached or its memory is lost.
+  // READs the shard's root (its table's descriptor). Returns false if the shard's node cannot be reached or
+  // its memory is lost.
   [[nodiscard]] coro::Task<bool> read_root(fabric::OpStats* stats);
   [[nodiscard]] coro::Task<bool> reconnect();
   // Whether a search that found nothing proves that the key is absent; it does not if the key was moved

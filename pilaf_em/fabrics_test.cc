@@ -247,7 +247,7 @@ std::uint32_t used_probes(TestRun& run, std::uint64_t number, std::uint32_t* all
 
 coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
   Hand hand = run->hand(0);
-  // The first GET also READs the root, which is counted for no operation.
+  // The first GET also READs the root (the table's descriptor), which is counted for no operation.
   const kv::OpResult first = co_await hand.get(0);
   EXPECT_EQ(first.status, OpStatus::ok);
   std::uint64_t sum = 0;
@@ -343,8 +343,8 @@ TEST(Costs, TheEmulationIsWhatHerdSays) {
   ASSERT_EQ(run.run(), fabric::RunEnd::finished);
 }
 
-// A short run, to be repeated with elided values: eliding value bytes in memory must change neither counts
-// nor times.
+// A short run, to be repeated in a simulation that stores only the first bytes of each value: this must
+// change neither counts nor times.
 coro::Task<void> few_operations(TestRun* run, std::uint64_t* payload, Nanos* took) {
   Hand hand = run->hand(0);
   for (std::uint64_t number = 0; number < 100; ++number) {

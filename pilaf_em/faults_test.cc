@@ -107,7 +107,8 @@ TEST(Losses, ADeadServerIsStillRead) {
   }
 }
 
-// When a server's node has lost its memory, a client that READs it finds no root and returns an error.
+// When a server's node has lost its memory, a client that READs it finds no root (the table's descriptor) and
+// returns an error.
 TEST(Losses, MemoryThatWasLostIsNoMiss) {
   fabric::sim::SimFaults faults;
   faults.schedule.push_back(

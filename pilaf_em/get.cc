@@ -15,7 +15,8 @@ coro::Task<kv::OpResult> PilafClient::get_by_reads(kv::Key key, fabric::OpStats*
   Link& link = own_.links[settings_.shard_of(key)];
   search_ = {.key = key, .link = &link, .view = link.view, .stats = stats};
   kv::OpResult failed{.status = kv::OpStatus::error};
-  // READing the root for the first time is part of connecting and not counted for this GET.
+  // READing the root (the table's descriptor) for the first time is part of connecting and not counted for
+  // this GET.
   if (!search_.view.family) {
     const bool is_known = co_await read_root(nullptr);
     if (!is_known) co_return failed;
@@ -117,7 +118,8 @@ PilafClient::Scan PilafClient::take_bucket(Bucket* bucket) {
 PilafClient::Scan PilafClient::check_place(const Bucket& bucket) {
   if (bucket.key_at + bucket.capacity > search_.view.root.extents_bytes) {
     LOCH_PROBE("pilaf.read.extents-grown");
-    // The extent ends behind the extents' memory as this client knows it: that memory has grown meanwhile.
+    // The extent (key and value) ends behind the extents' memory as this client knows it: that memory has
+    // grown meanwhile.
     ++own_.counters.foreign_extents;
     return Scan::moved;
   }
@@ -129,7 +131,7 @@ PilafClient::Scan PilafClient::check_place(const Bucket& bucket) {
 }
 
 bool PilafClient::is_extent_whole(const Bucket& bucket) {
-  // The checksum covers the bytes in memory: all of them, except in a simulation that elides values.
+  // The checksum covers the bytes in memory: all of them, except in a simulation that stores values in part.
   const std::uint64_t kept =
       bucket.key_length + std::min<std::uint64_t>(bucket.value_length, settings_.kept());
   if (crc64({landing(0).data(), kept}) == bucket.extent_crc) return true;

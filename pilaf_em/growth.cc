@@ -76,7 +76,7 @@ bool Shard::grow_table() {
   }
 }
 
-// Enlarges the extents' memory; existing extents do not move.
+// Enlarges the memory for extents (keys and values); existing extents do not move.
 bool Shard::grow_extents() {
   constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
   const std::uint64_t now = allocator_.arena_bytes();

@@ -25,8 +25,8 @@ struct Bucket {
   bool is_used = false;
   std::uint8_t hash = 0;  // 7 bits of the key's hash
 
-  // Value of `hash` in a closed bucket: its table is no longer in use, and a client has to READ the root
-  // again.
+  // Value of `hash` in a closed bucket: its table is no longer in use, and a client has to READ the root (the
+  // table's descriptor) again.
   static constexpr std::uint8_t closed_hash = 0x7F;
   [[nodiscard]] bool is_closed() const { return !is_used && hash == closed_hash; }
   [[nodiscard]] static Bucket closed() { return {.hash = closed_hash}; }
@@ -36,7 +36,7 @@ struct Bucket {
 constexpr std::uint32_t bucket_bytes = 53, bucket_guard_at = 45;
 using BucketBytes = std::array<std::byte, bucket_bytes>;
 [[nodiscard]] BucketBytes encode(const Bucket& bucket);
-// Decodes a bucket; returns false if its guard is wrong, with `out` set nevertheless.
+// Decodes a bucket; returns false if its guard (checksum) is wrong, with `out` set nevertheless.
 [[nodiscard]] bool decode(const std::byte* bytes, Bucket* out);
 
 // Describes where a shard's table lies; stored in the first bytes of its table region.
@@ -45,7 +45,7 @@ using BucketBytes = std::array<std::byte, bucket_bytes>;
 //   | version u64 | epoch u32 | 0 u32 | table at u64 | slots u64 | extents bytes u64 | guard u64 |
 struct Root {
   std::uint64_t version = 0;  // odd while entries are being moved
-  std::uint32_t epoch = 0;    // incremented when the table or the extents grow
+  std::uint32_t epoch = 0;    // incremented when the table or the memory for keys and values grows
   std::uint64_t table_at = 0, slots = 0;
   std::uint64_t extents_bytes = 0;
   friend bool operator==(const Root&, const Root&) = default;

@@ -65,7 +65,7 @@ enum class Variant : std::uint8_t {
   as_built,
   never_syncs,     // known-bad: fdatasync does nothing
   hears_no_error,  // known-bad: continues after a failed write or sync
-  always_repairs,  // known-bad: cuts a damaged middle although not told to
+  always_repairs,  // known-bad: cuts off intact records behind a damaged one although not told to
 };
 
 // A machine with a disk and a log over several incarnations of its process. `findings` lists what a recovery
@@ -194,8 +194,8 @@ class Machine {
         message.find("--pilaf.log-repair true") == std::string::npos ||
         !message.starts_with("pilaf.log: log: ") || message.find('\n') != std::string::npos)
       say("a refusal does not say where: " + message);
-    // In mode fsync a log has at most one unsynced record. If it was always in this mode, a crash therefore
-    // cannot leave intact records behind a damaged one.
+    // In mode fsync a log has at most one record that is not synced. If it was always in this mode, a crash
+    // therefore cannot leave intact records behind a damaged one.
     if (sync == LogSync::fsync && mode_ == Mode::fsync) say("a crash left a damaged middle");
   }
 

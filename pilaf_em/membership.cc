@@ -1,6 +1,6 @@
 // Handles servers whose node lost its memory. They answer every request with "lost", so that a key that was
 // stored gives an error and not a miss, until a client declares the node lost by a WRITE of one word; the
-// server then lays out an empty table. Meanwhile clients READ zeroed memory, whose guards are wrong.
+// server then lays out an empty table. Meanwhile clients READ zeroed memory, whose checksums are wrong.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -35,8 +35,9 @@ bool apply_mutant(std::string_view name, Rules& rules, rpc::MessageFlaws& flaws)
   const auto found = switches.find(name);
   if (found == switches.end()) return false;
   *found->second.which = found->second.to;
-  // This variant also keeps the root's version an even number during moves: an odd version would make a GET
-  // look again for a key that is in no bucket for a while, and so hide the variant's fault.
+  // This variant also keeps the version in the root (the table's descriptor) an even number during moves: an
+  // odd version would make a GET look again for a key that is in no bucket for a while, and so hide the
+  // variant's fault.
   if (name == "moves-first-to-last") rules.brackets_moves = false;
   return true;
 }

@@ -41,14 +41,16 @@ struct Rules {
   bool compares_keys = true;
   bool moves_backwards = true;
   bool brackets_moves = true;  // true: the version word is odd while entries are moved
-  // true: after growth the old table's buckets are marked closed, so that clients READ the root again
+  // true: after growth the old table's buckets are marked closed, so that clients READ the root (which tells
+  // where the new table lies) again
   bool closes_tables = true;
   bool replies_late = true;  // true: the server replies to a PUT after applying it
   bool checks_guard = true;
-  bool poisons = true;        // true: the first byte of a freed extent is changed, so that its checksum fails
-  bool awaits_even = true;    // true: a miss counts as confirmed only if the version was even
-  bool follows_epoch = true;  // true: a reply with a new epoch makes the next GET READ the root
-  bool renews_keys = true;    // true: clients look up the regions (and rkeys) of a restarted node again
+  bool poisons = true;      // true: the first byte of a freed extent is changed, so that its checksum fails
+  bool awaits_even = true;  // true: a miss counts as confirmed only if the version was even
+  // true: a reply with a new epoch makes the next GET READ the root (the table's descriptor)
+  bool follows_epoch = true;
+  bool renews_keys = true;  // true: clients look up the regions (and rkeys) of a restarted node again
   bool inserts_in_two_steps = false;  // known-bad: an INSERT is a GET and, if that finds nothing, a PUT
   bool serves_lost = false;           // known-bad: a restarted node serves before it was declared lost
   bool timeouts_are_none = false;  // known-bad: an operation that got no reply reports that it had no effect
@@ -71,10 +73,10 @@ struct Settings {
   double table_growth = 2;           // a table of n slots grows to table_growth * n + 1
   std::uint32_t hops = 32;           // most entries that one insertion may move
   bool updates_in_place = true;
-  bool guards_last = false;  // write a bucket's fields first and its guard later, when it has been computed
+  bool guards_last = false;  // write a bucket's fields first and its guard (checksum) when it is computed
   std::uint64_t extents_start = 0, extents_most = 0;  // bytes of a shard's extents, initially and at most
   double slack = 1.25;  // an extent's size relative to the item first stored in it
-  // bytes of the largest extent, which a GET READs: slack * (key size + value size)
+  // bytes of the largest extent (key and value), which a GET READs: slack * (key size + value size)
   std::uint32_t capacity = 0;
   std::uint64_t block = 0, least_block = 0;  // block sizes of the allocator in bytes
 
@@ -89,7 +91,8 @@ struct Settings {
   bool repairs_log = false;
   double log_disk = 0;  // rate of a modelled disk in bytes per second; 0: no disk is modelled
 
-  // Bytes of a value that are kept in memory: fewer than the value has if the simulation elides values.
+  // Bytes of a value that are kept in memory: fewer than the value has in a simulation that stores values in
+  // part.
   [[nodiscard]] std::uint32_t kept() const {
     return config.kept_value_bytes < config.value_size ? config.kept_value_bytes : config.value_size;
   }
@@ -110,7 +113,8 @@ struct Settings {
   [[nodiscard]] std::uint32_t shard_of(kv::Key key) const;
   // The hash functions for a table with `slots` slots.
   [[nodiscard]] cuckoo::HashFamily family(std::uint64_t slots) const;
-  // Bytes of a window slot's landing buffer: an extent, a bucket and a root.
+  // Bytes of the landing buffer of one outstanding operation: an extent (key and value), a bucket and a root
+  // (the table's descriptor).
   [[nodiscard]] std::uint64_t landing_stride() const {
     return (std::uint64_t{capacity} + 63) / 64 * 64 + 128;
   }
@@ -118,7 +122,8 @@ struct Settings {
   [[nodiscard]] std::uint64_t landing_root() const { return landing_stride() - 64; }
 };
 
-constexpr std::uint32_t table_head = 64;  // bytes before the first table, which hold the root
+// bytes before the first table, which hold the root (the table's descriptor)
+constexpr std::uint32_t table_head = 64;
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs(std::string_view protocol);
 [[nodiscard]] System system_of(std::string_view protocol, const kv::Options& options);

@@ -22,7 +22,8 @@ struct Step {
     write_extent,  // writes key and value into an extent that no bucket points to yet
     write_value,   // overwrites the bytes [begin, end) of a value in place
     poison,        // changes the first byte of the key, so that pointers to the extent fail its checksum
-    // Writes a bucket's fields without its guard, which stays wrong until the write_bucket that follows.
+    // Writes a bucket's fields without its guard (checksum), which stays wrong until the write_bucket that
+    // follows.
     write_fields,
     write_bucket,
     close_buckets,  // overwrites the buckets [begin, end) of the old table by buckets that are marked closed
@@ -62,7 +63,8 @@ class Shard {
   // Drops a plan without applying it, and undoes its allocations.
   void drop_plan();
   // Plans the growth that `why` (table_full or extents_full) requires. Returns false if the memory reserved
-  // for growth is used up. Clients notice growth by closed buckets and by the root's epoch.
+  // for growth is used up. Clients notice growth by closed buckets and by the epoch in the root (the table's
+  // descriptor).
   [[nodiscard]] bool plan_growth(Planned why);
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }

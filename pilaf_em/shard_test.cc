@@ -103,8 +103,8 @@ class Bench {
     }
   }
 
-  // What a client's lookup that starts at this root returns. `is_busy`: a checksum failed, and a client would
-  // start over.
+  // What a client's look-up that starts at this root (the table's descriptor) returns. `is_busy`: a checksum
+  // failed, and a client would start over.
   struct Seen {
     bool is_busy = false, is_closed = false;
     std::optional<std::string> value;
@@ -257,8 +257,8 @@ TEST(Shard, AnOverwrittenValueIsNeverHalf) {
   EXPECT_EQ(bench.shard().counters().updates_in_place, 1u);
 }
 
-// With --pilaf.guard last, a bucket's fields are written before its guard: a client that READs the bucket in
-// between starts over, and never gets a value other than the old and the new one.
+// With --pilaf.guard last, a bucket's fields are written before its guard (checksum): a client that READs the
+// bucket in between starts over, and never gets a value other than the old and the new one.
 TEST(Shard, ABucketWhoseGuardComesLastIsBusyMeanwhile) {
   Bench bench({.keys = 300,
                .value_size = 20,
@@ -365,8 +365,8 @@ TEST(Shard, ADroppedPlanLeavesNothing) {
   }
 }
 
-// A table that starts with 3 slots grows; a reader with an older root is told to READ the root, and no key is
-// lost.
+// A table that starts with 3 slots grows; a reader with an older root (the table's descriptor) is told to
+// READ the root, and no key is lost.
 TEST(Shard, GrowsAndClosesTheOldTable) {
   Bench bench({.keys = 500,
                .value_size = 20,
@@ -399,7 +399,7 @@ TEST(Shard, ExtentsDoubleUpToAGibibyteAndThenGrowByAQuarter) {
 }
 
 // While a table is closed bucket by bucket, a client that starts in the old table finds each key or is told
-// to READ the root.
+// to READ the root (the table's descriptor).
 TEST(Shard, WhileATableIsClosedKeysAreFoundOrTheReaderIsSentOn) {
   Bench bench({.keys = 60,
                .value_size = 20,
@@ -431,7 +431,7 @@ TEST(Shard, ExtentsGrowInPlaceUntilTheReserveIsUsedUp) {
   EXPECT_GT(bench.shard().counters().extents_growths, 1u);
   EXPECT_EQ(bench.shard().allocator().free_bytes(), 0u);
   for (std::uint64_t i = 0; i < stored; ++i) EXPECT_EQ(bench.look(i).value, value_of(i));
-  // With no free extent, updates still work in the keys' own extents.
+  // With no free extent (space for a key and its value), updates still work in the keys' own extents.
   ASSERT_TRUE(bench.put(0, value_of(7)));
   EXPECT_EQ(bench.look(0).value, value_of(7));
 }

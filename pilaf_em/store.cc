@@ -12,7 +12,8 @@ std::string extents_region(std::uint32_t server) { return fmt::format("pilaf.ext
 
 namespace {
 
-// Says what a simulation that elides values keeps of each extent: the key and the beginning of the value.
+// Says what a simulation that stores values in part keeps of each extent: the key and the beginning of the
+// value.
 fabric::Elision extent_elision(const Settings& s, std::uint64_t entry_bytes, std::uint32_t tail) {
   if (!s.is_elided()) return {};
   return {

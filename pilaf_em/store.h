@@ -30,10 +30,10 @@ enum class Member : std::uint64_t {
   serves = 2,
 };
 
-// A client worker's copy of a shard's root, as it was last READ.
+// A client worker's copy of a shard's root (its table's descriptor), as it was last READ.
 struct View {
   Root root;
-  std::optional<cuckoo::HashFamily> family;  // nullopt: the root was never READ
+  std::optional<cuckoo::HashFamily> family;  // nullopt: the root (the table's descriptor) was never READ
 };
 
 // A client worker's access to one shard.
@@ -125,7 +125,7 @@ class PilafStore final : public kv::Store {
   std::map<fabric::NodeId, NodeState> nodes_;
 };
 
-// Makes one window slot of one client worker.
+// Makes the client of one window slot (outstanding operation) of a client worker.
 [[nodiscard]] std::unique_ptr<kv::Client> make_client(PilafStore& store, fabric::Worker& worker,
                                                       std::uint32_t slot);
 // The main coroutine of a server worker.

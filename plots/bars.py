@@ -22,7 +22,7 @@ FADES = (1.0, 0.65, 0.4, 0.25)
 
 
 def draw(drawing: Drawing):
-    """Draws the experiment's bar figure and returns it."""
+    """Draws the experiment's figure of bars and returns it."""
     found = panels(drawing)
     for panel in found:
         panel.has_ratio = False

@@ -15,7 +15,8 @@ MARK_EVERY = 0.18  # distance between two markers of a line, as a share of the p
 
 
 def draw(drawing: Drawing):
-    """Draws one panel for each combination of a small multiple, a result field, and simulated or measured series."""
+    """Draws a panel for each result field, for each value of the axis `panels:`, and apart for simulated and measured
+    series."""
     figure = drawing.figure
     found = [
         Panel(group, y, _lines(drawing, group, place), False, place)
@@ -47,8 +48,8 @@ def draw(drawing: Drawing):
 
 
 def _lines(drawing: Drawing, group: Group, place: Place) -> list[Line]:
-    """One line for each system and each combination of axis values that the panel does not fix; its `x` holds the
-    point."""
+    """One line for each system and each combination of axis values that the panel does not fix. Its list `x` has one
+    entry, the point."""
     looks = style.looks(drawing.series)
     out = []
     for series in group.series:

@@ -13,7 +13,8 @@ from .series import Group, Line, by_rest, groups, label_of, look_of, panel_place
 
 
 def draw(drawing: Drawing):
-    """Draws one panel for each combination of a small multiple, a result field, and simulated or measured series."""
+    """Draws a panel for each result field, for each value of the axis `panels:`, and apart for simulated and measured
+    series."""
     figure = drawing.figure
     found = [
         Panel(group, y, _lines(drawing, group, y, place), False, place)

@@ -27,7 +27,7 @@ def prepare() -> None:
     """Draws a small figure that nobody sees: fonts and writers of formats are then loaded, and child processes that draw
     need half the time."""
     with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(1, 1), layout="constrained")
+        figure = Figure(figsize=(3, 2), layout="constrained")
         axes = figure.subplots()
         axes.plot([1, 2], [1, 10], marker="o", label="0.5")
         axes.set_yscale("log")

@@ -31,7 +31,8 @@ Y_LABEL_LETTERS = 28  # number of letters of a y label that fit along the height
 
 @dataclass
 class Panel:
-    """One set of axes and, where the figure asks for it, axes below with the ratio to the published values."""
+    """One panel of a figure: its axes and, where the figure asks for it, axes below with the ratio to the published
+    values."""
 
     group: Group
     y: str
@@ -143,7 +144,7 @@ def legend_size(handles: list[Any], width: float) -> tuple[int, float]:
         return 1, 0.0
     longest = max(text_in(handle.get_label(), style.RC["legend.fontsize"]) for handle in handles)
     columns = max(1, min(len(handles), int((width - 0.05) / (LEGEND_KEY_IN + longest))))
-    # the least number of columns for this number of rows, so that rows are about equally long
+    # the fewest columns that do not need more rows, so that the rows are about equally long
     columns = -(-len(handles) // -(-len(handles) // columns))
     return columns, 0.06 + 0.13 * -(-len(handles) // columns)
 
@@ -151,7 +152,7 @@ def legend_size(handles: list[Any], width: float) -> tuple[int, float]:
 def legend_of(shown: list[Panel]) -> list[Line2D]:
     """Legend entries: one for each label among the panels' lines, and one for published values if any are drawn."""
     handles: dict[str, Line2D] = {}
-    marked: dict[str, style.Look] = {}  # by what a published number is: the look of the first line that has one
+    marked: dict[str, style.Look] = {}  # kind of published number -> look of the first line with one
     for panel in fullest_first(shown):
         for line in panel.lines:
             handles.setdefault(
@@ -163,7 +164,8 @@ def legend_of(shown: list[Panel]) -> list[Line2D]:
             for at, _ in line.published:
                 marked.setdefault(line.kinds.get(at, "published"), line.look)
     out = list(handles.values())
-    if marked:  # the mark that most figures have, or the one that this figure has in its place
+    # the entry "published" shows the hollow mark of most published numbers, or another kind's mark if there is none
+    if marked:
         kind = "published" if "published" in marked else next(iter(marked))
         out.append(Line2D([], [], label="published", **style.mark_of(kind, marked[kind])))
     return out
@@ -176,14 +178,14 @@ def fullest_first(shown: list[Panel]) -> list[Panel]:
 
 
 def largest(panel: Panel, shown: list[Panel]) -> float:
-    """The largest value among the panels with this panel's result field, simulated or measured alike; it decides their
-    unit."""
+    """The largest value among the panels that show the same result field, of simulated or of measured runs; it decides
+    their unit."""
     alike = [each for each in shown if each.y == panel.y and each.group.is_measured == panel.group.is_measured]
     return max((v for each in alike for v in numbers(each)), default=0.0)
 
 
 def numbers(panel: Panel) -> list[float]:
-    """All values of a panel: upper ends of the intervals, and published values."""
+    """The values that must fit into a panel: upper ends of the intervals, and published values."""
     out = [v for line in panel.lines for v in line.high if v is not None]
     return out + [v for line in panel.lines for _, v in line.published]
 
@@ -311,7 +313,8 @@ def mark_failures(axes, panel: Panel, places: dict[Any, float]) -> None:
 
 
 def mark_repeats(axes, place: float, values: list[float], color: str) -> None:
-    """Draws a dot for each repeat of a point whose repeats fall into two groups, between which the median lies anywhere."""
+    """Draws a dot for each repeat of a point whose repeats fall into two groups far apart, which a median does not
+    describe."""
     axes.plot(
         [place] * len(values),
         values,

@@ -14,8 +14,8 @@ from .series import groups, lines, panel_places, system_bars
 
 
 def panels(drawing: Drawing) -> list[Panel]:
-    """One panel for each combination of a small multiple, a result field, and simulated or measured series, unless
-    empty."""
+    """One panel for each result field, for each value of the axis `panels:`, and apart for simulated and measured
+    series, unless empty."""
     figure = drawing.figure
     series = system_bars if figure.x == SYSTEMS else lines
     found = []

@@ -1,5 +1,5 @@
-"""Maps of the best design: two axes span cells, each coloured by its best system, with that system's lead over the
-second."""
+"""Maps of the best design over two axes: each cell (combination of their values) has the colour of its best system, and
+shows that system's lead over the second."""
 
 from __future__ import annotations
 

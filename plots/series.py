@@ -28,9 +28,10 @@ class Line:
     high: list[float | None]
     failed: list[Any]
     published: list[tuple[Any, float]] = field(default_factory=list)
-    kinds: dict[Any, str] = field(default_factory=dict)  # by x value, what the published number there is
-    bands: dict[Any, tuple[float, float]] = field(default_factory=dict)  # by x value, the ends of the band
-    # by x value, the values of the repeats that fall into two groups far apart, which are drawn one by one
+    kinds: dict[Any, str] = field(default_factory=dict)  # x value -> kind of the published number there
+    # x value -> ends of the interval of sampled results (`loch run --samples`)
+    bands: dict[Any, tuple[float, float]] = field(default_factory=dict)
+    # x value -> values of its repeats, where they fall into two groups far apart and are drawn one by one
     two_groups: dict[Any, list[float]] = field(default_factory=dict)
     slot: int = 0
 
@@ -61,7 +62,8 @@ def groups(drawing: Drawing) -> list[Group]:
 
 
 def origins(group: Group, place: Place) -> list[str]:
-    """The distinct origins of a panel's results at `place`; a place may restrict them to one hardware profile."""
+    """The texts, such as "simulated (…)", on where the results of a panel come from; `place`: the axis values that it
+    fixes."""
     return _origins([series.origins[place] for series in group.series])
 
 
@@ -69,7 +71,8 @@ _SIMULATED = re.compile(r"simulated \((?:(?P<model>[^,]+), )?(?P<rest>[^,]+, see
 
 
 def _origins(all_of_them: list[str]) -> list[str]:
-    """The distinct origins; those of simulations that differ only in the hardware profile are joined to one text."""
+    """The distinct texts on where results come from; those of simulations that differ only in the hardware profile are
+    joined."""
     models: dict[str, list[str]] = {}
     for text in dict.fromkeys(all_of_them):
         parts = _SIMULATED.fullmatch(text)
@@ -99,7 +102,7 @@ def panel_title(drawing: Drawing, place: Place) -> str:
 
 
 def by_rest(drawing: Drawing, series: Series, place: Place, along: str) -> dict[Place, list[Point]]:
-    """A system's points in one panel, one list for each line.
+    """A system's points in one panel, one list for each line, by the line's axis values.
 
     The key holds the axis values that neither the panel fixes nor the axis `along` shows. Axes zipped with `along`, or
     with the panel's axis, advance together with it and are left out of the key as well.

@@ -8,7 +8,7 @@ from loch.runner.drawing import median_interval as _interval
 
 
 def median_interval(values: Iterable[float]) -> tuple[float, float, float]:
-    """Median, and the ends of its interval from order statistics (intervals.median)."""
+    """Median, and the ends of its confidence interval from order statistics (intervals.median)."""
     found = _interval(list(values))
     return found.middle, found.low, found.high
 

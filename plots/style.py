@@ -92,7 +92,7 @@ LOOKS = {
     "micro-atomic": Look(BLACK, "p", ":"),
     "micro-cuckoo": Look(GREEN, "^", "-"),
 }
-# The looks of the second and further systems of one design in a figure (ablations).
+# The looks of the second and further systems of one design in a figure (its variants).
 SPARE = [
     Look(ORANGE, "D", "--"),
     Look(GREEN, "^", ":"),
@@ -115,7 +115,7 @@ def looks(series: list[Series]) -> dict[str, Look]:
     out: dict[str, Look] = {}
     used: dict[bool, set[str]] = {True: set(), False: set()}
     own = {LOOKS[each.protocol].color for each in series if each.is_drawn and each.protocol in LOOKS}
-    # entries of SPARE come first if no design of this figure has their colour
+    # spare looks in a colour that no design of this figure has are used first
     spare = iter((sorted(SPARE, key=lambda look: look.color in own)) * 4)
     for system in sorted(series, key=lambda each: not each.is_drawn):
         if system.hardened_of:
@@ -133,7 +133,7 @@ def looks(series: list[Series]) -> dict[str, Look]:
     return out
 
 
-# How a mark of a published number is drawn, and what the caption calls it, by what the number is.
+# Kinds of published numbers, and what the caption says of their marks.
 KINDS = {
     "published": "Hollow marks: published values.",
     "derived": "Small grey-filled marks: derived from published values.",

@@ -1,5 +1,5 @@
-"""A table as a figure: in each cell the value obtained, below it the published value and the error, whose size is
-shaded."""
+"""A table as a figure: in each cell the value obtained, below it the published value and the relative error, whose size
+is shaded."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def draw(drawing: Drawing):
 
 
 def _legend(drawing: Drawing, shown: list[Published]) -> str:
-    """The caption's sentences on the published values and shades that the drawn cells have."""
+    """The caption's sentences on the published values and on the shades (sizes of errors) of the cells."""
     word = drawing.called
     notes = []
     if any(each.error is not None for each in shown):

@@ -53,7 +53,7 @@ def shown(drawing: Drawing, group: Group) -> list[Shown]:
 
 
 def draw(drawing: Drawing):
-    """Draws one block of columns for simulated runs, and one for measured runs."""
+    """Draws the figure: one block of columns for simulated runs, and one for measured runs."""
     blocks = [(group, columns) for group in groups(drawing) if (columns := shown(drawing, group))]
     width = style.PAGE_IN if drawing.figure.width == "two" else style.COLUMN_IN
     handles = _handles([column for _, columns in blocks for column in columns])
@@ -154,7 +154,8 @@ def _top(values) -> float:
 
 
 def unwritable(run: Run) -> list[tuple[float, float]]:
-    """(start of the bin in s, percent of the probed keys that could not be written), for bins with a prober's count."""
+    """(start of the bin in s, percent of the probed keys that could not be written), for each bin of the time series in
+    which keys were probed."""
     return [
         (each.t_s, 100.0 * each.unwritable_keys / run.probed_keys)
         for each in run.bins

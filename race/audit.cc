@@ -1,5 +1,5 @@
-// Audits the tables at rest, when no operation is under way: each key once, nothing pending, no block in two
-// places.
+// Checks the tables at rest, when no operation is under way: no key is in two slots, no entry is pending, and
+// no block is in two places.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,8 @@ class Audit {
   void look_at_bucket(fabric::NodeId node, const NodeState& state, std::uint32_t suffix, std::uint64_t at) {
     const std::uint32_t made = std::bit_width(suffix);  // the least depth of a subtable with this suffix
     if (made > s_.shape.depth) {
-      // Nothing here counts before the bucket from which it is moved says so.
+      // A bucket of a subtable that is being split off counts only once the header of the bucket whose
+      // entries are moved into it has the new depth.
       const std::uint64_t back = s_.shape.subtable_bytes() * (1U << (made - 1));
       if (depth_of(fabric::load_word(state.table->at(at - back))) < made) return;
     }
@@ -62,7 +63,7 @@ class Audit {
       return;
     }
     if (entry.is_pending) {
-      // Where a node crashed with its clients, nobody has taken their pending entries away.
+      // If a node crashed together with its clients, nobody has removed those clients' pending entries.
       if (!has_dead_clients_) findings_.add("{}: pending for ever", where);
       return;
     }
@@ -89,7 +90,7 @@ class Audit {
     if (!keys_.insert(name).second) findings_.add("{}: its key is in another slot as well", where);
   }
 
-  // No free block of a worker is named by a slot, or free twice.
+  // Reports free blocks of a worker that a slot names too, or that are free twice.
   void look_at_free(fabric::NodeId node, const WorkerState& own) {
     own.free[node].for_each([&](const Block& block) {
       if (!named_.insert(block.number).second)
@@ -108,7 +109,7 @@ class Audit {
 }  // namespace
 
 std::vector<std::string> RaceStore::audit(const std::vector<fabric::NodeId>& lost) const {
-  // The published variant is not audited: two entries of a key are what it is known for.
+  // The published variant is not audited: it is known to leave two entries of one key.
   if (!settings_->rules.parks_blocks) return {};
   const auto drives = [&](fabric::NodeId node) { return settings_->config.drives(node); };
   Audit audit(*settings_, nodes_, std::ranges::any_of(lost, drives));

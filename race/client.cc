@@ -1,5 +1,5 @@
-// The steps of GET, PUT, INSERT and DELETE: attempts until one ends the operation, with back-off between
-// them.
+// Executes GET, PUT, INSERT and DELETE of RACE hashing: makes attempts, with back-off between them, until one
+// ends the operation.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@ namespace {
 
 kv::OpResult result_of(Ended ended, std::uint32_t retries) {
   using kv::OpStatus;
-  // The status of an operation that ends with this step, in the order of Ended's values.
+  // The operation's status, indexed by the value of Ended with which its last attempt ended.
   static constexpr std::array statuses = {OpStatus::ok,         OpStatus::not_found, OpStatus::exists,
                                           OpStatus::conflict,   OpStatus::conflict,  OpStatus::table_full,
                                           OpStatus::table_full, OpStatus::error,     OpStatus::error};
@@ -22,7 +22,7 @@ kv::OpResult result_of(Ended ended, std::uint32_t retries) {
   return {.status = statuses[static_cast<std::size_t>(ended)], .effect = effect, .retries = retries};
 }
 
-// A client of a window slot, and what its operation works on: one at a time.
+// The client of one window slot, and the state of its operation; it executes one operation at a time.
 class RaceClient final : public kv::Client, Lane {
  public:
   RaceClient(RaceStore& of, fabric::Worker& by, std::uint32_t slot) : Lane(of, by, slot) {}
@@ -71,14 +71,16 @@ class RaceClient final : public kv::Client, Lane {
     return Entry{places_.fingerprint, settings.block.units(), block_->number, block_->generation, pending}
         .pack();
   }
-  // Leaves a CAS of unknown outcome to the worker's background work (repair.cc).
+  // Leaves it to the worker's background work (repair.cc) to find out whether a CAS of unknown outcome took
+  // place.
   void leave(Doubt::Step step, Slot slot, Word before, Word after, Word free = 0) {
     LOCH_PROBE("race.left-in-doubt");
     ++own.counters.doubts;
     own.doubts.push_back({step, slot, before, after, free});
   }
 
-  // READs both combined buckets, and before them WRITEs the operation's block unless that was done.
+  // READs both combined buckets of the key; before that, WRITEs the operation's block if that was not done
+  // yet.
   coro::Task<Ended> look_at_places() {
     const Block* block = block_ && !is_written_ ? &*block_ : nullptr;
     LOCH_CO_TRY(look(&places_, block, &view_, stats_));
@@ -87,9 +89,9 @@ class RaceClient final : public kv::Client, Lane {
     co_return Ended::ok;
   }
 
-  // Whether the buckets that were looked at were the key's when their slots were read; `again` if not. A
-  // split may have moved an entry between the READ of a header and that of a slot, where the fabric tears
-  // buckets.
+  // Whether the buckets that were read were still the key's when their slots were read; `again` if not. On a
+  // fabric where one READ may see a header and a slot at different instants, a split may have moved an entry
+  // in between; a second READ of the headers shows that.
   coro::Task<Ended> is_sure() {
     if (!store.tears_buckets() || view_.depth() >= settings.shape.max_depth) co_return Ended::ok;
     View second;
@@ -97,8 +99,8 @@ class RaceClient final : public kv::Client, Lane {
     co_return second.headers() == view_.headers() ? Ended::ok : Ended::again;
   }
 
-  // Looks for an entry of the key among the slots that were seen, other than slot `except`. ok: a committed
-  // one; conflict: there is a pending one alone.
+  // Looks for an entry of the key in the slots that were read, except slot `except`. ok: found a committed
+  // one; conflict: found only a pending one (of an unfinished INSERT).
   coro::Task<Ended> find(bool wants_pending, std::uint64_t except = ~std::uint64_t{0}) {
     Ended ended = Ended::not_found;
     for (std::uint32_t i = 0; i < view_.size(); ++i) {
@@ -117,19 +119,22 @@ class RaceClient final : public kv::Client, Lane {
     co_return ended;
   }
 
-  // Splits the key's subtable, or goes on with a split that nobody is at. `again`: that is done.
+  // Splits the key's subtable, or goes on with a split that no client is working on. Returns `again` if the
+  // subtable has been split, so that the operation has to read the buckets again.
   coro::Task<Ended> grow() {
     const Shape& shape = settings.shape;
     if (view_.depth() >= shape.max_depth) co_return Ended::table_full;
     LOCH_CO_TRY(read_directory(places_.node, stats_));
     const std::uint32_t suffix = own.home(shape, places_);
     const std::uint32_t depth = own.directory[places_.node][suffix];
-    if (depth > view_.depth()) co_return Ended::again;  // somebody has split it since the look
+    // another client has split the subtable since the buckets were read
+    if (depth > view_.depth()) co_return Ended::again;
     LOCH_CO_TRY(split(places_.node, suffix, depth));
     co_return Ended::again;
   }
 
-  // Waits for the split that has frozen the entry, or goes on with it.
+  // Waits for the split that has frozen the entry (which must not change until it has been moved), or goes on
+  // with that split.
   coro::Task<Ended> thaw() {
     const Ended grown = co_await grow();
     co_return grown == Ended::failed ? grown : Ended::conflict;
@@ -149,7 +154,8 @@ class RaceClient final : public kv::Client, Lane {
     co_return settings.has(Flaw::update_error_fails) ? Ended::failed : Ended::unknown;
   }
 
-  // Takes the operation's pending entry out of its slot, which then holds `free` again.
+  // Takes the operation's pending entry out of its slot again; the slot then holds `free`, the word that it
+  // held before.
   coro::Task<Ended> withdraw(Slot slot, Word free) {
     const Word mine = word(true);
     ++own.counters.withdrawn;
@@ -160,12 +166,14 @@ class RaceClient final : public kv::Client, Lane {
     co_return Ended::failed;
   }
 
-  // The second look of an INSERT. not_found: no other slot than `mine` has an entry of the key, pending or
-  // not, and that one is still the key's, in a bucket that is not being moved.
+  // The second look at the buckets by an INSERT, whose pending entry is in slot `mine`. not_found: no other
+  // slot has an entry of the key, pending or committed, and `mine` is still one of the key's slots and not in
+  // a bucket that a split is moving.
   coro::Task<Ended> look_for_others(std::uint64_t mine) {
     LOCH_CO_TRY(look_at_places());
     const Ended other = co_await find(!settings.has(Flaw::skips_pending), mine);
-    // A split that has moved the slot's bucket, or is about to, does not take the entry with it.
+    // A split that has moved the slot's bucket, or is about to, leaves the pending entry behind in the old
+    // bucket.
     const auto* seen = std::ranges::find(view_, mine, &View::Seen::offset);
     const bool is_mine =
         seen != view_.end() && (!seen->is_leaving || settings.has(Flaw::inserts_while_moving));
@@ -174,7 +182,8 @@ class RaceClient final : public kv::Client, Lane {
     co_return other;
   }
 
-  // Commits the operation's pending entry if no other slot has an entry of the key, pending or not.
+  // Commits the operation's pending entry if no other slot has an entry of the key, pending or committed;
+  // otherwise withdraws the entry.
   coro::Task<Ended> commit(Slot slot, Word free) {
     for (std::uint32_t tries = 0; !settings.has(Flaw::no_second_read); ++tries) {
       const Ended others = co_await look_for_others(slot.offset);
@@ -192,12 +201,13 @@ class RaceClient final : public kv::Client, Lane {
       co_return done;
     }
     own.give(slot.node, free);
-    // If the CAS is lost, a scrub took this client for dead, and has left the operation's block with the free
-    // slot.
+    // If the slot held another word, a scrub (repair of what dead clients left) has taken this client for
+    // dead and freed the slot, which keeps the operation's block for a later INSERT.
     co_return done == Ended::ok ? done : Ended::failed;
   }
 
-  // Hardened INSERT of a key that no slot has: an entry that nobody sees, a second look, and the commit.
+  // Hardened INSERT of a key that no slot has: a CAS writes a pending entry, which no GET sees; a second look
+  // at the buckets follows, and then the CAS that commits the entry.
   coro::Task<Ended> insert() {
     const View::Seen* found = view_.free_slot();
     if (found == nullptr || view_.share_taken() >= settings.split_share) {
@@ -216,8 +226,8 @@ class RaceClient final : public kv::Client, Lane {
     co_return Ended::failed;
   }
 
-  // INSERT as published: the entry is visible at once, and of several that the second look finds the one with
-  // the lowest address stays.
+  // INSERT as published: the entry is visible at once; then the buckets are read again, and of several
+  // entries of the key the one at the lowest address stays.
   coro::Task<Ended> insert_as_published() {
     const View::Seen* free = view_.free_slot(true);
     if (free == nullptr) co_return Ended::table_full;
@@ -268,7 +278,8 @@ class RaceClient final : public kv::Client, Lane {
     if (is_frozen(found_)) co_return co_await thaw();
     const bool parks = settings.rules.parks_blocks;
     const Word free = parks ? parked(found_) : 0;
-    // Where the outcome is unknown, nobody can tell whose DELETE made the slot free.
+    // If the outcome of this CAS is unknown, it stays so: a free slot does not tell which client's DELETE
+    // freed it.
     LOCH_CO_TRY(swap(found_at_, found_, free, Proof::none, stats_));
     if (!parks) own.give(found_at_.node, found_);
     co_return Ended::ok;
@@ -321,7 +332,7 @@ class RaceClient final : public kv::Client, Lane {
     const fabric::LocalSlice crc{node.buffers, out().offset + layout.crc_at()};
     write_block(layout, out().data(), crc.data(), mine, key_, value, scratch);
     const kv::OpResult result = co_await repeat(&RaceClient::put_once);
-    // No slot names the block, and none will.
+    // If the operation still has its block here, no slot names the block, and none will.
     if (block_) own.put_back(places_.node, *block_);
     co_return result;
   }
@@ -331,7 +342,7 @@ class RaceClient final : public kv::Client, Lane {
   fabric::OpStats* stats_ = nullptr;
   bool only_if_absent_ = false;
   std::optional<Block> block_;  // a PUT's block, until a slot may name it
-  bool is_written_ = false;     // whether the block has been written
+  bool is_written_ = false;     // whether block_ has been written to the node
   View view_;
   Slot found_at_;  // the slot of the entry that find() found
   Word found_ = 0;

@@ -1,4 +1,5 @@
-// READs buckets and blocks and swaps slots, over new connections after errors.
+// READs buckets and blocks and CASes slots of a RACE table; after an error, repeats that over a new
+// connection.
 #include "race/lane.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ void View::add(const Places& places, std::size_t i, bool is_overflow, std::uint6
   const Word header = fabric::load_word(bytes);
   headers_[2 * i + (is_overflow ? 1 : 0)] = header;
   depth_ = std::min(depth_, depth_of(header));
-  // An overflow bucket that both combined buckets have is added once.
+  // If both combined buckets share one overflow bucket, its slots are added once.
   if (is_overflow && i == 1 && places.bucket[0] / group_bytes == places.bucket[1] / group_bytes) return;
   const bool is_leaving = is_moving(header) && (places.suffix >> depth_of(header) & 1) != 0;
   for (std::uint32_t s = 1; s <= slots_per_bucket; ++s) {
@@ -41,7 +42,8 @@ const View::Seen* View::free_slot(bool as_published) const {
   std::array<std::uint32_t, 2> taken{};
   for (const Seen& seen : *this) taken[seen.combined] += seen.is_taken ? 1 : 0;
   const std::uint8_t first = taken[1] < taken[0] ? 1 : 0;
-  // A slot with a block gives its inserter one for the block that it takes.
+  // A free slot in which a DELETE left a block comes first: the INSERT gets that block in exchange for its
+  // own.
   const auto rank = [&](const Seen& seen) {
     if (as_published) return seen.is_overflow ? 1 : 0;
     return (seen.word == 0 || is_frozen(seen.word) ? 4 : 0) + (seen.combined == first ? 0 : 2) +
@@ -88,18 +90,19 @@ coro::Task<Ended> Lane::read(const rpc::Remote* from, std::uint64_t offset, fabr
   co_return Ended::failed;
 }
 
-// Where the buckets of a look are read: for each combined bucket, and in it for each half, the suffix of the
-// subtable, and whether the half has been found.
+// Where to read the halves (main and overflow bucket) of the key's two combined buckets, which splits may
+// have moved: for each half, the suffix of the subtable in which to read it, and whether it has been found.
 struct Lane::Search {
   std::array<std::array<std::uint32_t, 2>, 2> at{};
   std::array<std::array<bool, 2>, 2> is_found{};
   [[nodiscard]] bool has_ended(std::size_t i) const { return is_found[i][0] && is_found[i][1]; }
-  // The subtable to read combined bucket `i` in.
+  // The suffix of the subtable in which combined bucket `i` is to be read next.
   [[nodiscard]] std::uint32_t next(std::size_t i) const { return at[i][is_found[i][0] ? 1 : 0]; }
 };
 
-// Takes from a combined bucket, read in the subtable of the search, the halves that hold the key's slots, and
-// finds out where the others are. False: memory that nobody has laid out.
+// Adds to `view` those halves (main or overflow bucket) of combined bucket `i`, as just read, that are the
+// key's, and computes in which subtables the others are to be read. Returns false if a half was never
+// initialised.
 bool Lane::take_halves(const Places& places, std::size_t i, Search& search, View& view) {
   const std::byte* bytes = buckets(i * combined_bytes).data();
   const std::uint32_t suffix = search.next(i);
@@ -113,7 +116,7 @@ bool Lane::take_halves(const Places& places, std::size_t i, Search& search, View
       search.is_found[i][half] = true;
       view.add(places, i, (half == 0) == places.is_odd[i], base + at, bytes + at);
     } else {
-      // Split off at the lowest bit in which the key's hash differs.
+      // The keys of this half were split at the lowest bit in which the key's hash differs from the suffix.
       const auto bit = static_cast<std::uint32_t>(std::countr_zero(places.suffix ^ suffix));
       search.at[i][half] = low(places.suffix, bit + 1);
     }
@@ -121,8 +124,8 @@ bool Lane::take_halves(const Places& places, std::size_t i, Search& search, View
   return true;
 }
 
-// The request that READs a node's directory into the worker's buffer for it: as much as the worker knows of,
-// and as much again, for subtables that have been split off since.
+// The request that READs a node's directory into the worker's buffer: twice as many entries as the worker
+// knows of, because subtables may have been split since its last READ.
 fabric::WorkRequest Lane::directory_request(fabric::NodeId peer, fabric::OpStats* stats) {
   const Shape& shape = settings.shape;
   const std::size_t known = std::max<std::size_t>(own.directory[peer].size(), shape.subtables());
@@ -131,7 +134,8 @@ fabric::WorkRequest Lane::directory_request(fabric::NodeId peer, fabric::OpStats
                            8 * (1 + words), stats);
 }
 
-// Takes over what such a READ brought.
+// Copies what the READ of a directory (directory_request()) fetched into the worker's own directory of the
+// node.
 void Lane::learn(const fabric::WorkRequest& request) {
   const std::byte* words = directory().data();
   std::vector<std::uint8_t>& known = own.directory[request.peer];
@@ -235,14 +239,16 @@ coro::Task<Ended> Lane::swap(Slot slot, Word before, Word after, Proof proof, fa
       ++own.counters.lost_swaps;
       co_return Ended::conflict;
     }
-    // The failed CAS cannot take effect any more once there is a new connection.
+    // Once there is a new connection, the failed CAS can no longer take effect, so that the slot can tell
+    // whether it did.
     ++own.counters.ambiguous_swaps;
     Word now = 0;
     LOCH_CO_TRY_OR(Ended::unknown, reconnect(slot.node));
     LOCH_CO_TRY_OR(Ended::unknown, read_word(slot, &now));
     if (now == before) continue;
-    // A word that names an entry has its block's generation, and is of one operation alone; a free one is of
-    // many.
+    // If the slot holds `after` and that word names an entry, this CAS happened: the word has the block's
+    // generation, so that only one operation writes it. Many operations may write the same word of a free
+    // slot.
     if (now == after && !is_free(after)) {
       LOCH_PROBE("race.cas-had-happened");
       co_return Ended::ok;

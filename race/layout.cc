@@ -17,8 +17,8 @@ Places Shape::places(kv::Key key) const {
   const std::uint64_t buckets = 2 * groups;
   std::array<std::uint64_t, 2> number{};
   if (has_correlated_hashes) {
-    // One number of 32 bits gives subtable, first bucket and fingerprint (its upper bits), so that only one
-    // in gcd(subtables, buckets) of a subtable's buckets is the first of any key.
+    // As published, one 32-bit number gives subtable, first bucket and fingerprint (its upper bits), so that
+    // of a subtable's buckets only one in gcd(subtables, buckets) is the first bucket of any key.
     const auto lower = static_cast<std::uint32_t>(first), high = static_cast<std::uint32_t>(first >> 32);
     out.suffix = lower;
     out.fingerprint = lower >> 24;

@@ -10,10 +10,12 @@
 //   block    | generation u16 | key bytes u16 | value bytes u32 | writer u32 | 0 u32 | key | value | pad |
 //   crc u32 |
 //
-// A combined bucket is a main bucket and the overflow bucket beside it; one READ of 128 bytes fetches it. A
-// key is in one of two combined buckets of one subtable, so that two READs fetch the 28 slots that may name
-// it. `block` and `len` are in units of 64 bytes; a block has the size of the largest value. The published
-// word has 48 bits for the block and neither generation nor flags.
+// A slot is one word, shown by its bits: it names the block that holds a key and its value, with the key's
+// fingerprint `fp`. A combined bucket is a main bucket and the overflow bucket beside it; one READ of 128
+// bytes fetches it. A key is in one of two combined buckets of one subtable, so that two READs fetch the 28
+// slots that may name it. `block` (offset) and `len` (length of the block) are in units of 64 bytes; a block
+// has the size of the largest value. The published word has 48 bits for the block, and neither the generation
+// nor the flags frozen and pending.
 //
 // The subtable of suffix s and depth d holds the keys whose hash has the low d bits s. It lies behind the s
 // subtables of lower suffixes and is split into itself and the subtable of suffix s | 1 << d. A bucket's
@@ -44,13 +46,13 @@ constexpr std::uint32_t generations = 1U << 12;
   return static_cast<std::uint32_t>(word >> at & ((Word{1} << count) - 1));
 }
 
-// What a slot's word names.
+// A slot's word, unpacked: the block that it names, and the fingerprint of the block's key.
 struct Entry {
   static constexpr Word block_mask = (Word{1} << 34) - 1;
   std::uint32_t fingerprint = 0, units = 0;
   std::uint64_t block = 0;  // offset in the node's region of blocks, in units of 64 bytes
   std::uint32_t generation = 0;
-  bool is_pending = false;  // a frozen word unpacks as the word that it was
+  bool is_pending = false;  // not committed yet; unpack() ignores the frozen bit
   [[nodiscard]] constexpr Word pack() const {
     return (Word{fingerprint} & 0xFF) | (Word{units} & 0xFF) << 8 | (block & block_mask) << 16 |
            Word{generation % generations} << 50 | Word{is_pending} << 63;
@@ -62,13 +64,14 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-// In a bucket that is being moved: the entry counts and must not be changed. In another: it has been moved.
+// A frozen word, in a bucket that a split is moving: an entry that counts and must not be changed. In any
+// other bucket: a free slot, whose entry has been moved.
 constexpr Word frozen_bit = Word{1} << 62;
 [[nodiscard]] constexpr bool is_frozen(Word word) { return (word & frozen_bit) != 0; }
 [[nodiscard]] constexpr bool is_pending(Word word) { return (word >> 63) != 0; }
 [[nodiscard]] constexpr bool is_free(Word word) { return (word & 0xFF00) == 0; }
-// The word of a free slot with which the block of `word` is left, for the client whose INSERT takes the slot.
-// 0 is a free slot without a block; no slot names block 0.
+// The word of a free slot that keeps the block of `word` for the client whose INSERT takes the slot. Word 0
+// is a free slot without a block; no slot names block 0.
 [[nodiscard]] constexpr Word parked(Word word) { return word & (((Word{1} << 46) - 1) << 16); }
 
 // The low `count` bits, fewer than 32, of a hash.
@@ -76,8 +79,8 @@ constexpr Word frozen_bit = Word{1} << 62;
   return bits(hash, 0, count);
 }
 
-// The first word of each bucket of a subtable. Memory that nobody has laid out, such as that of a node which
-// came back, holds another word.
+// The header, which is the first word of each bucket. Memory that was never initialised, such as that of a
+// node which lost its memory and restarted, holds another word there.
 constexpr Word moving_bit = Word{1} << 30;
 [[nodiscard]] constexpr Word header_of(std::uint32_t depth, std::uint32_t suffix) {
   return Word{suffix} << 32 | Word{1} << 31 | depth;
@@ -88,7 +91,8 @@ constexpr Word moving_bit = Word{1} << 30;
 [[nodiscard]] constexpr std::uint32_t depth_of(Word header) { return bits(header, 0, 8); }
 [[nodiscard]] constexpr bool is_moving(Word header) { return (header & moving_bit) != 0; }
 
-// An entry of the directory.
+// The word of a subtable in the directory: its depth, and the client that has locked it (`nobody`: not
+// locked).
 constexpr std::uint32_t nobody = ~std::uint32_t{0};
 [[nodiscard]] constexpr Word directory_entry(std::uint32_t depth) { return Word{depth + 1} << 8; }
 [[nodiscard]] constexpr std::uint32_t entry_depth(Word entry) { return bits(entry, 8, 8) - 1; }
@@ -101,23 +105,24 @@ struct Slot {
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
-// Where a key can be.
+// The node, subtable and buckets in which a key may be.
 struct Places {
   fabric::NodeId node = 0;
   std::uint32_t fingerprint = 0;
-  std::uint32_t suffix = 0;               // hash bits of which the low ones choose the subtable
+  std::uint32_t suffix = 0;               // the key's hash bits, of which the low ones choose the subtable
   std::array<std::uint64_t, 2> bucket{};  // offsets of the two combined buckets in the key's subtable
-  std::array<bool, 2> is_odd{};           // whether the overflow bucket comes before the main one
+  std::array<bool, 2> is_odd{};           // for each combined bucket: whether its overflow half comes first
 };
 
 // Shape of the tables, the same on every node.
 struct Shape {
-  std::uint32_t nodes = 1, depth = 0, max_depth = 0;  // log2 of the subtables, at first and at most
-  std::uint64_t groups = 1;                           // in each subtable
-  bool has_correlated_hashes = false;  // as SMART's artifact: subtable and first bucket from one number
+  // depth, max_depth: log2 of the number of subtables, at first and at most
+  std::uint32_t nodes = 1, depth = 0, max_depth = 0;
+  std::uint64_t groups = 1;            // number of groups of three buckets in each subtable
+  bool has_correlated_hashes = false;  // as in SMART's artifact: one hash gives subtable and first bucket
   [[nodiscard]] std::uint32_t subtables() const { return 1U << depth; }
   [[nodiscard]] std::uint64_t subtable_bytes() const { return groups * group_bytes; }
-  // The directory lies behind the largest number of subtables.
+  // The offset of the directory, which lies behind the room for the largest number of subtables.
   [[nodiscard]] std::uint64_t directory_at() const { return subtable_bytes() << max_depth; }
   [[nodiscard]] std::uint64_t entry_at(std::uint32_t suffix) const {
     return directory_at() + 8 + 8ULL * suffix;
@@ -126,7 +131,7 @@ struct Shape {
   [[nodiscard]] Places places(kv::Key key) const;
 };
 
-// Sizes of a block, with a key and a value of the largest size.
+// Sizes and offsets in a block, which has room for the largest key and value.
 class BlockLayout {
  public:
   static constexpr std::uint32_t header_bytes = 16, crc_bytes = 4;
@@ -141,7 +146,8 @@ class BlockLayout {
   [[nodiscard]] std::uint32_t crc_at() const { return bytes() - crc_bytes; }
   [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
   [[nodiscard]] std::uint32_t kept() const { return kept_ < value_size_ ? kept_ : value_size_; }
-  // The bytes that the checksum covers: all before the padding that memory stores.
+  // Number of bytes that the checksum covers: head, key, and the bytes of the value that memory stores (a
+  // simulation may store only the first ones).
   [[nodiscard]] std::uint32_t checked_bytes() const { return value_at() + kept(); }
   [[nodiscard]] fabric::Elision elision() const {
     const std::uint32_t head = (checked_bytes() + 7) / 8 * 8, tail = 8;
@@ -162,12 +168,12 @@ struct BlockHead {
 };
 static_assert(sizeof(BlockHead) == BlockLayout::header_bytes);
 
-// Writes a block, its checksum included, to registered memory that no peer reads yet. `scratch` and `out`
-// have room for checked_bytes().
+// Writes a block with its checksum to registered memory that no peer READs yet. `scratch` needs room for
+// checked_bytes().
 void write_block(const BlockLayout& layout, std::byte* head, std::byte* crc, const BlockHead& header,
                  kv::Key key, const kv::ValueView& value, std::span<std::byte> scratch);
-// Reads a block that has landed in registered memory. False: its checksum is wrong, so that it was read while
-// it was written.
+// Copies a block that a READ has brought to registered memory into `out`, which needs room for
+// checked_bytes(). False: the checksum is wrong, so the block was read while it was being written.
 [[nodiscard]] bool read_block(const BlockLayout& layout, const std::byte* head, const std::byte* crc,
                               std::span<std::byte> out, BlockHead* header);
 

@@ -1,4 +1,5 @@
-// Registers race: requirements, promises, fixes and holes of its variants.
+// Registers race (RACE hashing): requirements, promises after failures, and the fixes and holes (known
+// faults) of its variants.
 #include "race/module.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ class RaceModule final : public kv::Module {
   }
   [[nodiscard]] std::vector<kv::OptionSpec> options() const override { return option_specs(); }
   [[nodiscard]] kv::Consistency consistency(const kv::Options& /*options*/) const override {
-    // The published variant is checked for linearizability too; its holes violate it.
+    // The published variant is checked for linearizability too, although its holes (known faults) violate it.
     return kv::Consistency::linearizable;
   }
   [[nodiscard]] kv::DataSupport data(const kv::Options& options) const override {
@@ -42,11 +43,11 @@ class RaceModule final : public kv::Module {
     switch (loss) {
       case kv::Loss::client_killed:
         return kv::Promise::after_scrub;
-      case kv::Loss::server_killed:  // a client that has used up its blocks gets no chunk any more
+      case kv::Loss::server_killed:  // a client that has used up its blocks gets no new ones
         return chunks::managers(options) != 0 ? kv::Promise::unavailable : kv::Promise::serves;
       case kv::Loss::link_down:
         return kv::Promise::serves;
-      case kv::Loss::memory_lost:  // no entry has a replica, and the paper says nothing of it
+      case kv::Loss::memory_lost:  // no entry has a replica, and the paper does not treat lost memory
         return kv::Promise::unavailable;
     }
     return kv::Promise::unavailable;

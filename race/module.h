@@ -1,4 +1,4 @@
-// race: RACE hashing, an extendible hash table in the memory of nodes that do nothing.
+// race: RACE hashing, an extendible hash table in the memory of nodes whose CPUs take no part in operations.
 #pragma once
 
 #include <memory>

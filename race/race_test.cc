@@ -1,4 +1,5 @@
-// Tests RACE hashing: layouts, requests per operation, blocks that come back, and loads on sim and shm.
+// Tests RACE hashing: layouts, requests per operation, reuse of freed blocks, and loads on a simulated fabric
+// (sim) and over shared memory (shm).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ kv::Key key_of(const std::uint64_t& number) {
   return {reinterpret_cast<const std::byte*>(&number), sizeof number};
 }
 
-// Words and directory entries have room for the largest of their fields, and say what was put in.
+// Slot words and directory entries have room for the largest values of their fields, and unpack to what was
+// packed.
 static_assert(Entry::unpack(Entry{201, 17, 123'456'789, 4'095, true}.pack()) ==
               Entry{201, 17, 123'456'789, 4'095, true});
 static_assert(Entry{255, 255, (std::uint64_t{1} << 34) - 1, 4'095, false}.pack() >> 62 == 0);
@@ -59,7 +61,8 @@ TEST(FreeBlocks, AreTakenInTheOrderInWhichTheyBecameFree) {
   std::deque<Block> model;
   Rng rng(1, "free blocks");
   for (std::uint32_t step = 0; step < 2'000; ++step) {
-    // Steps that mostly take empty the list now and then, and steps that mostly add fill it again.
+    // 200 steps that mostly take blocks, which empties the list now and then, alternate with 200 that mostly
+    // add.
     if (rng.chance(step / 200 % 2 == 0 ? 0.8 : 0.3)) {
       const std::optional<Block> taken = blocks.take_oldest();
       ASSERT_EQ(taken.has_value(), !model.empty());
@@ -103,7 +106,8 @@ TEST(Layout, EveryByteOfABlockIsChecked) {
   }
 }
 
-// The two combined buckets of a key are different, of its subtable, and neither crosses its group.
+// The two combined buckets of a key are different and in the key's subtable, and neither crosses the border
+// of its group of three buckets.
 TEST(Places, LieInTheKeysSubtable) {
   const Shape shape{.nodes = 3, .depth = 2, .max_depth = 4, .groups = 10};
   std::set<std::uint32_t> subtables, nodes;
@@ -121,8 +125,9 @@ TEST(Places, LieInTheKeysSubtable) {
   EXPECT_EQ(subtables.size(), 4u);
 }
 
-// Subtable and first bucket of SMART's artifact are residues of one number: of a subtable's buckets only one
-// in gcd(subtables, buckets) is the first of any key. The hardened variant uses all of them.
+// In SMART's artifact, subtable and first bucket are residues of one number: of a subtable's buckets only one
+// in gcd(subtables, buckets) is the first of any key. In the hardened variant every bucket is the first of
+// some key.
 TEST(Places, PublishedHashesAreCorrelated) {
   Shape shape{.nodes = 1, .depth = 4, .groups = 40};
   for (const bool is_published : {false, true}) {
@@ -136,7 +141,7 @@ TEST(Places, PublishedHashesAreCorrelated) {
   }
 }
 
-// Both combined buckets of the group at `bytes`, as a look sees them.
+// The View of both combined buckets of the group (main, overflow, main bucket) at `bytes`.
 View seen_in(const std::byte* bytes) {
   Places places;
   places.bucket = {0, bucket_bytes};
@@ -167,10 +172,10 @@ TEST(Seen, AnOverflowBucketThatBothHaveIsSeenOnce) {
   EXPECT_EQ(view.end() - view.begin(), 21);
   EXPECT_EQ(view.depth(), 1u);
   EXPECT_DOUBLE_EQ(view.share_taken(), 1.0 / 21);
-  // the second main bucket, which is empty, comes before the overflow bucket
+  // a free slot in the second main bucket, which is empty, is chosen before one in the overflow bucket
   ASSERT_NE(view.free_slot(), nullptr);
   EXPECT_EQ(view.free_slot()->offset, 2 * bucket_bytes + 8u);
-  // … and a slot with a block before one without
+  // a free slot in which a DELETE left a block is chosen before one without
   group.put(bucket_bytes + 16, parked(Entry{1, 1, 9, 4, false}.pack()));
   EXPECT_EQ(seen_in(group.bytes.data()).free_slot()->offset, bucket_bytes + 16u);
   group.put(bucket_bytes + 16, 0);
@@ -179,8 +184,8 @@ TEST(Seen, AnOverflowBucketThatBothHaveIsSeenOnce) {
   EXPECT_EQ(seen_in(group.bytes.data()).free_slot()->offset, 16u);
 }
 
-// A frozen word is an entry while its bucket is being moved, and a free slot before and after; a key that
-// moves with its bucket is not inserted there.
+// A frozen word (a split is moving its entry) is an entry while its bucket is being moved, and a free slot
+// before and after. A key that moves with its bucket is not inserted into the old bucket.
 TEST(Seen, TheHeaderSaysWhatAFrozenWordIs) {
   Group group;
   for (std::uint64_t at = bucket_bytes; at < group_bytes; at += bucket_bytes) {
@@ -223,8 +228,9 @@ coro::Task<void> one_of_each(support::Lane* lane, std::vector<Requests>* seen,
   note(insert);
 }
 
-// GET: 2 READs of buckets and 1 of a block. UPDATE: a WRITE and a CAS more. DELETE: a CAS more. INSERT:
-// WRITE, 2 READs, CAS, 2 READs, and in the hardened variant the CAS that commits.
+// A GET takes 2 READs of buckets and 1 of a block; an UPDATE in addition a WRITE and a CAS; a DELETE in
+// addition a CAS. An INSERT takes a WRITE, 2 READs, a CAS, 2 READs, and in the hardened variant a second CAS,
+// which commits.
 TEST(OnSim, RequestsOfEachOperation) {
   const auto module = make_module();
   for (const char* variant : {"hardened", "published"}) {
@@ -254,8 +260,8 @@ coro::Task<void> update_often(support::Lane* lane, std::uint64_t* wrong) {
   }
 }
 
-// Two blocks are enough for any number of updates, past the number of generations of a word; where no block
-// is freed they are used up.
+// A client with two free blocks can make any number of updates, past the number of generations of a word. In
+// the published variant, which frees no block, the two are used up.
 TEST(OnSim, BlocksComeBack) {
   const auto module = make_module();
   for (const bool is_published : {false, true}) {
@@ -297,8 +303,8 @@ TEST_P(On, ValuesAreNeitherTornNorForeign) {
   }
 }
 
-// Requests fail, executed or not: what they left is settled, and no block is lost for more than a DELETE's
-// unknown end.
+// Requests fail, executed or not. What the failed operations left is repaired, and no block is lost, except
+// one by each DELETE whose outcome stays unknown.
 TEST_P(On, FailedRequestsLeaveNothingBehind) {
   const auto module = make_module();
   StoreRun run;
@@ -315,8 +321,8 @@ TEST_P(On, FailedRequestsLeaveNothingBehind) {
   EXPECT_GT(total(outcome).completed(), 3'800u);
 }
 
-// Clients that swap the same few words lose fewer swaps with SMART's conflict avoidance, and nothing else
-// changes.
+// Clients that CAS the same few words have fewer failed CASes with SMART's conflict avoidance, and complete
+// the same number of operations.
 TEST_P(On, ConflictAvoidanceLosesFewerSwaps) {
   const auto module = make_module();
   std::map<kv::ConflictConfig::Kind, double> lost;

@@ -1,4 +1,5 @@
-// Settles CASes of unknown outcome, and scrubs the pending entries of dead clients.
+// Settles CASes of unknown outcome (finds out whether they happened), and scrubs (removes) the pending
+// entries of dead clients.
 #include <algorithm>
 #include <set>
 
@@ -9,17 +10,18 @@
 namespace loch::race {
 namespace {
 
-// Settles the doubts of a worker. Of its steps, `failed` says that a node cannot be reached, `again` that
-// others have to take their next step first.
+// Settles the doubts (CASes of unknown outcome) of a worker. Its steps return `failed` if a node cannot be
+// reached, and `again` if other clients have to take their next step first.
 class Settling : public Lane {
  public:
   using Lane::Lane;
 
-  // Tries once to settle each doubt. Returns whether some are left that wait for nobody's next step.
+  // Tries once to settle each doubt. Returns whether some are unsettled because a node could not be reached,
+  // and not because other clients have to act first.
   [[nodiscard]] coro::Task<bool> settle_all() {
     bool are_left = false;
     for (std::size_t left = own.doubts.size(); left > 0; --left) {
-      // Out of the list while it is looked at, since operations add to it meanwhile.
+      // A doubt is out of the list while it is being settled, because operations add others meanwhile.
       Doubt doubt = own.doubts.front();
       own.doubts.pop_front();
       const Ended settled = co_await settle(&doubt);
@@ -40,26 +42,28 @@ class Settling : public Lane {
     return settle_pending(doubt);
   }
 
-  // Takes a pending entry of this worker away, unless its slot does not hold it.
+  // Takes this worker's pending entry out of the doubt's slot, if the slot still holds it.
   coro::Task<Ended> settle_pending(Doubt* doubt) {
     const Word pending = doubt->step == Doubt::Step::link ? doubt->after : doubt->before;
     Word now = 0;
     LOCH_CO_TRY(read_word(doubt->slot, &now));
     if (now == pending) {
-      // From here on the entry's absence says that it was taken away, and no longer that it was committed.
+      // The doubt changes before this CAS: if it fails too, the entry's later absence says that it was taken
+      // out, and no longer that it was committed.
       *doubt = {Doubt::Step::take_back, doubt->slot, pending, doubt->free, doubt->free};
       LOCH_CO_TRY(ensure(doubt->slot, pending, doubt->free, Proof::before_stays));
       LOCH_PROBE("race.settled-by-taking-back");
     }
-    // A commit took place if the slot does not hold the pending entry; this worker then has the block of the
-    // free slot.
+    // If the slot no longer holds the pending entry, the commit took place, and this worker owns the block
+    // that was left in the free slot before.
     const bool is_committed = doubt->step == Doubt::Step::commit;
     if (is_committed) LOCH_PROBE("race.commit-had-happened");
     own.give(doubt->slot.node, is_committed ? doubt->free : pending);
     co_return Ended::ok;
   }
 
-  // An UPDATE: the slot tells whether it took place, as long as it holds the block of either word.
+  // Settles an UPDATE: the slot tells whether it took place, as long as the slot names the old or the new
+  // block.
   coro::Task<Ended> settle_update(Doubt doubt) {
     Word now = 0;
     LOCH_CO_TRY(read_word(doubt.slot, &now));
@@ -70,9 +74,9 @@ class Settling : public Lane {
     co_return Ended::ok;
   }
 
-  // An update whose slot holds neither word: if it took place, somebody else took its new block out and owns
-  // it; if not, somebody else owns the old one. The other block is this worker's. A block that has another
-  // generation has been used again by its owner.
+  // Settles an UPDATE whose slot names neither the old nor the new block. If it took place, the client that
+  // replaced the new block owns that; if not, another client owns the old one; the other of the two is this
+  // worker's. The block whose generation has changed has been used again, by its owner.
   coro::Task<Ended> settle_by_exclusion(Doubt doubt) {
     bool are_read = true;
     for (const bool is_new : {true, false}) {
@@ -91,14 +95,13 @@ class Settling : public Lane {
   }
 };
 
-// Repairs what dead clients have left on the nodes.
+// Repairs what dead clients have left on the nodes: locks, pending entries and unfinished splits.
 class Scrub : public Lane {
  public:
   Scrub(RaceStore& of, fabric::Worker& by, std::uint32_t which, std::set<std::uint32_t> dead)
       : Lane(of, by, which), dead_(std::move(dead)) {}
 
-  // Takes the locks of dead clients away, clears the subtables of pending entries, and goes on with the
-  // splits that the dead began.
+  // Removes the locks of dead clients and their pending entries, and completes the splits that they began.
   [[nodiscard]] coro::Task<Ended> scrub_node(fabric::NodeId peer) {
     const Shape& shape = settings.shape;
     LOCH_CO_TRY(read_directory(peer));
@@ -116,7 +119,7 @@ class Scrub : public Lane {
         left.push_back(suffix);
       }
       LOCH_CO_TRY(scrub_subtable(peer, suffix));
-      // … and the subtable into which this one may just be split
+      // also the subtable that a split of this one may just be filling
       if (depths[suffix] < shape.max_depth) LOCH_CO_TRY(scrub_subtable(peer, suffix | 1U << depths[suffix]));
     }
     for (std::size_t i = 0; i < left.size(); ++i) {
@@ -128,7 +131,7 @@ class Scrub : public Lane {
   [[nodiscard]] kv::Repair& done() { return done_; }
 
  private:
-  // Reads a subtable in pieces of buckets_bytes.
+  // Reads a subtable, buckets_bytes at a time, and removes dead clients' pending entries.
   coro::Task<Ended> scrub_subtable(fabric::NodeId peer, std::uint32_t suffix) {
     const std::uint64_t bytes = settings.shape.subtable_bytes(), end = bytes * (suffix + 1ULL);
     for (std::uint64_t at = bytes * suffix; at < end; at += buckets_bytes) {
@@ -143,10 +146,11 @@ class Scrub : public Lane {
     co_return Ended::ok;
   }
 
-  // Takes a pending entry away if it is a dead client's.
+  // Takes a pending entry out of its slot if a dead client wrote it.
   coro::Task<Ended> scrub_slot(Slot slot, Word word) {
     const Ended fetched = co_await fetch(slot.node, word);
-    // A pending entry's block is written before its slot names it, so that another block is a later one's.
+    // A pending entry's block is written before its slot names it; so if the block is another one by now, the
+    // entry is no longer pending.
     if (fetched != Ended::ok) co_return fetched == Ended::again ? Ended::ok : fetched;
     if (!dead_.contains(head.writer) && !settings.has(Flaw::scrub_clears_all)) co_return Ended::ok;
     LOCH_PROBE("race.scrub-clears-pending");
@@ -155,7 +159,7 @@ class Scrub : public Lane {
     co_return Ended::ok;
   }
 
-  std::set<std::uint32_t> dead_;  // numbers of clients
+  std::set<std::uint32_t> dead_;  // numbers of the dead clients
   kv::Repair done_;
 };
 
@@ -167,7 +171,7 @@ coro::Task<void> RaceStore::background(fabric::Worker& worker, const bool* done)
   return node.chunks->client(worker, *node.workers.at(worker.index())).run_beside(settle(&worker, done));
 }
 
-// Settles doubts until *done, and then at most for race.settle-timeout.
+// Settles doubts (CASes of unknown outcome) until *done is true, and then for at most race.settle-timeout.
 coro::Task<void> RaceStore::settle(fabric::Worker* of, const bool* done) {
   fabric::Worker& worker = *of;
   Settling lane(*this, worker, settings_->config.window);

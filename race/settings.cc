@@ -96,7 +96,7 @@ Shape choose_shape(const kv::DeployConfig& config, const kv::Options& options) {
   const auto groups = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(slots / size)));
   Shape shape{.nodes = config.serving_nodes()};
   shape.has_correlated_hashes = options.choice("race.variant") == "published";
-  // A table with fewer groups than subtables has as many subtables as it has groups.
+  // There are never more subtables than groups of buckets.
   const auto most = static_cast<std::uint32_t>(std::bit_width(groups) - 1);
   shape.depth = std::min(static_cast<std::uint32_t>(options.integer("race.depth")), most);
   shape.groups = (groups + shape.subtables() - 1) / shape.subtables();
@@ -106,17 +106,18 @@ Shape choose_shape(const kv::DeployConfig& config, const kv::Options& options) {
   return shape;
 }
 
-// Blocks that each client worker begins with on each node: for keys that it inserts, and to be ahead of the
-// blocks that come back; where nothing comes back, one for each PUT that the load may make, as far as memory
-// goes.
+// Number of blocks that each client worker begins with on each node: for the keys that it inserts, and a
+// reserve, because replaced blocks become free only later. If replaced blocks are never reused: one for each
+// PUT that the load may make, as far as memory allows.
 std::uint64_t blocks_per_client(const Settings& s, const kv::Options& options) {
   const kv::DeployConfig& config = s.config;
   const double clients = s.clients(), nodes = config.serving_nodes();
   const auto inserted = static_cast<double>(config.max_keys - config.keys);
-  // Any client may be the one that inserts most of the new keys; where there are many, none inserts all.
+  // One client may insert most of the new keys; but if there are many new keys, no client inserts them all.
   const double own = std::max(2 * inserted / nodes / clients, std::min(inserted, 64.0));
   auto spare = static_cast<double>(options.integer("race.spare-blocks"));
-  // Of the chunks that a client gets, one is hardly used, and one is asked for ahead of need.
+  // Room for two chunks (runs of blocks): a client may leave one almost unused, and requests one ahead of
+  // need.
   if (chunks::managers(options) != 0)
     spare = std::max(spare, 2 * static_cast<double>(options.integer("race.chunk-blocks")));
   if (!s.rules.frees_blocks) {
@@ -198,10 +199,11 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
                .rules = rules,
                .shape = choose_shape(config, options),
                .block = BlockLayout(config.key_size, config.value_size, config.kept_value_bytes)});
-  // Keys fall on nodes by their hash; a node may get some more than its share.
+  // Keys are assigned to nodes by their hash, so that a node may get somewhat more than its share.
   const double mean = static_cast<double>(config.keys) / config.serving_nodes();
   const double more = config.serving_nodes() == 1 ? 0 : 8 * std::sqrt(mean) + 8;
-  s->preload_blocks = 1 + static_cast<std::uint64_t>(std::ceil(mean + more));  // no slot names block 0
+  // one block more than records, because no slot names block 0
+  s->preload_blocks = 1 + static_cast<std::uint64_t>(std::ceil(mean + more));
   s->client_blocks = blocks_per_client(*s, options);
   s->chunks =
       chunks::plan_chunks("race", config, options, s->preload_blocks, s->clients() * s->client_blocks);

@@ -1,11 +1,12 @@
 // Splits a subtable while other clients work in it: bucket after bucket, each in steps that another client
-// can go on with.
+// can take over.
 //
-// A bucket's entries whose hash has the next bit are moved to the slots of the same numbers in the new
-// subtable. While the old bucket's header has no moving_bit it holds them; with the bit they are frozen one
-// by one, still count and cannot be changed; when the header has the new depth they count where they have
-// been copied to, and the frozen words that they leave are free slots. So at each instant one word decides in
-// which of the two subtables a bucket's slot is to be found.
+// Entries of a bucket whose key's hash has the next bit set are moved to the slots of the same numbers in the
+// new subtable. As long as the old bucket's header has no moving_bit, the entries count in the old bucket.
+// With the bit set, they are frozen one by one: they still count there, but cannot be changed. Once the
+// header has the new depth, they count where they have been copied to, and the frozen words that stay behind
+// are free slots. So at each instant one word, the old bucket's header, decides in which of the two subtables
+// an entry is to be found.
 #include <algorithm>
 #include <array>
 
@@ -19,14 +20,15 @@ namespace {
 
 using Words = std::array<Word, slots_per_bucket>;
 
-// One client's split. Of its steps, `again` says that a pending entry or another client is in the way.
+// One client's split of a subtable. Its steps return `again` if a pending entry or another client is in the
+// way.
 class Splitting {
  public:
   // `depth` and `suffix` are those of the subtable before the split.
   Splitting(Lane& lane, fabric::NodeId peer, std::uint32_t suffix, std::uint32_t depth)
       : lane_(lane), peer_(peer), suffix_(suffix), added_(suffix | 1U << depth), depth_(depth) {}
 
-  // Moves all buckets, and then tells of the new subtable in the directory.
+  // Moves the entries of all buckets, and then enters the new subtable in the directory.
   coro::Task<Ended> move_all() {
     const Shape& shape = lane_.settings.shape;
     for (std::uint64_t at = 0; at < shape.subtable_bytes(); at += bucket_bytes) {
@@ -44,7 +46,8 @@ class Splitting {
   }
 
  private:
-  // Freezes the word of slot `i` if its key belongs to the new subtable, and copies it there.
+  // If the key of slot `i` belongs to the new subtable, freezes the slot's word (nobody may change it then)
+  // and copies it there.
   coro::Task<Ended> move_slot(std::uint32_t i, Word word) {
     if (is_free(word)) co_return Ended::ok;
     if (!is_frozen(word)) {
@@ -52,8 +55,8 @@ class Splitting {
       const std::byte* key = lane_.scratch.data() + lane_.settings.block.key_at();
       const std::uint32_t hash = lane_.settings.shape.places({key, lane_.head.key_bytes}).suffix;
       if ((hash >> depth_ & 1) == 0) co_return Ended::ok;
-      // Its inserter either read the header before this client changed it, and will commit the entry, or
-      // takes the entry away.
+      // The pending entry will not stay: its inserter commits it if it read the header before this client
+      // changed that, and otherwise takes it out of the slot.
       if (is_pending(word)) co_return Ended::again;
       if (!lane_.settings.has(Flaw::moves_unfrozen)) {
         const Ended frozen = co_await lane_.swap(from(i), word, word | frozen_bit, Proof::after_stays);
@@ -61,11 +64,12 @@ class Splitting {
       }
       ++lane_.own.counters.entries_moved;
     }
-    // Lost where a client that began this split had copied the word.
+    // This CAS fails, harmlessly, if a client that began this split has copied the word already.
     co_return co_await lane_.ensure(to(i), 0, word & ~frozen_bit, Proof::before_stays);
   }
 
-  // Frees the slots of entries that an earlier split has moved, and then announces this one.
+  // Frees the slots whose entries an earlier split has moved, and then sets moving_bit in the bucket's
+  // header.
   coro::Task<Ended> announce(Word header, Words words) {
     for (std::uint32_t i = 0; i < words.size(); ++i) {
       if (is_frozen(words[i])) LOCH_CO_TRY(lane_.ensure(from(i + 1), words[i], 0, Proof::after_stays));
@@ -73,7 +77,8 @@ class Splitting {
     co_return co_await lane_.ensure(from(0), header, header | moving_bit, Proof::before_stays);
   }
 
-  // Lays out the new bucket's header, and makes the new bucket the one that counts.
+  // Writes the new bucket's header, and then the old bucket's, from which on the moved entries count in the
+  // new bucket.
   coro::Task<Ended> hand_over() {
     LOCH_CO_TRY(lane_.ensure(to(0), 0, header_of(depth_ + 1, added_), Proof::before_stays));
     const Word before = header_of(depth_, suffix_) | moving_bit, after = header_of(depth_ + 1, suffix_);
@@ -82,7 +87,7 @@ class Splitting {
     co_return last;
   }
 
-  // Moves one bucket, or what is left of it.
+  // Moves one bucket's entries, or those that an unfinished split has not moved yet.
   coro::Task<Ended> move_bucket() {
     const Settings& s = lane_.settings;
     const fabric::LocalSlice into = lane_.buckets();
@@ -95,7 +100,8 @@ class Splitting {
       if (depth_of(header) > depth_) co_return Ended::ok;
       if (!is_moving(header)) {
         LOCH_CO_TRY(announce(header, words));
-        // The slots are read after everybody can see the header: an INSERT that was not seen will see it.
+        // The slots are read again after all clients can see the header: an INSERT whose entry this READ
+        // misses will itself see that the bucket is being moved, and take its entry back.
         if (!s.has(Flaw::header_after_read)) continue;
       }
       Ended all = Ended::ok;
@@ -111,7 +117,8 @@ class Splitting {
     co_return Ended::again;
   }
 
-  // Slot `i` of the bucket, or its header (0), and its counterpart in the new subtable.
+  // Slot `i` (or, if `i` is 0, the header) of the bucket that is being moved, and its counterpart in the new
+  // subtable.
   [[nodiscard]] Slot from(std::uint32_t i) const { return {peer_, from_ + 8ULL * i}; }
   [[nodiscard]] Slot to(std::uint32_t i) const { return {peer_, to_ + 8ULL * i}; }
 
@@ -127,7 +134,8 @@ coro::Task<Ended> Lane::split(fabric::NodeId peer, std::uint32_t suffix, std::ui
   const Slot entry{peer, settings.shape.entry_at(suffix)};
   const Word me = settings.config.client_number(worker.node(), worker.index()) + 1;
   const Word open = directory_entry(depth);
-  // The number of the lock tells it from all others that this worker sets, in its other lanes or later.
+  // The lock's word has a number, which tells it from all others that this worker sets, in its other lanes or
+  // later.
   const Word locked = open | me << 16 | Word{++own.locks} << 40;
   const Nanos began = worker.now();
   const Ended lock = co_await swap(entry, open, locked, Proof::after_stays);

@@ -1,5 +1,5 @@
-// Tests splits of RACE's subtables: nothing is lost before, during and after, also behind a client that died
-// in the middle; and what happens where the directory is at its largest.
+// Tests splits of RACE's subtables: no key is lost before, during and after a split, also if the splitting
+// client died in the middle; and what happens when the directory has its largest size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ coro::Task<void> insert_range(support::Lane* lane, std::uint64_t first, std::uin
   --misses->writing;
 }
 
-// Reads the preloaded keys, in turn, as long as others insert.
+// GETs the preloaded keys, in turn, as long as other clients insert.
 coro::Task<void> read_preloaded(support::Lane* lane, std::uint64_t keys, Misses* misses) {
   for (std::uint64_t i = 0; misses->writing > 0 || i < keys; ++i) {
     const support::Lane::Outcome got = co_await lane->get(i % keys);
@@ -65,7 +65,7 @@ coro::Task<void> read_preloaded(support::Lane* lane, std::uint64_t keys, Misses*
   }
 }
 
-// Counts up in one of the keys, and checks that it holds what was written last.
+// Updates one key with growing numbers, and checks each time that the key holds the number written last.
 coro::Task<void> count_up(support::Lane* lane, std::uint64_t key, Misses* misses) {
   for (std::uint64_t i = 1; misses->writing > 0; ++i) {
     const support::Lane::Outcome put = co_await lane->put(key, key + stride * i);
@@ -81,8 +81,8 @@ coro::Task<void> count_up(support::Lane* lane, std::uint64_t key, Misses* misses
 class WhileSplitting : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, WhileSplitting, ::testing::Values("sim", "shm"));
 
-// Four clients insert into a table that is too small by far, two read keys that are there from the beginning,
-// two update one key each: every key can be read before, during and after the splits.
+// Four clients insert into a table that is much too small, two read preloaded keys, and two update one key
+// each: every key can be read before, during and after the splits.
 TEST_P(WhileSplitting, NothingIsLostWhileSubtablesSplit) {
   const auto module = make_module();
   constexpr std::uint64_t preloaded = 40, each = 80;
@@ -143,8 +143,9 @@ std::uint64_t key_with_bit(const Shape& shape, bool is_set) {
   return number;
 }
 
-// A client that has not heard of a split finds a key that stayed as before, and one that moved by the header:
-// two READs of buckets and one of the directory more, once.
+// A client with a directory from before a split finds a key that was not moved at the same cost as ever. A
+// key that was moved it finds by the bucket's header, with two more READs of buckets and one of the
+// directory, the first time only.
 TEST(OnSim, AStaleDirectoryCostsOneRoundTripOnce) {
   const auto module = make_module();
   for (const bool moves : {false, true}) {
@@ -179,8 +180,9 @@ coro::Task<void> scrub_and_read(StoreCluster* cluster, support::Lane* lane, std:
   }
 }
 
-// What a client leaves that dies in the middle of a split: a locked entry, a bucket that has moved, and one
-// of which a word is frozen and copied. A scrub goes on from there.
+// What a client that dies in the middle of a split leaves: a locked directory entry, a bucket that has been
+// moved, and one of which one word is frozen and copied. A scrub (repair after clients died) completes the
+// split.
 TEST(OnSim, AScrubGoesOnWithTheSplitOfADeadClient) {
   const auto module = make_module();
   constexpr std::uint64_t keys = 40;
@@ -200,7 +202,7 @@ TEST(OnSim, AScrubGoesOnWithTheSplitOfADeadClient) {
     std::uint64_t moved = 0;
     for (std::uint64_t i = 1; i <= slots_per_bucket; ++i) {
       const Word word = fabric::load_word(table.at(at + 8 * i));
-      // Of the second bucket one word alone has been frozen.
+      // In the second bucket only one word has been frozen.
       if (word == 0 || !moves(word) || (buckets > 0 && moved > 0)) continue;
       put(at + 8 * i, word | frozen_bit);
       put(shape.subtable_bytes() + at + 8 * i, word);
@@ -237,7 +239,8 @@ coro::Task<void> fill_up(support::Lane* lane, std::uint64_t keys, std::vector<kv
   }
 }
 
-// A table splits until its directory is at its largest; from there on a full bucket is an ordinary outcome.
+// A table splits until its directory has its largest size; from then on, `table full` is an ordinary result
+// of an INSERT.
 TEST(OnSim, AfterTheLastSplitATableIsFull) {
   const auto module = make_module();
   for (const std::uint32_t growth : {0U, 2U}) {

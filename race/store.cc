@@ -92,8 +92,8 @@ Result<> RaceStore::connect(fabric::Fabric& fabric) {
   return {};
 }
 
-// Puts a record, if its node is of this process, into the slot that an INSERT would take. `placed`: how many
-// records each node has.
+// Puts a record, if this process has the record's node, into the slot that an INSERT would take. `placed`:
+// number of records put on each node so far.
 Result<> RaceStore::place(const kv::Dataset& data, std::uint64_t record,
                           std::map<fabric::NodeId, std::uint64_t>& placed) {
   const Settings& s = *settings_;
@@ -153,14 +153,15 @@ Result<> RaceStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& data)
   return {};
 }
 
-// A server worker gives out chunks; without them there is none.
+// A server worker does nothing but give out chunks (runs of blocks that clients request); without chunks
+// there is no server worker.
 coro::Task<void> RaceStore::serve(fabric::Worker& worker, std::uint32_t /*index*/) {
   return chunks::ChunkNode::manage(local(worker.node()).chunks.get(), &worker);
 }
 
 bool RaceStore::needs(kv::Key key, fabric::NodeId node, std::optional<std::uint32_t> /*server*/) const {
-  // A client that died with its node may have left a pending entry of any key, which a scrub has to take
-  // away.
+  // Operations on a key need the key's node. After clients died with their node they may also need a scrub
+  // (repair), because a dead client may have left a pending entry of any key.
   return settings_->config.drives(node) || settings_->shape.places(key).node == node;
 }
 

@@ -1,4 +1,5 @@
-// A deployed RACE table: the memory of the nodes that hold data, and what client workers know and own.
+// A deployed RACE table: the memory of the nodes that hold data, and the state of client workers, such as
+// their free blocks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace loch::race {
 
-// buckets, and behind them the directory; accessed by NICs only after the preload
+// holds the buckets, and behind them the directory; accessed only by NICs after the preload
 constexpr std::string_view table_region = "race.table";
 constexpr std::string_view blocks_region = "race.blocks";  // blocks with key and value
 constexpr std::string_view buffers_region =
@@ -24,17 +25,19 @@ constexpr std::string_view buckets_region = "race.buckets";  // buckets_bytes fo
 constexpr std::uint64_t buckets_bytes = 1024;
 constexpr std::string_view directory_region = "race.directory";  // of each worker, to READ a directory into
 
-// A block that no slot names, and the generation of its next use.
+// A free block, which no slot names, and the generation that its next use gives it.
 struct Block {
   std::uint64_t number = 0;  // offset in the node's blocks, in units of 64 bytes
   std::uint32_t generation = 0;
 };
 
-// The free blocks of one worker on one node, in the order in which they became free. Blocks that became free
-// together are one run: a client of the published table begins with millions of them.
+// The free blocks of one worker on one node, in the order in which they became free. Consecutive blocks that
+// became free together are stored as one run, because in the published variant a client begins with millions
+// of them.
 class FreeBlocks {
  public:
-  // Adds `count` blocks of generation 0, of which `first` is the first one, `units` times 64 bytes each.
+  // Adds `count` consecutive blocks of generation 0, each of `units` times 64 bytes; `first` is the first
+  // one's number.
   void add_run(std::uint64_t first, std::uint64_t count, std::uint64_t units) {
     if (count > 0) runs_.push_back({{first, 0}, count, units});
     size_ += count;
@@ -63,20 +66,26 @@ class FreeBlocks {
   std::uint64_t size_ = 0;
 };
 
-// A CAS of unknown outcome: it ended in an error, and the slot could not be read since.
+// A CAS that ended in an error and whose slot could not be read since, so that its outcome is unknown; and by
+// kind (Step) how its outcome is settled.
 struct Doubt {
   enum class Step : std::uint8_t {
-    link,       // free -> pending entry: the entry is taken away, if it is there
-    commit,     // pending -> committed: the pending entry is taken away, if it is still there
-    take_back,  // pending -> free: tried again
-    update,  // entry -> another: the slot tells what happened, or else the next use of one of the two blocks,
-             // since whoever took it out of the slot owns it, and this worker the other
-    unlock,  // locked entry of the directory -> unlocked: tried again
+    // free -> pending entry: if the slot holds the entry, it is taken out again
+    link,
+    // pending -> committed: if the slot still holds the pending entry, that is taken out again
+    commit,
+    // pending -> free: the CAS is tried again
+    take_back,
+    // entry -> another: the slot tells, or else the next reuse of one of the two blocks tells, because it is
+    // reused by whoever took it out of the slot; the other block is this worker's
+    update,
+    // locked directory entry -> unlocked: the CAS is tried again
+    unlock,
   };
   Step step = Step::link;
   Slot slot;
   Word before = 0, after = 0;
-  Word free = 0;  // of an INSERT: the word that the slot held before
+  Word free = 0;  // for an INSERT: the slot's word before the pending entry
 };
 
 struct Counters {
@@ -88,13 +97,13 @@ struct Counters {
 
 constexpr std::uint8_t none = 0xFF;
 
-// What a client worker knows and owns; used only by its own thread.
+// State of a client worker on a RACE table; used only by the worker's own thread.
 struct WorkerState final : chunks::Stock {
   explicit WorkerState(const Settings& of);
   const Settings& settings;
-  std::vector<rpc::Remote> table, blocks;  // by serving node
-  std::vector<FreeBlocks> free;            // by serving node
-  // by serving node: the depth of each subtable, by suffix, as far as a READ has told; or `none`
+  std::vector<rpc::Remote> table, blocks;  // indexed by serving node
+  std::vector<FreeBlocks> free;            // indexed by serving node
+  // by serving node and suffix: the subtable's depth, as the last READ of the directory found it; or `none`
   std::vector<std::vector<std::uint8_t>> directory;
   std::uint32_t locks = 0;  // locks that this worker has set so far
   std::deque<Doubt> doubts;
@@ -105,9 +114,10 @@ struct WorkerState final : chunks::Stock {
   void add(fabric::NodeId node, chunks::Chunk chunk) override;
   // Takes the oldest free block of the node; none: every block is in use.
   [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
-  // Puts a block that no slot ever named behind the free ones.
+  // Puts a block that no slot ever named back, to the end of the list of free blocks.
   void put_back(fabric::NodeId node, Block block);
-  // Puts the block that the word names, which this worker took out of its slot, behind the free ones.
+  // Puts the block that the word names at the end of the list of free blocks; this worker took the word out
+  // of its slot.
   void give(fabric::NodeId node, Word word);
 };
 
@@ -143,7 +153,7 @@ class RaceStore final : public kv::Store {
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   [[nodiscard]] NodeState& local(fabric::NodeId node) { return nodes_.at(node); }
-  // Whether a header and a slot of one bucket may be read at different instants.
+  // Whether one READ may see the header and a slot of a bucket at different instants.
   [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:

@@ -1,6 +1,6 @@
 // The sequencer of atomics (Kalia et al., Design Guidelines, USENIX ATC 2016, section 4.2 and table 3): a
 // number is one RC FETCH_AND_ADD on a word of node 0, without a server. A client worker posts the requests of
-// all its window slots on a few queue pairs (two by default).
+// all its outstanding operations on a few queue pairs (two by default).
 #include <array>
 
 #include "common/base/check.h"
@@ -58,7 +58,7 @@ std::vector<kv::OptionSpec> option_specs() {
   };
 }
 
-// State that all window slots of a client worker share.
+// State that all outstanding operations of a client worker share.
 struct WorkerState {
   WorkerState(fabric::Worker& worker, const Settings& settings) : lists(worker, settings.posting) {}
   rpc::PostingLists lists;

@@ -50,8 +50,8 @@ TEST(Bench, VerifyingIsDeclinedInOneLine) {
   EXPECT_NE(recorded->notes.front().find("the history proves nothing"), std::string::npos);
 }
 
-// A server worker's receive queue holds 2,048 RECVs here; a deployment that may have more requests
-// outstanding to it is refused.
+// A server worker's receive queue holds 2,048 RECVs on this hardware profile; a deployment that may have more
+// requests outstanding to it is refused.
 TEST(Bench, SpecRefusesMoreRequestsThanItsReceiveQueueHolds) {
   const auto refused = run(on_connect_ib("seq-spec", {"--window", "32", "--servers", "1"}));
   ASSERT_FALSE(refused.has_value());

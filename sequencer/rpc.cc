@@ -18,9 +18,10 @@ namespace loch::sequencer {
 namespace {
 
 constexpr std::string_view prefix = "seq-rpc";
-// Request slots on node 0: one word for each server worker and window slot that it serves.
+// Request slots on node 0: one word for each server worker and window slot (outstanding operation) that it
+// serves.
 constexpr std::string_view slots_region = "seq-rpc.slots";
-// Memory from which clients WRITE their requests: one word for each window slot.
+// Memory from which clients WRITE their requests: one word for each window slot (outstanding operation).
 constexpr std::string_view staging_region = "seq-rpc.staging";
 
 enum class Fault : std::uint8_t { none, claims_one, splits_claim };
@@ -31,8 +32,8 @@ struct Settings : ServedSettings {
   fabric::Transport transport = fabric::Transport::uc;  // transport of requests; replies are UD SENDs
   Fault fault = Fault::none;
 
-  // Number of request slots of one server worker; the window slots of all clients are distributed round-robin
-  // over the server workers.
+  // Number of request slots of one server worker; the window slots (outstanding operations) of all clients
+  // are distributed round-robin over the server workers.
   [[nodiscard]] std::uint32_t columns() const { return (lanes() + servers() - 1) / servers(); }
   [[nodiscard]] std::uint64_t slot_at(std::uint32_t lane) const {
     return (std::uint64_t{lane % servers()} * columns() + lane / servers()) * 8;

@@ -185,7 +185,8 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.short_reply(0xFF, 30), 0x0FFu);
   EXPECT_EQ(guess.short_reply(0x01, 40), 0x101u);
   EXPECT_EQ(guess.send(), 1u);
-  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);  // every request with the previous guess was answered
+  // every request with the previous guess of the high bits was answered
+  EXPECT_EQ(guess.short_reply(0xFF, 50), 0x1FFu);
   EXPECT_EQ(guess.corrections(), 1u);
 }
 

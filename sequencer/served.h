@@ -25,19 +25,20 @@ struct ServedSettings {
   Nanos patience = 0;
 
   [[nodiscard]] std::uint32_t servers() const { return config.server_workers; }
-  // Number of window slots of all client workers.
+  // Number of operations that all client workers together may have outstanding.
   [[nodiscard]] std::uint32_t lanes() const {
     return config.driving_nodes() * config.client_workers * config.window;
   }
   [[nodiscard]] rpc::ReplyDesk::Shape desk() const {
     return {.payload_bytes = number_bytes,
-            .buffers = 2 * config.window + 16,  // more than one a window slot, for late replies
+            // more than one for each outstanding operation, for late replies
+            .buffers = 2 * config.window + 16,
             .waiters = config.window,
             .slice = std::max<Nanos>(retry_after / 4, 1'000)};
   }
 };
 
-// The current request of a window slot.
+// The current request of a window slot (outstanding operation).
 struct Request {
   std::uint64_t sequence = 0;
   std::uint64_t number = 0;  // the number in the reply, once there is one
@@ -51,7 +52,8 @@ class Requests : public rpc::DatagramReader {
   Requests(fabric::Worker& worker, const ServedSettings& settings, fabric::Region& receive);
   virtual ~Requests() = default;
 
-  // Sends the window slot's request, repeatedly if needed, until it is answered.
+  // Sends the request of window slot (outstanding operation) `slot`, repeatedly if needed, until it is
+  // answered.
   [[nodiscard]] coro::Task<Drawn> draw(std::uint32_t slot, fabric::OpStats* stats);
   [[nodiscard]] const RetryCounts& counts() const { return counts_; }
   [[nodiscard]] const rpc::PostingCounts& posted() const { return lists_.counts(); }
@@ -64,7 +66,7 @@ class Requests : public rpc::DatagramReader {
   // Ends the request of `slot` with `number`; the reply's bytes and immediate are counted in the statistics
   // of its operation.
   std::uint32_t answer(std::uint32_t slot, std::uint64_t number, const fabric::Received& message);
-  // Of the window slots that await a reply, the one whose request was sent first.
+  // Of the window slots (outstanding operations) that await a reply, the one whose request was sent first.
   [[nodiscard]] std::optional<std::uint32_t> oldest() const;
   void count_late() { ++counts_.late_replies; }
   [[nodiscard]] Request& of(std::uint32_t slot) { return requests_[slot]; }
@@ -75,8 +77,8 @@ class Requests : public rpc::DatagramReader {
 
   fabric::Worker& worker_;
   const ServedSettings& settings_;
-  std::vector<Request> requests_;    // indexed by window slot
-  std::deque<std::uint32_t> order_;  // waiting window slots, in the order of their requests
+  std::vector<Request> requests_;    // indexed by window slot (outstanding operation)
+  std::deque<std::uint32_t> order_;  // window slots that await a reply, in the order of their requests
   rpc::PostingLists lists_;
   rpc::ReplyDesk desk_;
   RetryCounts counts_;

@@ -1,8 +1,8 @@
 // Spec-S0 (Kalia et al. 2016, section 4.2.1): the speculating sequencer, which uses datagrams only. A request
 // is a UD SEND without payload whose immediate has the client's guess of the number's high 32 bits. If the
 // guess is right, the reply is also a SEND without payload, with the low 32 bits as its immediate; otherwise
-// it is a SEND of all 8 bytes. Replies do not name their request: a number goes to the window slot that has
-// waited longest.
+// it is a SEND of all 8 bytes. Replies do not name their request: a number goes to the window slot
+// (outstanding operation) that has waited longest.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t slot_bytes = 64, question_at = 56, number_bits = 16;
 constexpr std::uint64_t number_mask = (std::uint64_t{1} << number_bits) - 1;
-// Words that a peer sends in place of a question's number: its first comparison of clocks is done, or all its
-// clients have ended.
+// Words that a peer WRITEs in place of a question's number (a question asks for the reference clock's time):
+// it has compared its clock for the first time, or all its clients have ended.
 constexpr std::uint64_t aligned_mark = number_mask + 1, ended_mark = number_mask + 2;
 
 constexpr int full_rounds = 500, short_rounds = 150, last_tries = 3;
@@ -64,7 +64,7 @@ std::map<fabric::NodeId, check::ClockSample> ClockExchange::told() const {
   return out;
 }
 
-// WRITEs a word, of which this node keeps a copy at `staged`.
+// WRITEs a word to another node; the WRITE's local buffer is at offset `staged` of this node's region.
 void ClockExchange::write_word(fabric::Worker& worker, const fabric::RemoteRegion& to, std::uint64_t offset,
                                std::uint64_t staged, std::uint64_t value) const {
   fabric::store_word_release(region_->at(staged), value);
@@ -73,7 +73,7 @@ void ClockExchange::write_word(fabric::Worker& worker, const fabric::RemoteRegio
   worker.post_detached(write);
 }
 
-// ---- The reference process ---------------------------------------------------------------------------
+// ---- The reference process, which answers questions for the time of its clock -----------------
 
 bool ClockExchange::is_question(void* context, std::uint32_t index, std::uint64_t word) {
   return word != 0 && word != static_cast<ClockExchange*>(context)->seen_[index];
@@ -101,7 +101,8 @@ void ClockExchange::answer(fabric::Worker& worker, std::uint32_t node) {
              static_cast<std::uint64_t>(now) << number_bits | word);
 }
 
-// Answers other nodes' questions for the clock until none has come for a while, or the deadline passes.
+// Answers other nodes' questions for the reference clock's time until none has come for a while, or the
+// deadline passes.
 coro::Task<void> ClockExchange::answer_until_idle(fabric::Worker* worker, Nanos deadline) {
   const fabric::WatchSet questions{.region = region_,
                                    .offset = question_at,
@@ -131,8 +132,8 @@ bool ClockExchange::are_all(const fabric::Worker& worker, Done done) const {
       peers_, [&](const Peer& peer) { return done(peer) || peer.has_ended || !worker.connected(peer.node); });
 }
 
-// Answers the other processes' questions for the clock until each of them has compared its clock, and then
-// tells all of them to start the load.
+// Answers the other processes' questions for the reference clock's time until each of them has compared its
+// clock, and then tells all of them to start the load.
 coro::Task<void> ClockExchange::lead_first(fabric::Worker* worker) {
   const Nanos deadline = worker->now() + first_patience;
   const auto is_aligned = [](const Peer& peer) { return peer.is_aligned; };
@@ -145,11 +146,12 @@ coro::Task<void> ClockExchange::lead_first(fabric::Worker* worker) {
   }
 }
 
-// Answers the other processes' questions for the clock during the load, and until their clients have ended.
+// Answers the other processes' questions for the reference clock's time during the load, and until their
+// clients have ended.
 coro::Task<void> ClockExchange::lead_on(fabric::Worker* worker) {
   Nanos alone = 0;  // since when this process's own clients have ended
   const auto has_ended = [&](const Peer& peer) {
-    // a process that has stopped asking for the clock counts as lost
+    // a process that has not asked for the reference clock's time for too long counts as lost
     return worker->now() - std::max(alone, peer.heard) > patience;
   };
   while (!worker->stopping()) {
@@ -163,7 +165,7 @@ coro::Task<void> ClockExchange::lead_on(fabric::Worker* worker) {
   }
 }
 
-// ---- The other processes -------------------------------------------------------------------------------
+// ---- The other processes, which compare their clocks with the reference clock -----------------
 
 bool ClockExchange::is_answered(std::uint64_t number) const {
   return (fabric::load_word(region_->at(question_at)) & number_mask) == number;
@@ -205,8 +207,8 @@ coro::Task<bool> ClockExchange::measure(fabric::Worker* worker, int rounds, Nano
   co_return true;
 }
 
-// Sends the reference node this process's last comparison of clocks and a word: aligned_mark, ended_mark or
-// 0.
+// Tells the reference node the result of this process's last comparison of clocks, and then a word:
+// aligned_mark, ended_mark or 0 (none).
 coro::Task<void> ClockExchange::tell(fabric::Worker* worker, std::uint64_t word) {
   const Peer& reference = peers_.front();
   const std::uint64_t staged = region_->bytes() / 2 + slot_bytes;
@@ -225,7 +227,7 @@ coro::Task<void> ClockExchange::tell(fabric::Worker* worker, std::uint64_t word)
   const fabric::LocalSlice from{region_, staged};
   const fabric::Completion done =
       co_await worker->write(reference.region, own_ * slot_bytes + question_at, from, 8);
-  // `done` does not matter: a reference node that cannot be reached waits for no other node
+  // not used: if the reference node cannot be reached, it stops waiting for this process by itself
   static_cast<void>(done);
 }
 
@@ -240,7 +242,7 @@ coro::Task<void> ClockExchange::align_first(fabric::Worker* worker) {
           .region = region_, .offset = slot_bytes + question_at, .value = 1, .peer = reference()};
       const Nanos deadline = worker->now() + first_patience;
       const fabric::WatchOutcome outcome = co_await worker->watch(start, deadline);
-      // if the reference node sends no start sign in time, the load begins nevertheless
+      // not used: the load begins even if the reference node has given no start sign in time
       static_cast<void>(outcome);
     }
   }
@@ -264,12 +266,12 @@ coro::Task<void> ClockExchange::keep_aligned(fabric::Worker* worker) {
     co_await tell(worker, 0);
     next = worker->now() + between;
   }
-  // The last comparison is repeated until its error is at most four times the smallest one: if other programs
-  // use the cores, a later try may have a shorter round trip.
+  // The last comparison of clocks is repeated until its error is at most four times the smallest error of all
+  // comparisons: if other programs use the cores, a later try may have a shorter round trip.
   const Nanos good = 4 * std::ranges::min(samples_, {}, &check::ClockSample::error).error;
   for (int i = 0; i < last_tries && !worker->stopping(); ++i) {
     const bool is_measured = co_await measure(worker, full_rounds, full_most, patience);
-    // if this comparison failed, the possible drift of the clock is counted from the last successful
+    // if this comparison failed, the bound on the clock's drift is counted from the last successful
     // comparison on
     if (!is_measured) break;
     if (samples_.back().error <= good) break;

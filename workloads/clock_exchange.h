@@ -36,7 +36,7 @@ class ClockExchange {
                                                                    std::vector<fabric::NodeId> participants,
                                                                    fabric::NodeId own, std::uint32_t clients);
 
-  // ---- Client worker 0 of the node ----------------------------------------------------------------
+  // ---- Called by client worker 0 of the node --------------------------------------------------
   // Compares this process's clock with the reference clock before the load. Ends when all processes have done
   // so, so that their loads begin together.
   coro::Task<void> align_first(fabric::Worker* worker);
@@ -48,11 +48,11 @@ class ClockExchange {
   [[nodiscard]] bool has_begun() const { return has_begun_.load(); }
   void client_ended() { clients_left_.fetch_sub(1); }
 
-  // ---- After the run --------------------------------------------------------------------------------
+  // ---- To be called after the run -------------------------------------------------------------
   // The comparisons of this process's clock with the reference clock; none on the reference node.
   [[nodiscard]] const std::vector<check::ClockSample>& samples() const { return samples_; }
-  // On the reference node: each other node's last comparison of clocks, as that node sent it; used for nodes
-  // that died.
+  // On the reference node: of each other node, its last comparison of clocks, as that node sent it; used for
+  // nodes that died before they could report it themselves.
   [[nodiscard]] std::map<fabric::NodeId, check::ClockSample> told() const;
   [[nodiscard]] bool is_reference() const { return own_ == reference(); }
   [[nodiscard]] fabric::NodeId reference() const { return participants_.front(); }

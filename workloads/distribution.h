@@ -31,8 +31,9 @@ enum class Distribution : std::uint8_t {
 struct DistributionSpec {
   Distribution kind = Distribution::uniform;
   double zipf_theta = 0.99;  // zipfian_n and latest; YCSB's zipfian always has 0.99
-  // zipfian_n: number of ranks, at least that of the records; 0: the number of records. Ranks beyond the
-  // records fall on them in turn, so that a few records are asked for as the first of very many would be.
+  // zipfian_n: number of popularity ranks, at least the number of records; 0: the number of records. A rank r
+  // beyond the records counts as rank r mod records. So the most popular of few records are drawn about as
+  // often as the most popular of very many would be.
   std::uint64_t zipf_items = 0;
   double hotspot_data = 0.2;                   // share of the records that are hot
   double hotspot_operations = 0.8;             // share of the operations that draw a hot record
@@ -64,7 +65,7 @@ class Zipfian {
 // Sum of i^-theta for i = 1 … n: exact up to 10^6 terms, Euler–Maclaurin beyond.
 [[nodiscard]] double zeta(std::uint64_t n, double theta);
 
-// What one client worker passes to Chooser::next.
+// What a client worker passes to Chooser::next to draw a record.
 struct Drawer {
   Rng* rng = nullptr;
   std::uint64_t records = 0;  // records that can be drawn now, acknowledged inserts included

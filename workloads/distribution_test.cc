@@ -141,7 +141,8 @@ TEST(ZipfianN, EveryRankHasARecordOfItsOwn) {
   }
 }
 
-// The first of many keys are asked for as often among a few records, and the others share the rest evenly.
+// With 10^8 popularity ranks over 1,000 records, the first records are drawn as often as the first of 10^8
+// would be, and the draws of the ranks beyond 1,000 are spread evenly over all records.
 TEST(ZipfianN, MoreRanksThanRecords) {
   DistributionSpec spec;
   spec.kind = Distribution::zipfian_n;

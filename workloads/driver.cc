@@ -53,7 +53,7 @@ Driver::Driver(const LoadConfig& load, const kv::DeployConfig& deploy, const Rec
   if (load.computes_keys_ahead) keys_ = KeyTable(records);
   const bool is_uniform = load.distribution.kind == Distribution::uniform && !load.replay;
   if (is_uniform && load.mix.insert == 0 && load.readers == 0) draws_below_ = records.count();
-  // A draw k of choose() stands for the number k / 2^53, which is below mix.get if k is below this number.
+  // choose() compares 53 random bits k with this number instead of the fraction k / 2^53 with mix.get.
   gets_below_ = static_cast<std::uint64_t>(std::ceil(std::ldexp(load.mix.get, 53)));
   is_bare_ = is_plain_ && !judges_values_ && !logs_ && !has_sizes_ && load.transcript == nullptr &&
              draws_below_ > 0 && keys_.has(draws_below_ - 1);
@@ -286,9 +286,9 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (const auto& slot : own->slots) slot->client.reset();
 }
 
-// When all clients have ended, one client worker runs the final sweep: with planned failures the keeper
-// (FailurePlan), otherwise the worker that ends last. The other workers wait until the sweep has ended, so
-// that their background coroutines keep running.
+// When all clients have ended, one client worker runs the final sweep: with planned failures the worker that
+// does the repairs (FailurePlan::keeper), otherwise the worker that ends last. The other workers wait until
+// the sweep has ended, so that their background coroutines keep running.
 coro::Task<void> Driver::finish(ClientWorker* own) {
   constexpr Nanos pause = 100'000;
   fabric::Worker& worker = *own->worker;

@@ -65,8 +65,8 @@ struct FailurePlan {
     std::vector<kv::ClientId> dead;
     std::vector<fabric::NodeId> lost;
   };
-  // The final sweep leaves out the keys that need this node (or, if given, this server worker of the node),
-  // because a failure may have put them out of service for good.
+  // The final sweep leaves out the keys whose operations need this node (or, if given, this server worker of
+  // the node), because a failure may have put them out of service for good.
   struct Excuse {
     fabric::NodeId node = 0;
     std::optional<std::uint32_t> server;
@@ -85,7 +85,7 @@ struct FailurePlan {
     fabric::NodeId node = 0;
   };
   std::vector<Strike> strikes;  // failures and restarts, to be shown as events in the result's time series
-  Nanos over = 0;               // now() time of the last failure or restart; the final sweep begins after it
+  Nanos over = 0;  // time (now()) of the last failure or restart; the final sweep begins after it
 };
 
 // Replay of a trace. Each key belongs to one window slot of the cluster, chosen by a hash of its record
@@ -112,7 +112,8 @@ struct LoadConfig {
   Nanos settle = 0;
   Nanos think = 0;  // closed loop: CPU time that a client computes before each operation
   Nanos pause = 0;  // closed loop: time that a slot waits before each operation, while its core spins
-  // What operations do after swaps that they lost to others; none: what the protocol itself does
+  // How operations wait after a CAS that failed because of another client (conflicts.h); nullopt: as the
+  // protocol does by itself
   std::optional<kv::ConflictConfig> conflicts;
   Nanos warmup = 0;
   Nanos duration = 0;  // ns of the measurement window; 0: it ends after `operations`
@@ -138,8 +139,8 @@ struct LoadConfig {
   std::optional<std::vector<std::uint64_t>> swept;
   bool may_be_full = false;  // the final sweep accepts "table full" as the answer to a PUT
   std::optional<FailurePlan> failures;
-  // Each slot executes its list of this script instead of drawing from the mix; `operations` and `duration`
-  // are then ignored.
+  // Each slot executes its list of operations in this script instead of drawing from the mix; `operations`
+  // and `duration` are then ignored.
   std::optional<Script> script;
   // The operations come from a trace instead of the mix; `operations` is the number of the trace's
   // operations.
@@ -180,7 +181,7 @@ class Driver {
   // Starts the main coroutine of every local worker. To be called after the preload.
   void start();
 
-  // ---- After Fabric::run ------------------------------------------------------------------------
+  // ---- To be called after Fabric::run ---------------------------------------------------------
   // The counts of operations by all client workers of a local node.
   [[nodiscard]] measure::Tally tally(fabric::NodeId node) const;
   // Length of the measurement window in seconds, as this process's workers measured it.
@@ -193,11 +194,10 @@ class Driver {
   // time-out, full table or error in every retry within `sweep_patience`; and one for each repair that never
   // completed.
   [[nodiscard]] const std::vector<std::string>& stuck() const { return stuck_; }
-  // Crashed nodes that did not restart, or whose restart did not lay out their memory again as an empty
-  // store.
+  // Nodes that crashed and did not restart, or that restarted without an empty store in their memory.
   [[nodiscard]] std::vector<fabric::NodeId> void_nodes() const;
-  // Counts by kind of this driver's repairs of dead clients' remains ("scrubs"), declarations of losses
-  // ("declarations"), repeated repairs ("repair_retries") and restarts ("restarts"), and counts of the
+  // Counts by kind: of this driver's repairs of what dead clients left half-done ("scrubs"), declarations of
+  // losses ("declarations"), repeated repairs ("repair_retries") and restarts ("restarts"), and of the
   // repairs that the store reports.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& repaired() const { return repaired_; }
   [[nodiscard]] std::uint64_t inserts_refused() const { return inserts_refused_; }
@@ -238,7 +238,7 @@ class Driver {
   // The client worker `index` of a node, before its first operation.
   [[nodiscard]] std::unique_ptr<ClientWorker> client_of(fabric::Worker* worker, std::uint32_t index);
   void add_slots(ClientWorker& own, std::uint32_t first_number);
-  // Starts workers on a crashed node that has restarted, if the store can lay out its memory again.
+  // Starts workers on a crashed node that has restarted, if the store can initialise the node's memory again.
   void revive(fabric::NodeId node);
   void revive_clients(fabric::NodeId node);
   coro::Task<void> keep(ClientWorker* own);
@@ -276,7 +276,8 @@ class Driver {
   [[nodiscard]] bool repairs_first(fabric::NodeId node) const;
   coro::Task<bool> repair_lost(fabric::Worker* worker, std::vector<fabric::NodeId> lost);
   void note(const fabric::Worker& worker, std::string_view what, fabric::NodeId node);
-  // Marks of a probed key in one bin: a PUT ended ok; a PUT failed or was still under way.
+  // Marks of a bin of the time series for a key that the prober PUTs: a PUT ended ok in the bin; a PUT failed
+  // in it or was under way during all of it.
   enum Probe : std::uint8_t { probe_written = 1, probe_waiting = 2 };
   [[nodiscard]] bool is_prober(const ClientWorker& own) const;
   [[nodiscard]] Result<> make_rows();
@@ -316,16 +317,16 @@ class Driver {
   kv::Store& store_;
   fabric::Fabric& fabric_;
   LogFactory logs_;
-  // whether each GET's value is compared with the expected one: with --verify in every slot, otherwise only
-  // in slots that write a history
+  // whether the value that a GET returns is checked: with --verify in every slot, otherwise only in slots
+  // that write a history
   const bool judges_values_;
   // whether every operation of a slot is a GET, PUT, DELETE or INSERT, issued as soon as the previous one has
   // ended
   const bool is_plain_;
   KeyTable keys_;
-  // If every worker draws records uniformly from the first N: N. 0: choose_record() draws them.
+  // The number N of records, if every worker draws uniformly from the first N; 0: choose_record() draws them.
   std::uint64_t draws_below_ = 0;
-  // Of the 53 random bits that choose() draws, the numbers below this one ask for a GET.
+  // choose() draws 53 random bits; if they are below this number, the operation is a GET.
   std::uint64_t gets_below_ = 0;
   // Whether slots run bare_main(): a closed loop over preloaded records of one size, drawn uniformly, whose
   // keys are known, without a history, a check of values or a transcript.
@@ -344,7 +345,8 @@ class Driver {
   // time-series counters by node, if the run has several processes: readable by the other processes
   std::map<fabric::NodeId, fabric::Region*> row_regions_;
   std::unique_ptr<ClockExchange> clocks_;
-  std::vector<std::uint8_t> probes_;  // Probe marks, one byte for each bin and probed key
+  // marks (Probe) of the keys that the prober PUTs, one byte for each bin of the time series and key
+  std::vector<std::uint8_t> probes_;
   std::mutex events_mutex_;
   // Failures and repairs for the time series. Their times are Worker::now() times until timeline() makes them
   // relative to the beginning of the measurement window.

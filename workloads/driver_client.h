@@ -24,7 +24,7 @@ struct Driver::Slot {
   std::uint32_t index = 0;   // index among the window slots of its client worker
   std::vector<ScriptedOperation> script;  // the slot's operations, if the load is a script
   std::size_t next = 0;                   // index of the script's next operation
-  // Time until which the slot slept before the current scripted operation; -1: it did not sleep.
+  // Time until which the script let the slot sleep before the current operation; -1: it did not sleep.
   Nanos slept_until = -1;
   std::vector<std::uint32_t> dealt;  // indices of the trace's operations that this slot issues
   std::uint32_t value_bytes = 0;     // value size of the next PUT of a replayed trace; 0: the size is drawn
@@ -54,8 +54,8 @@ struct Driver::Ended {
   OpStatus status = OpStatus::ok;
   bool is_verified = false, is_corrupt = false;
 
-  // Adds the operation's status, latency, retries and verdict to the tally, but not the time at which it
-  // ended.
+  // Adds to the tally what it counts of this operation (status, latency, retries, verdict of the check), but
+  // not the time at which the operation ended.
   void add_to(measure::Tally& tally) const {
     measure::KindTally& own = tally.of(kind);
     ++own.by_status[static_cast<std::size_t>(status)];
@@ -75,7 +75,8 @@ struct Driver::Alike {
 
   [[nodiscard]] bool has(OpKind other_kind, const fabric::OpStats& other) const {
     static_assert(std::has_unique_object_representations_v<fabric::OpStats>);
-    // The bytes on the wire tell most operations apart, at the price of one comparison.
+    // The bytes on the wire are compared first: they differ between most operations whose statistics differ,
+    // so that one comparison mostly suffices.
     return stats.wire_bytes == other.wire_bytes && kind == other_kind &&
            std::memcmp(&stats, &other, sizeof stats) == 0;
   }
@@ -91,8 +92,9 @@ struct Driver::ClientWorker {
   std::uint32_t incarnation = 0;  // incarnation of the worker's node: how often the node has restarted
   Rng rng;                        // random stream for records, operation kinds and gaps
   std::vector<std::unique_ptr<Slot>> slots;
-  bool done = false;                   // tells the store's background coroutine to end
-  bool is_doomed = false;              // whether this worker will be killed; the run does not await its end
+  bool done = false;  // tells the store's background coroutine to end
+  // whether this worker will be killed by a planned failure, so that the run does not await its end
+  bool is_doomed = false;
   std::atomic<bool> has_ended{false};  // whether all slots of this worker have ended
   std::uint64_t quota = 0;  // operations that this worker still has to start, if the load counts operations
   std::uint64_t place = 0;  // identifies the next record under Distribution::sequential
@@ -119,7 +121,7 @@ struct Driver::ClientWorker {
     }
     replace_alike(kind, stats);
   }
-  // Returns the tally after all ended operations have been added to it.
+  // Adds all ended operations to the tally, and returns the tally.
   const measure::Tally& settle() {
     add_ended();
     for (Alike& each : alike) each.add_to(tally);

@@ -15,7 +15,8 @@ bool is_among(const std::vector<fabric::NodeId>& nodes, fabric::NodeId node) {
   return std::ranges::find(nodes, node) != nodes.end();
 }
 
-// Whether a node that the protocol cannot do without has crashed for good, so that no repair can complete.
+// Whether a node that the protocol cannot do without has crashed and will not restart, so that no repair can
+// complete.
 bool is_maimed(const FailurePlan& plan) {
   return std::ranges::any_of(plan.excuses, [&](const FailurePlan::Excuse& excuse) {
     return !excuse.server && is_among(plan.crashed, excuse.node);
@@ -29,8 +30,8 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
   constexpr Nanos pause = 2'000'000;
   fabric::Worker& worker = *own->worker;
   // A planned repair that is still to be done. A repair that cannot complete yet is retried after the others:
-  // the repair of dead clients' remains (scrub) reads the whole index, part of which may be on a lost node
-  // that is declared lost later.
+  // the repair of what dead clients left half-done (scrub) reads the whole index, part of which may be on a
+  // lost node that another repair declares lost.
   struct Waiting {
     const FailurePlan::Repair* step;
     Nanos due = 0, begun = -1;
@@ -61,8 +62,8 @@ coro::Task<void> Driver::keep(ClientWorker* own) {
 
 coro::Task<bool> Driver::repair(fabric::Worker* worker, const FailurePlan::Repair* step, bool is_first) {
   bool is_complete = true;
-  // Nodes that this try of the repair has fenced. Only the first try fences, because a node that has
-  // restarted by a later try is a member again.
+  // Nodes that this try of the repair has fenced off. Only the first try fences: by a later one, a node may
+  // have restarted and be a member again.
   std::vector<fabric::NodeId> fenced_nodes;
   const auto fence = [this, worker, is_first, &fenced_nodes](fabric::NodeId node) {
     if (!is_first || is_among(fenced_nodes, node)) return;

@@ -183,8 +183,8 @@ void Driver::begin_operation(ClientWorker& own, Slot& slot, OpKind kind, std::ui
   slot.is_busy = true;
 }
 
-// Returns the store's own coroutine for the caller to await: another coroutine between the two would cost
-// each operation a frame and two switches.
+// Returns the store's own coroutine for the caller to await. If issue() were a coroutine itself, each
+// operation would cost one frame and two switches more.
 coro::Task<kv::OpResult> Driver::issue(Slot& slot, OpKind kind) const {
   const kv::Key key{slot.key_at, slot.key_size};
   if (kind == OpKind::get) return slot.client->get(key, &slot.stats);
@@ -216,11 +216,12 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(ended + pause);
 }
 
-// The clock is read once for the end of an operation and the beginning of the next one, unless the slot waits
-// between them.
+// The loop of a window slot. It reads the clock once for both the end of an operation and the beginning of
+// the next one, unless the slot waits between them.
 coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
-  // slots that all pause for the same time would otherwise go on in step
+  // pauses begin at a random time; without this, slots that pause for equal times would issue operations in
+  // step
   if (load_.pause > 0) co_await worker.spin_until(worker.now() + first_pause(*own));
   Nanos now = worker.now();
   while (true) {
@@ -229,7 +230,7 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
     slot->is_measured = turn == Turn::measured;
     if (is_plain_) [[likely]] {
       const Action action = choose(*own);
-      // with a uniform distribution choose_record() would only make this same draw
+      // choose_record() would make the same draw; this saves the call if records are drawn uniformly
       const std::uint64_t record = draws_below_ != 0 ? own->rng.below(draws_below_) : choose_record(*own);
       const OpKind kind = kind_of(action, record);
       const Nanos invoked = now;
@@ -247,7 +248,8 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   }
 }
 
-// account() for bare_main(), whose operations leave nothing but counts.
+// Counts an operation of bare_main() with less work than account(): no history, verification or transcript is
+// needed.
 [[gnu::always_inline]] inline void Driver::account_bare(ClientWorker& own, Slot& slot, OpKind kind, Nanos now,
                                                         Nanos invoked, const kv::OpResult& result) {
   if (!is_measuring_.load(std::memory_order_relaxed) || !is_in_window(own, slot, now)) [[unlikely]]
@@ -259,7 +261,8 @@ coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
       .at = now, .latency = now - invoked, .retries = result.retries, .kind = kind, .status = result.status};
 }
 
-// slot_main() in the case that is_bare_ describes, with the fewest instructions between two operations.
+// A variant of slot_main() for the simplest load (is_bare_), with the fewest instructions between two
+// operations.
 coro::Task<void> Driver::bare_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
   slot->key_size = records_.shape().key_size;

@@ -208,7 +208,8 @@ TEST_P(DriverOn, BinsOfTheTimelineSumToTheRunsOperations) {
   if (is_sim()) EXPECT_EQ(busy, 26U);
 }
 
-// Operations of the prober do not count as load, and without failures the prober can write every key.
+// Operations of the prober (the client that PUTs some keys in every bin of the time series) do not count as
+// load, and without failures the prober can write every key.
 TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
   Recording recording;
   plan_.logs = recording.factory();
@@ -315,7 +316,7 @@ TEST_P(DriverOn, OpenLoopLatencyCountsFromTheIntendedStart) {
   EXPECT_GT(sum.of(OpKind::get).latency_ns.percentile(99), plan_.load.duration / 2);
 }
 
-// All window slots of a worker share one thread, so their think times add up.
+// All window slots of a worker share one thread, and thinking takes CPU time, so their think times add up.
 TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   plan_.load.operations = 0;
   plan_.load.duration = is_sim() ? 20'000'000 : 300'000'000;
@@ -331,7 +332,8 @@ TEST_P(DriverOn, ThinkingTakesTheTimeOfTheWorkersThread) {
   EXPECT_FALSE(run_load(*fabric, plan_));
 }
 
-// The window slots of a worker pause at the same time, other than they think.
+// Pauses of a worker's window slots overlap, since the slots wait for them at the same time; think times,
+// which take CPU time, add up instead.
 TEST_P(DriverOn, PausesOfAWorkersSlotsOverlap) {
   plan_.load.operations = 0;
   plan_.load.duration = is_sim() ? 20'000'000 : 300'000'000;

@@ -1,5 +1,5 @@
-// The Driver's time series: the counters that clients record into, the prober that checks which keys can be
-// written, and the events.
+// The Driver's time series: the counters that clients record into, the prober (a client that PUTs some keys
+// in every bin to see whether they can be written), and the events.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,8 @@ bool Driver::is_prober(const ClientWorker& own) const {
          own.index + 1 == deploy_.client_workers;
 }
 
-// Each slot PUTs its share of the probed keys once per bin, one key after the other.
+// The loop of a prober's slot: PUTs its share of the sampled keys, one after the other, once per bin of the
+// time series.
 coro::Task<void> Driver::probe_main(ClientWorker* own, Slot* slot, std::uint32_t index) {
   fabric::Worker& worker = *own->worker;
   const std::uint64_t records = records_.shape().preloaded;
@@ -59,7 +60,7 @@ coro::Task<void> Driver::probe_main(ClientWorker* own, Slot* slot, std::uint32_t
     if (worker.now() < round) co_await worker.sleep_until(round);
     for (std::uint64_t key = index; key < load_.probe_keys; key += deploy_.window) {
       if (worker.now() >= end || worker.stopping()) co_return;
-      slot->error_run = 0;  // the prober does not pause after a failure, so that its rate stays the same
+      slot->error_run = 0;  // no pause after a failure: the prober's rate of PUTs stays the same
       const Nanos asked = worker.now();
       const std::uint64_t record = key * records / load_.probe_keys;
       co_await operate(own, slot, OpKind::put, record, -1);
@@ -78,9 +79,9 @@ void Driver::note_probe(std::uint64_t key, Nanos from, Nanos to, bool is_written
   mark(last, is_written ? probe_written : probe_waiting);
 }
 
-// The number of unwritable probed keys in each bin. A PUT that ended with ok in a bin makes its key writable
-// in the bin. Otherwise a PUT that failed in the bin, or was under way during the whole bin, makes the key
-// unwritable. Without such a PUT the key counts as it did in the previous bin.
+// The number of the prober's keys that could not be written, in each bin. A PUT that ended with ok in a bin
+// makes its key writable in the bin. Otherwise a PUT that failed in the bin, or was under way during the
+// whole bin, makes the key unwritable. Without such a PUT the key counts as it did in the previous bin.
 std::vector<std::uint32_t> Driver::unwritable() const {
   std::vector<std::uint32_t> by_bin(shape_->bins());
   for (std::uint32_t key = 0; key < load_.probe_keys; ++key) {

@@ -41,7 +41,7 @@ class InsertLedger {
   }
   // How many of this process's inserts, counted from the first one without a gap, are acknowledged.
   [[nodiscard]] std::uint64_t acknowledged() const { return acknowledged_.load(std::memory_order_acquire); }
-  // Maps a draw from [0, first + acknowledged()) to a record number.
+  // Maps a draw from [0, first + acknowledged()) to the number of a record that exists.
   [[nodiscard]] std::uint64_t record(std::uint64_t draw) const {
     return draw < first_ ? draw : first_ + rank_ + (draw - first_) * ranks_;
   }

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   loch::workloads::Properties properties;
   if (!loch::workloads::parse_properties(text, "input", properties)) return 0;
   const auto spec = loch::workloads::from_ycsb(properties);
-  // A mix that the parser accepts has to be valid.
+  // An operation mix that the parser accepts has to be valid.
   if (spec && !loch::workloads::check(*spec->mix)) std::abort();
   if (!spec && spec.error().message.empty()) std::abort();
   return 0;

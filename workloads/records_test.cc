@@ -1,4 +1,4 @@
-// Tests keys, first values, and which records an insert may name.
+// Tests keys, first values, and which record numbers inserts get and operations may draw.
 #include "workloads/records.h"
 
 #include <gtest/gtest.h>

@@ -32,7 +32,8 @@ struct Share {
 json to_json(const check::ClockSample& sample) { return {sample.at, sample.offset, sample.error}; }
 
 check::ClockSample sample_from(const json& in) {
-  // The numbers of a sample are limited to 2^60 ns, so that sums and differences do not overflow.
+  // The times in a comparison of clocks (sample) are limited to 2^60 ns, so that sums and differences do not
+  // overflow.
   constexpr Nanos most = Nanos{1} << 60;
   const auto number = [&](std::size_t i) {
     const Nanos value = in.at(i).get<Nanos>();

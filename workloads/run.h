@@ -21,8 +21,8 @@ struct RunPlan {
   kv::DeployConfig deploy;
   LoadConfig load;
   Records::Shape records;
-  // true: a layout that relies on in-order placement may run on a fabric without it, so that the fuzzer can
-  // show the consequences.
+  // true: a protocol that relies on bytes being placed in address order may run on a fabric that does not
+  // promise it, so that the fuzzer can show the consequences.
   bool waives_order = false;
   Pinning pinning;  // which core each worker is pinned to
   // Nanoseconds to wait for the other processes at each collective call of the control plane.
@@ -33,16 +33,17 @@ struct RunPlan {
   std::function<void(const Driver&)> on_end;
 };
 
-// How the clocks of the processes were compared; by rank, which is also the node.
+// How the clocks of the processes were compared; indexed by rank, which is also the node's number.
 struct ClockReport {
   std::uint32_t reference = 0;
   std::map<std::uint32_t, std::vector<check::ClockSample>> samples;
-  // By rank, the last comparison of its own clock with the reference clock that each process sent to the
-  // reference process; used for processes that died.
+  // For each rank, the last comparison of clocks that its process sent to the reference process; used for
+  // processes that died.
   std::map<std::uint32_t, check::ClockSample> told;
-  // largest error in ns, over all processes, of clocks compared over the control plane
+  // the largest bound, over all processes, on the error in ns of clocks that were compared by messages of the
+  // control plane
   Nanos control_error = 0;
-  bool is_one_clock = false;  // true: Fabric::has_one_clock()
+  bool is_one_clock = false;  // true: all processes use one clock (Fabric::has_one_clock)
 };
 
 struct RunOutcome {

@@ -172,7 +172,7 @@ TEST(Yaml, SizesOfKeysAndValues) {
     ASSERT_FALSE(bad) << text;
     EXPECT_THAT(bad.error().message, HasSubstr("w.yaml:1: "));
   }
-  // Size parameters that the chosen distribution does not have are refused, not ignored.
+  // A size parameter that does not belong to the chosen distribution is refused, not ignored.
   for (const SizeRequest& request :
        {SizeRequest{.least = 8}, SizeRequest{.kind = SizeKind::etc, .histogram = "h"},
         SizeRequest{.kind = SizeKind::histogram},

@@ -23,7 +23,7 @@ namespace loch::workloads {
 
 // Which keys the run writes before the trace's first operation.
 enum class TracePreload : std::uint8_t {
-  found,  // keys whose first operation in the trace reads, changes or removes them
+  found,  // keys whose first operation in the trace needs a stored value, which it reads, changes or removes
   all,
   none,
 };

@@ -38,7 +38,7 @@ enum class TraceAction : std::uint8_t {
 struct TraceOperation {
   std::string_view name;
   TraceAction action = TraceAction::skip;
-  // Whether the replay ignores a condition or lease of the operation.
+  // Whether the replay leaves out a condition or lease that the operation has in the trace.
   bool is_simplified = false;
   // Whether the operation reads, changes or removes a value, so that its key is taken to be present before
   // it.

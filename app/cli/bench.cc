@@ -85,8 +85,8 @@ check::HistoryFormat history_format(const BenchOptions& o) {
   return is_binary ? check::HistoryFormat::binary : check::HistoryFormat::text;
 }
 
-// Number of 16 KiB chunks in the ring buffer of each history log: 256 MiB divided among the window slots of
-// this process, but at least 4 and at most 256 chunks.
+// Number of 16 KiB chunks in the ring buffer of each history log: 256 MiB divided among the operations that
+// this process may have outstanding (one log each), but at least 4 and at most 256 chunks.
 std::uint32_t ring_chunks(const BenchOptions& o, const Place& place) {
   constexpr std::uint64_t chunks_of_all = 16'384, least = 4, most = 256;
   const kv::DeployConfig deploy = deploy_config(o);
@@ -296,8 +296,9 @@ workloads::RunPlan plan_of(const BenchOptions& o, const kv::Module& module, std:
   plan.load.computes_keys_ahead = o.fabric != "sim";
   plan.load.scrub = o.scrub.value_or(place.ranks > 1);
   plan.load.repair_after = o.repair_after;
-  // Stores provide more spare entries for a longer load. A repair scans the whole table, so for runs with
-  // repairs the load's length is left unset, and the protocol's options alone determine the table's size.
+  // Stores provide more spare entries for a longer load. A repair scans the whole table, which has to stay
+  // small enough for that: for runs with repairs the load's length is left unset, so that the protocol's
+  // options alone determine the table's size.
   if (plan.load.scrub || plan.load.repair_after) plan.deploy.load_time = 0;
   plan.records = record_shape(o);
   plan.pinning = std::move(pinning);
@@ -494,7 +495,7 @@ Result<nlohmann::ordered_json> gather_placement(const BenchOptions& o, const Pla
   LOCH_ASSIGN(const std::vector<std::string> texts, open.fabric->gather(mine.dump(), within));
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& text : texts) {
-    // The text of a process that died is empty, or cut off if the process died while writing it.
+    // The placement text of a process that died is empty, or cut off if the process died while writing it.
     auto entry = nlohmann::ordered_json::parse(text, nullptr, false);
     if (!entry.is_discarded()) all.push_back(std::move(entry));
   }

@@ -403,8 +403,8 @@ Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions
                     o.max_keys, o.key_size, o.value_size, rounded(data), holding,
                     rounded(static_cast<double>(o.memory_bytes))));
   }
-  // Whole values also where a memory is given, which tables are sized to, and where values of several sizes
-  // share a log.
+  // Values are also kept whole if --memory is given, because tables are then sized to fill it, and if values
+  // have several sizes, because they then share a log.
   const bool is_asked_for = looks_at_values(module, o) || given.text("memory").has_value() ||
                             o.value_sizes != nullptr || o.load.replay.has_value();
   const bool is_kept = o.verify_full || (is_asked_for && data <= kv::whole_values_up_to);
@@ -418,7 +418,8 @@ Result<> apply_memory(const Given& given, const kv::Module& module, BenchOptions
                 fmt::format("--keys {}: the simulation would hold {} and this machine has {} free",
                             o.max_keys, rounded(held), rounded(static_cast<double>(available))));
   }
-  // what a worker's connection to one node takes at least: its queue pair, and its places in tables
+  // bytes of memory that a worker's connection to one node takes at least: its queue pair, and its places in
+  // tables
   constexpr double connection_bytes = 224;
   const double driving = o.nodes - o.server_nodes, pairs = driving * holding;
   const double connections = pairs * (o.clients + o.servers) * connection_bytes;

@@ -45,10 +45,11 @@ struct BenchOptions {
   std::string background_pin;
   std::string doorbells;      // doorbell registers: "shared" or "own"
   std::string throttle;       // limit of outstanding requests of a worker: "off", "adaptive", or a number
-  Nanos throttle_sample = 0;  // how long an adaptive limit is tried
-  // What clients do after lost swaps: "own" (as the protocol does), or the name of a kv::ConflictConfig::Kind
+  Nanos throttle_sample = 0;  // adaptive `throttle`: ns for which each limit is tried
+  // What clients do after a CAS that failed because another client had changed the word: "own" (as the
+  // protocol does), or the name of a kv::ConflictConfig::Kind.
   std::string backoff;
-  kv::ConflictConfig conflicts;        // what the other flags of back-off say
+  kv::ConflictConfig conflicts;        // limits and times of the back-off, from its other flags
   std::uint32_t background_nodes = 0;  // number of nodes with background workers; 0: all nodes
   std::string hardware_set;            // changes of the profile's constants, as change_constants() takes them
   std::uint32_t cores = 0;             // cores of a simulated node; 0: as in the hardware profile

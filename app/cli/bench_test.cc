@@ -296,7 +296,7 @@ TEST(BenchOptions, SimulationElidesValuesThatNothingLooksAt) {
   for (Words look : looks) {
     look.insert(look.begin(), {"1000", "--fabric", "sim"});
     EXPECT_EQ(kept(look), whole) << look[3];
-    look.front() = "1000000";  // 15 GiB
+    look.front() = "1000000";  // a million keys: 15 GiB of values
     look.back() = look.back() == "1G" ? "64G" : look.back();
     EXPECT_EQ(kept(look), stamp) << look[3];
   }

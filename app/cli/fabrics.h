@@ -45,7 +45,7 @@ struct OpenFabric {
   std::vector<std::uint32_t> background_cores;
   // The fabric decorator that runs background workers, if there are any, during the load; null on sim.
   const background::BackgroundFabric* alongside = nullptr;
-  std::string caveat;              // said first in the result; empty: nothing stands out
+  std::string caveat;              // warning that precedes the result's other caveats; empty: none
   std::vector<ProcessKill> kills;  // scheduled kills; each names the node whose process is killed
 };
 

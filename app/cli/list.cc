@@ -1,5 +1,5 @@
 // Collects and prints the lists of `loch list`: protocols, fabrics, hardware, workloads, experiments, holes
-// (known faults of published designs), mutants, probes, faults.
+// (known faults of published designs), mutants, probes (counted rare branches), faults.
 #include "app/cli/list.h"
 
 #include <fmt/format.h>

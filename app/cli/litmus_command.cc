@@ -34,8 +34,8 @@ using nlohmann::ordered_json;
 constexpr int exit_violated = 1, exit_bad_input = 2, exit_interrupted = 130;
 constexpr std::uint32_t nodes = 2;
 constexpr Nanos second = 1'000'000'000;
-constexpr Nanos meet_within = 15 * second;  // for opening the fabric together
-constexpr Nanos late_most = 10 * second;    // how long node 0 may wait for node 1 after that one has ended
+constexpr Nanos meet_within = 15 * second;  // longest wait for both processes to open the fabric
+constexpr Nanos late_most = 10 * second;    // how long a node may still run after the other node has ended
 
 // This process's place in the run. `control` is null on shm, on sim and in a single process.
 struct Litmus {
@@ -116,7 +116,7 @@ Result<std::unique_ptr<Fabric>> open_for_litmus(const Litmus& litmus, const fabr
 struct Counted {
   fabric::Capabilities can;
   std::vector<fabric::NodeDevice> devices;
-  std::vector<Row> rows;  // empty in a process that has not node 0
+  std::vector<Row> rows;  // results, one row per race; empty in the process that does not run node 0
 };
 
 Result<Counted> run_races(const Litmus& litmus) {
@@ -247,7 +247,7 @@ std::vector<settings::Flag> litmus_flags(LitmusFlags& flags) {
   using settings::Type;
   settings::Setting race =
       choice("race", fabric::litmus::race_names(), "run this race alone (all); may be given again", "NAME");
-  race.initial = "";  // none is given: all
+  race.initial = "";  // if no race is named, all are run
   return {
       {.setting = of(Type::boolean, "json", "", "the rows as JSON"), .place = &flags.as_json},
       {.setting = choice("fabric", {"verbs", "ofi", "shm", "sim"}, "what the nodes race over", "NAME"),

@@ -110,7 +110,7 @@ Result<std::unique_ptr<Fabric>> open_for_pings(const Pinger& pinger, const fabri
 // Agrees with the other processes on the time at which the pings begin, and sets it in each local node's
 // `players` object.
 Result<> agree_on_start(const Pinger& pinger, Fabric& fabric, std::vector<std::unique_ptr<Player>>& players) {
-  constexpr Nanos margin = 100'000'000;  // for starting the workers' threads
+  constexpr Nanos margin = 100'000'000;  // ns within which the workers' threads start
   Nanos start = players.front()->worker().now();
   if (pinger.control != nullptr) {
     LOCH_ASSIGN(const std::vector<std::string> texts,
@@ -120,7 +120,7 @@ Result<> agree_on_start(const Pinger& pinger, Fabric& fabric, std::vector<std::u
     }
   } else if (!pinger.is_alone()) {
     LOCH_TRY(fabric.barrier("start of the pings", meet_within));
-    if (pinger.env.rank != 0) return {};  // this node's memory is told by rank 0
+    if (pinger.env.rank != 0) return {};  // rank 0 writes the time into every node's memory
     for (std::uint32_t node = 0; node < pinger.flags.nodes; ++node)
       LOCH_TRY(fabric::ping::start_at(fabric, static_cast<fabric::NodeId>(node), start + margin));
     return {};
@@ -130,7 +130,7 @@ Result<> agree_on_start(const Pinger& pinger, Fabric& fabric, std::vector<std::u
 }
 
 struct Played {
-  std::vector<NodeSeen> seen;  // of this process's nodes
+  std::vector<NodeSeen> seen;  // what each of this process's nodes has measured
   fabric::Capabilities can;
   std::vector<fabric::NodeDevice> devices;
   std::vector<std::string> gathered;  // shm: reports of all processes; empty except in the process of rank 0
@@ -152,7 +152,8 @@ Result<Played> play_pings(const Pinger& pinger) {
   for (auto& player : players) fabric->start(player->worker(), player->play());
   const InterruptScope guard(fabric.get());
   const auto end = fabric->run();
-  // A run that ended early, for example because a node hangs, has nevertheless measured some pings.
+  // Prints the error and goes on: a run that ended early, for example because a node hangs, has nevertheless
+  // measured some pings.
   if (!end) fmt::print(stderr, "loch ping: {}\n", end.error().message);
   Played played{.seen = {}, .can = fabric->capabilities(), .devices = fabric->devices(), .gathered = {}};
   for (const auto& player : players) played.seen.push_back(player->seen());

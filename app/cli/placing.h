@@ -62,8 +62,9 @@ struct Placing {
 [[nodiscard]] Result<std::vector<std::uint32_t>> background_cores(const BenchOptions& options,
                                                                   const Placing& placing);
 
-// A caveat for the result of a simulated run in which workers of a node have to take turns on its `cores`,
-// and not because background workers were asked for: rates then tell the scheduler's slices. Empty otherwise.
+// A caveat for the result of a simulated run in which a node has more workers than `cores`, and not because
+// background workers were asked for: workers then take turns, and the measured rates depend on the
+// scheduler's time slices. Empty otherwise.
 [[nodiscard]] std::string name_crowding(const BenchOptions& options, std::uint32_t cores);
 
 // This process's entry of the result's `placement` (docs/formats.md). `counters` are those of the fabric's

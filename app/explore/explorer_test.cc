@@ -240,7 +240,8 @@ TEST(Torn, AReadIsTornWhereTheWriteIsNot) {
   };
   make(Kind::begin, 0, 0);
   make(Kind::begin, 1, 0);
-  make(Kind::tear, 1, 4);  // half = 4 * 1: torn before cache line 1, and the lower half is executed first
+  // 4 = 4 * 1 + 0 (Move::half): torn before cache line 1, and the lower half is executed first
+  make(Kind::tear, 1, 4);
   make(Kind::request, 0, 0);
   EXPECT_EQ(run.operations()[0].status, kv::OpStatus::ok);
   make(Kind::request, 1, 0);

@@ -1,5 +1,6 @@
-// One execution of a scenario: a deployment of the real protocol on the step fabric, which the explorer
-// advances one move at a time. It is deterministic: the same moves lead to the same state.
+// One execution of a scenario: a deployment of the real protocol on the step fabric, which executes one work
+// request at a time, so that the explorer advances the run one move at a time. It is deterministic: the same
+// moves lead to the same state.
 //
 // What identifies a state. A coroutine's local state is a function of its node's past: the answers that the
 // node received, and the memory that it could read at each step. A state is therefore identified by the

@@ -140,7 +140,7 @@ std::optional<kv::ConflictConfig> conflicts_of(std::string_view kind) {
   return config;
 }
 
-// Refuses conflict avoidance for a protocol whose clients swap nothing.
+// Refuses conflict avoidance (waits after failed CASes) for a protocol whose clients use no CAS.
 Result<> check_backoff(const FuzzOptions& o, const kv::Registry& registry) {
   const auto found = registry.find(o.protocol);
   if (!o.conflicts || found == registry.end()) return {};

@@ -1,7 +1,7 @@
-// The folder of a long fuzz campaign: corpus.json (docs/formats.md), scenarios/ with the scenarios that
-// reached new probes, and findings/. The index corpus.json names files relative to the folder, so that the
-// folder can be moved. The index is replaced as a whole after the files that it names are written, so that an
-// interruption at any instant loses no scenario.
+// The folder of a long fuzz campaign: corpus.json (docs/formats.md), scenarios/ with the scenarios that were
+// the first to reach some probe (mark of a rare branch in the code), and findings/. The index corpus.json
+// names files relative to the folder, so that the folder can be moved. The index is replaced as a whole after
+// the files that it names are written, so that an interruption at any instant loses no scenario.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace loch::fuzz {
 class Corpus {
  public:
   // Opens the folder, making it if needed. Fails (invalid_argument, one line) if the corpus belongs to
-  // another version, protocol, mutant, profile or settings, is damaged, or is in use by another campaign.
+  // another version, protocol, mutant, hardware profile or settings, is damaged, or is in use by another
+  // campaign.
   [[nodiscard]] static Result<std::unique_ptr<Corpus>> open(const FuzzOptions& options,
                                                             const kv::Module& module,
                                                             const kv::Registry& registry);
@@ -35,7 +36,7 @@ class Corpus {
   [[nodiscard]] Result<> save();
 
   [[nodiscard]] const std::vector<FuzzScenario>& scenarios() const { return scenarios_; }
-  // Number of the protocol's probes that some run has passed.
+  // Number of the protocol's probes (marks of rare branches) that some run has passed.
   [[nodiscard]] std::size_t probes_reached() const;
   [[nodiscard]] std::string findings_folder() const;
 

@@ -1,6 +1,6 @@
 // Tests that 2,000 seeds of a protocol pass all its probes (marks of rare branches), because code that no
-// seed reaches is not fuzzed. Nessie needs 10,000 seeds, because a MIGRATE whose requests fail twice in a row
-// is rare.
+// seed reaches is not fuzzed. Nessie needs 10,000 seeds, because a MIGRATE (move of a key to another slot)
+// whose requests fail twice in a row is rare.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -62,7 +62,8 @@ class FailureDrawer {
   }
 
   // Draws links that lose a tenth to a third of all requests, and NICs that do not retransmit. Several
-  // requests of one operation then fail, also those that check whether a failed request was executed.
+  // requests of one operation then fail, including those by which a client checks whether a failed request
+  // was executed.
   void draw_storm() {
     s_.failures.retries = {
         .timeout = pick<Nanos>(rng_, {20 * us, 50 * us}), .count = 0, .rnr_timer = 10 * us, .rnr_count = 1};
@@ -162,8 +163,8 @@ bool promises_something(const kv::Module& module) {
 void draw_failures(Rng& rng, Rng& storms, FuzzTable table, double share, FuzzScenario& s) {
   const bool has_retries = rng.chance(0.35 * share), has_schedule = rng.chance(0.5 * share);
   if (has_retries) FailureDrawer(rng, s).draw_retries();
-  // An overfull table has many MIGRATEs, which have the most steps that can fail, so failures are drawn more
-  // often.
+  // An overfull table has many MIGRATEs (moves of a key to another slot), which have the most steps that can
+  // fail, so failures are drawn more often.
   const double stormy = table == FuzzTable::overfull ? 0.4 : 0.03;
   if (storms.chance(stormy)) FailureDrawer(storms, s).draw_storm();
   if (has_schedule) FailureDrawer(rng, s).draw_schedule();

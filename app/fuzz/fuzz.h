@@ -33,7 +33,7 @@ struct FuzzOptions {
   // running a campaign
   bool all_holes = false;
   std::uint64_t starts = 100;  // a variant's or hole's measurement ends when this many seeds found it
-  std::string results;         // JSON-lines file for these measurements; empty: not stored
+  std::string results;         // JSON-lines file for the results of all_mutants and all_holes; empty: none
   bool shrunk = false;         // measure how small a variant's or hole's findings become by shrinking
   Nanos time = 0;              // limit in ns of real time; 0: no limit
   std::uint32_t jobs = 0;      // number of threads; 0: one per core
@@ -50,7 +50,7 @@ struct FuzzOptions {
   std::string replay, html;          // a replay file to run instead of seeds, and the file for its HTML page
   std::string corpus;                // folder in which a long campaign keeps its scenarios
   std::vector<std::pair<std::string, std::string>> settings;  // protocol options that the user set
-  std::optional<kv::ConflictConfig> conflicts;                // after lost swaps; none: as the protocol does
+  std::optional<kv::ConflictConfig> conflicts;  // waits after failed CASes; none: the protocol's
 };
 
 enum class FuzzVerdict : std::uint8_t {

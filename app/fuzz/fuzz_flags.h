@@ -9,7 +9,7 @@
 
 namespace loch::fuzz {
 
-// Number of seeds for each variant with --mutants and --holes, unless --seeds is given.
+// Number of seeds for each known-bad variant (--mutants) or hole (--holes), unless --seeds is given.
 constexpr std::uint64_t seeds_of_tables = 5000;
 
 struct FuzzFlags {

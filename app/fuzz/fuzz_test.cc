@@ -92,8 +92,7 @@ TEST(Fuzz, SomeNodesDieAndAreSoonBack) {
   EXPECT_GT(with_links, reborn / 4);
 }
 
-// No crashes with a quick restart are drawn for a store that promises no service after a crash, because the
-// store's own safety check cannot judge a lock whose holder is dead.
+// No crashes with a quick restart are drawn for a store that promises no service after a crash.
 TEST(Fuzz, NobodyIsRebornWhoPromisesNothing) {
   const auto module = support::make_slot_store();
   EXPECT_FALSE(promises_something(*module));

@@ -32,14 +32,15 @@ const std::vector<Knob>& knobs_of(FuzzTable table) {
           },
       overfull =
           {
-              // Usually there are so many spare entries that a MIGRATE never waits for a free one; sometimes
-              // there are so few that entries are reused while other clients still read them.
+              // Usually there are so many spare entries that a MIGRATE (move of a key to another slot) never
+              // waits for a free one; sometimes there are so few that entries are reused while other clients
+              // still read them.
               {Role::spare_entries, 0, {"4096", "4096", "16"}},
               {Role::expiry, 0, {"1s", "1s", "300us"}},
           },
       seesaw = {
           // Without a client cache every GET reads the key's slots. A short back-off lets a GET that meets an
-          // unfinished MIGRATE retry soon.
+          // unfinished MIGRATE (move of a key to another slot) retry soon.
           {Role::spare_entries, 0, {"1024"}},
           {Role::expiry, 0, {"1s"}},
           {Role::backoff_cap, 0, {"10us"}},

@@ -82,7 +82,7 @@ class Stretch {
 
   const FuzzOptions& options_;
   const kv::Module& module_;
-  // so_far_: all finished parts, whose finds are only counted; part_: the present part
+  // so_far_: positions of the finds in all finished parts; part_: the part of the seeds that is being run
   Sightings so_far_, part_;
   const Clock::time_point started_;
   std::atomic<std::uint64_t> next_{0}, done_{0}, found_{0};
@@ -98,7 +98,8 @@ std::string settings_of(const FuzzOptions& options) {
   return text;
 }
 
-// The verdict and profile that are the most frequent among the seeds that found the variant.
+// The verdict and profile (kind of scenario) that are the most frequent among the seeds that found the
+// variant.
 std::string most_common(const std::map<std::string, std::uint64_t>& by) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& each) { return each.second; });
   return most == by.end() ? "" : most->first;

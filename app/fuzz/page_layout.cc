@@ -38,6 +38,8 @@ std::string label_of(const Operation& o, std::size_t key) {
       return text + " : ok";
     case Outcome::not_found:
       return text + " : absent";
+    case Outcome::exists:
+      return text + " : exists";
     case Outcome::failed:
       return text + " : failed";
     case Outcome::unknown:

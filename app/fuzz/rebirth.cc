@@ -106,8 +106,8 @@ class RebirthDrawer {
 }  // namespace
 
 bool draw_rebirth(Rng& rng, FuzzScenario& s) {
-  // Scenarios with stragglers are excluded, because stragglers and a quick restart need different expiry
-  // periods.
+  // Scenarios with stragglers (very slow clients) are excluded, because stragglers and a quick restart need
+  // different expiry periods.
   if (s.sim.faults.stragglers > 0 || !rng.chance(share)) return false;
   RebirthDrawer(rng, s).draw();
   return true;

@@ -187,7 +187,8 @@ std::optional<FuzzScenario> with_records(FuzzScenario s, std::uint64_t count) {
   const std::vector<std::uint64_t> used = records_in_use(s);
   if (count == 0 || count >= s.plan.records.most || (!used.empty() && used.back() >= count))
     return std::nullopt;
-  // If load.swept is not set, the run's final check accesses all records, so no record can be removed.
+  // load.swept lists the records that the run's final check accesses. If it is not set, the check accesses
+  // all records, so that none can be removed.
   if (!s.plan.load.swept) return std::nullopt;
   s.plan.records.most = count;
   s.plan.records.preloaded = std::min(s.plan.records.preloaded, count);

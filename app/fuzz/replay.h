@@ -20,7 +20,7 @@ struct Replay {
   FuzzScenario scenario;                        // has no module and no options before make_runnable()
   // The finding: its seed, cause, verdict and reason, the program's commit, and hashes of the run.
   std::uint64_t seed = 0;     // seed from which the scenario was drawn
-  std::string commit, cause;  // commit of the program; the protocol's weakness that the finding shows
+  std::string commit, cause;  // commit of the program; the protocol's fault that the finding shows
   FuzzVerdict verdict = FuzzVerdict::holds;
   std::string reason;
   std::uint64_t trace_hash = 0, history_hash = 0;
@@ -39,7 +39,7 @@ struct Replay {
 [[nodiscard]] Result<Replay> read_replay(const std::string& path);
 
 // Sets the scenario's module and options. Fails if this program has no such protocol, mutant, option or
-// profile, if a file may not set the option, or if the protocol refuses the scenario.
+// hardware profile, if a file may not set the option, or if the protocol refuses the scenario.
 [[nodiscard]] Result<> make_runnable(Replay& replay, const kv::Registry& registry, const std::string& file);
 
 // The fuzz options under which the scenario was found.

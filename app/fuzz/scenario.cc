@@ -1,4 +1,4 @@
-// Draws a scenario from a seed: a profile, then cluster, table, options, faults and load.
+// Draws a scenario from a seed: a profile (kind of scenario), then cluster, table, options, faults and load.
 #include "app/fuzz/scenario.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,8 @@ struct Profile {
   const char* name;
   std::uint64_t keys_least, keys_most;
   double get, remove;  // shares of GETs and DELETEs; the rest are PUTs
-  // operations of each client slot; 0: the load lasts for a fixed time instead (profiles with stragglers)
+  // operations that each client executes for each operation that it may have outstanding; 0: the load lasts
+  // for a fixed time instead (profiles with stragglers, that is, slow clients)
   std::uint32_t operations;
   // none: only the interleaving varies; swarm: many kinds of faults at random; stalls: long pauses;
   // stragglers: some clients are much slower than the others.
@@ -40,22 +41,23 @@ constexpr std::array<Profile, 10> profiles = {{
     {"churn", 3, 5, 0.25, 0.35, 40, Profile::Faults::swarm},
     // Profile with more keys than a bucket has slots.
     {"crowd", 9, 20, 0.4, 0.2, 30, Profile::Faults::swarm},
-    // Profile like churn, but without faults: only the interleaving varies.
+    // Profile with many DELETEs and PUTs, like churn, but without faults: only the interleaving varies.
     {"calm", 2, 5, 0.4, 0.3, 40, Profile::Faults::none},
     // Profile with readers beside writers that move keys.
     {"watch", 2, 4, 0.7, 0.15, 40, Profile::Faults::none},
     // Profile in which clients stop for a long time in the middle of an operation while others change the
     // table: what they have checked is then out of date, and entries they have unlinked are reused.
     {"stall", 2, 4, 0.5, 0.2, 80, Profile::Faults::stalls},
-    // Profile in which, between two steps of a straggler, other clients move a key away and back, so that the
-    // straggler finds an index word unchanged although it was changed twice (known fault H2 of Nessie,
-    // docs/protocols/nessie.md). Only a key that is not deleted meanwhile shows this fault.
+    // Profile in which, between two steps of a straggler (very slow client), other clients move a key away
+    // and back, so that the straggler finds an index word unchanged although it was changed twice (known
+    // fault H2 of Nessie, docs/protocols/nessie.md). Only a key that is not deleted meanwhile shows this
+    // fault.
     {"shuffle", 3, 4, 0.35, 0.22, 0, Profile::Faults::stragglers, 2, FuzzTable::overfull},
-    // Profile like shuffle, but only the clients that read the moved keys are slow (known fault H2 of Nessie,
-    // docs/protocols/nessie.md).
+    // Profile in which keys are moved away and back, as in shuffle, but only the clients that read the moved
+    // keys are slow (known fault H2 of Nessie, docs/protocols/nessie.md).
     {"seesaw", 2, 3, 0.5, 0.2, 0, Profile::Faults::stragglers, 2, FuzzTable::seesaw},
-    // Profile in which, between two steps of a straggler, the entry that the straggler is about to READ
-    // expires and is reused.
+    // Profile in which, between two steps of a straggler (very slow client), the entry that the straggler is
+    // about to READ expires and is reused.
     {"reuse", 1, 2, 0.55, 0.05, 0, Profile::Faults::stragglers, 2, FuzzTable::recycling},
 }};
 
@@ -149,8 +151,8 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// If the user's settings let clients get memory in chunks, each node has a management worker, and often some
-// nodes have nothing but memory.
+// If the user's settings let clients get memory in chunks, each node has a management worker that gives them
+// out, and often some nodes hold memory without clients.
 void draw_managers(const kv::Module& module, const Settings& settings, FuzzScenario& s) {
   kv::Options options(module.options());
   for (const auto& [key, value] : settings) {
@@ -208,7 +210,7 @@ void draw_faults(Rng& rng, const Profile& profile, FuzzScenario& s) {
     draw_stragglers(rng, profile, s.sim.faults);
   else if (profile.faults == Faults::none || rng.chance(0.5))
     add_timing(rng, s.sim.faults);
-  // Faults happen only until heal_at; afterwards every operation has to end.
+  // Simulated faults happen only until heal_at; afterwards every operation has to end.
   s.sim.faults.heal_at = static_cast<Nanos>(between(rng, 500'000, 3'000'000));
   if (profile.faults == Faults::stalls) s.sim.faults.heal_at *= 5;
   if (s.plan.load.duration > 0) s.sim.faults.heal_at = s.plan.load.duration;
@@ -272,8 +274,8 @@ Result<FuzzScenario> draw_scenario(std::uint64_t seed, const kv::Module& module,
   Rng interrupts(seed, "fuzz interrupts");
   add_interrupts(interrupts, s.sim.faults);
   Rng failures(seed, "fuzz failures"), storms(seed, "fuzz storms");
-  // Failures are drawn less often with stragglers: failures lengthen the expiry period, and a long expiry
-  // period hides most bugs that need stragglers.
+  // Failures are drawn less often with stragglers (very slow clients): failures lengthen the expiry period,
+  // and a long expiry period hides most bugs that need stragglers.
   const double share = profile.faults == Profile::Faults::stragglers ? 0.4 : 1;
   draw_failures(failures, storms, profile.table, share, s);
   Rng rebirths(seed, "fuzz rebirths");

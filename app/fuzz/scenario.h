@@ -55,7 +55,7 @@ enum class Unfair : std::uint8_t {
   clock,  // clocks differ by more than the clock-margin option
 };
 
-// Changes for drawing a scenario again after its table was too small or its values were too large.
+// How to change a scenario that is drawn again because its table was too small or its values were too large.
 struct FuzzRoom {
   std::uint32_t slack = 0;         // slots to add to the table
   bool has_modest_values = false;  // whether to draw only values that are small enough for every protocol

@@ -70,7 +70,7 @@ class Shrinker {
                        runs_.load(), options_.shrink_runs, left_.load());
   }
   // The scenario's size: its numbers of operations, failures, drawn options, records, nodes, client workers
-  // on a node, window slots and finally checked keys, added up.
+  // on a node, outstanding operations of a worker, and keys checked at the end, added up.
   [[nodiscard]] std::uint64_t size() const {
     const kv::DeployConfig& d = best_.plan.deploy;
     return operations_left(best_) + best_.sim.faults.schedule.size() + best_.knobs.size() +

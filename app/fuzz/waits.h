@@ -18,7 +18,7 @@ namespace loch::fuzz {
 struct Sightings {
   std::uint64_t seeds = 0;           // number of seeds that were run
   std::vector<std::uint64_t> finds;  // 1-based positions of the seeds that found the variant, ascending
-  // Number of seeds that found the variant, by verdict and profile, such as "violated, in `hot`".
+  // Number of seeds that found the variant, by verdict and kind of scenario, such as "violated, in `hot`".
   std::map<std::string, std::uint64_t> by;
   std::uint64_t errors = 0;  // number of seeds whose run could not be made; they count as finding nothing
   friend bool operator==(const Sightings&, const Sightings&) = default;

@@ -106,8 +106,8 @@ Result<> SendEchoStore::setup_node(fabric::Fabric& fabric, NodeId node) {
                             device.mtu_bytes, largest()));
   }
   const kv::DeployConfig& shape = settings_.shape;
-  // A client's window slot may have two messages on the way to a server: the request of its present
-  // operation, and that of an earlier operation that timed out.
+  // A client's window slot (place for one outstanding operation) may have two messages on the way to a
+  // server: the request of its present operation, and that of an earlier operation that timed out.
   const std::uint32_t slots = shape.driving_nodes() * shape.client_workers * shape.window;
   client_buffers_ = std::min(device.recv_queue_depth, 2 * shape.window + 8);
   server_buffers_ = std::min(device.recv_queue_depth, 2 * slots + 8);

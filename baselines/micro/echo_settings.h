@@ -13,7 +13,8 @@ namespace loch::micro {
 struct EchoSettings {
   kv::DeployConfig shape;
   bool by_write = true;  // true: messages are WRITEs; false: SENDs
-  // true: a window slot sends to one server worker only; false: to all of them in rotation
+  // true: each window slot (outstanding operation) sends to one server worker only; false: to all of them in
+  // rotation
   bool keeps_server = false;
   fabric::Transport transport = fabric::Transport::rc;
   // Bytes of a GET's request and of a PUT's reply. A GET's reply and a PUT's request have the value's size.

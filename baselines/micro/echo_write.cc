@@ -30,7 +30,8 @@ rpc::ChannelConfig channel_config(const EchoSettings& settings) {
   config.request_bytes[code_put] = value + rpc::request_tail_bytes + sealed;
   config.reply_bytes[code_get] = value + sealed;
   config.reply_bytes[code_put] = small + sealed;
-  // The last bytes of a value are stored even where values are elided, because a small message lies there.
+  // A small message lies in the last bytes of a slot for a value. These bytes are stored even if the
+  // simulation stores only the first bytes of each value.
   const auto larger = [&](std::uint32_t tail) {
     return value > small ? rpc::SlotShape{value + tail, value - small, std::min(kept, value - small)}
                          : rpc::SlotShape{small + tail, 0, 0};

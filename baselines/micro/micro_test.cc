@@ -209,8 +209,8 @@ Words echo(const std::string& fabric, const Words& more) {
               more);
 }
 
-// A frame adds 24 bytes to a request and 8 bytes to a reply. A GET's request has a payload of 8 bytes and its
-// reply one of 256 bytes; a PUT's request has 256 bytes and its reply 8 bytes.
+// The request channel adds 24 bytes to a request and 8 bytes to a reply. A GET's request has a payload of 8
+// bytes and its reply one of 256 bytes; a PUT's request has 256 bytes and its reply 8 bytes.
 TEST_P(OnFabric, AnEchoByWriteIsTwoWrites) {
   const auto point = run(echo(GetParam(), {}));
   ASSERT_TRUE(point) << point.error().message;

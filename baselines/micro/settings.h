@@ -27,8 +27,8 @@ struct Settings {
   std::uint32_t credits = 0;  // SENDs that may be sent and not yet received, over all nodes; 0: no bound
   // true: each work request goes to a queue pair drawn at random; false: the queue pairs are used in rotation
   bool draws_peers = false;
-  // bytes of each serving node's buffer of which a work request draws a cache line at random; 0: `places`
-  // blocks, in turn
+  // bytes of each serving node's buffer, of which a work request draws a cache line at random; 0: work
+  // requests go to the memory's `places` blocks in turn
   std::uint64_t buffer = 0;
   // One in signal_interval work requests of a client worker is signaled. The data of an unsignaled READ are
   // found by polling memory; an unsignaled WRITE is not waited for.

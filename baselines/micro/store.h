@@ -30,15 +30,16 @@ class TrafficStore final : public kv::Store {
  private:
   friend class TrafficClient;
   struct Node {
-    fabric::Region* places = nullptr;    // memory of a serving node for READs, WRITEs and atomics
-    fabric::Region* landing = nullptr;   // one buffer for each window slot of a node that drives load
+    fabric::Region* places = nullptr;  // memory of a serving node for READs, WRITEs and atomics
+    // one buffer for each window slot (outstanding operation) of a node that drives load
+    fabric::Region* landing = nullptr;
     fabric::Region* messages = nullptr;  // receive buffers of a serving node, for SENDs
     std::size_t first_received = 0;      // index in received_ of the node's first server worker
   };
   [[nodiscard]] fabric::Receiving receiving(const Node& node, std::uint32_t server,
                                             std::uint32_t buffers) const;
 
-  // The state of the worker's selective signaling, which its window slots share.
+  // The state of the worker's selective signaling, which its outstanding operations share.
   [[nodiscard]] Signals* signals_of(fabric::Worker& worker);
 
   // Number of SENDs that were posted and not received; includes lost messages.

@@ -103,7 +103,7 @@ std::optional<Cgroup> find_cgroup(const CgroupPaths& paths) {
     const auto mount = mount_of(version, paths.mounts);
     if (!mount) continue;
     Cgroup found{version, *mount + (path == "/" ? "" : path), path};
-    if (version == 1) return found;  // cgroup version 1 attaches each controller to one hierarchy only
+    if (version == 1) return found;  // the only one: version 1 attaches a controller to one hierarchy
     unified = std::move(found);
   }
   if (!unified) return std::nullopt;

@@ -52,7 +52,8 @@ struct Pipe {
 
 }  // namespace
 
-struct alignas(64) CpuLoad::Counter {  // has its own cache line, as workers must compete for cores only
+// on its own cache line: background workers must compete for cores, not for a cache line
+struct alignas(64) CpuLoad::Counter {
   std::atomic<std::uint64_t> hashes;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 };

@@ -9,9 +9,9 @@
 
 namespace loch {
 
-// The kind of an operation that a client requests. insert_if_absent stores a value only if the key is
-// absent; if the key is present, it returns `exists` and changes nothing. `lost` is no request: it is the
-// entry of a history that says that a node was declared lost.
+// The kind of an operation that a client requests. insert_if_absent stores a value only if the key is absent;
+// if the key is present, it returns `exists` and changes nothing. `lost` is no request: in a history it marks
+// the time at which a node was declared lost together with its memory, so that keys may have disappeared.
 enum class OpKind : std::uint8_t { get, put, remove, insert_if_absent, lost };
 // The kinds of operations that clients request. Their values in OpKind begin at 0, so that an array of
 // op_kinds elements can be indexed by kind.

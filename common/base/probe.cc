@@ -1,5 +1,5 @@
-// Finds all probes of the program by the linker's symbols for the start and end of their section, and counts
-// how often a thread passes each.
+// Finds all probes (LOCH_PROBE marks at rare branches) of the program by the linker's symbols for the start
+// and end of their section, and counts how often a thread passes each.
 #include "common/base/probe.h"
 
 extern "C" {

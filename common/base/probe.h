@@ -19,10 +19,11 @@ struct ProbeSite {
   const char* name;
 };
 
-// All probes of this program, which the linker stores contiguously in one section.
+// All probes (LOCH_PROBE marks in the code) of this program, which the linker stores contiguously in one
+// section.
 [[nodiscard]] std::span<const ProbeSite> probe_sites();
 
-// How often each probe was passed, in the order of probe_sites().
+// How often a thread passed each probe (LOCH_PROBE mark in the code), in the order of probe_sites().
 using ProbeCounts = std::vector<std::uint32_t>;
 
 namespace detail {
@@ -30,8 +31,9 @@ extern constinit thread_local ProbeCounts* probe_counts;
 void count_probe(const ProbeSite* site);
 }  // namespace detail
 
-// Counts the probes that this thread passes while the ProbeScope lives, on top of the values already in
-// `counts`. `counts` must outlive the scope. Of nested scopes only the innermost one counts.
+// Counts the probes (LOCH_PROBE marks) that this thread passes while the ProbeScope lives, on top of the
+// values already in `counts`. `counts` must outlive the scope. Of nested scopes only the innermost one
+// counts.
 class ProbeScope {
  public:
   explicit ProbeScope(ProbeCounts& counts) : outer_(detail::probe_counts) {
@@ -48,8 +50,9 @@ class ProbeScope {
 
 }  // namespace loch
 
-// The section's name is a valid identifier: only then does the linker define symbols for the section's
-// start and end, and only then do sanitizers insert no padding between its elements.
+// LOCH_PROBE marks a place in the code, so that passing it is counted. The section's name is a valid
+// identifier: only then does the linker define symbols for the section's start and end, and only then do
+// sanitizers insert no padding between its elements.
 #define LOCH_PROBE(name)                                                                           \
   do {                                                                                             \
     [[gnu::section("loch_probes"), gnu::used]] static constinit ::loch::ProbeSite loch_site{name}; \

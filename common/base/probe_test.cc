@@ -1,4 +1,4 @@
-// Tests that probes are counted only within a ProbeScope.
+// Tests that passing a probe (LOCH_PROBE mark in the code) is counted only while a ProbeScope lives.
 #include "common/base/probe.h"
 
 #include <gtest/gtest.h>

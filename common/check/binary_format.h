@@ -49,8 +49,9 @@ struct BlockHeader {
   std::uint32_t payload_bytes = 0;
   std::uint32_t operations = 0;
   std::int32_t client = 0;
-  std::uint32_t log = 0;     // identifies the log among those of its process
-  std::uint32_t number = 0;  // identifies the block within its log
+  // number of the log (the stream of one client's operations) among the logs of its process
+  std::uint32_t log = 0;
+  std::uint32_t number = 0;  // number of the block within its log
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(BlockHeader) == 32 && offsetof(BlockHeader, checksum) == 24);
@@ -118,8 +119,8 @@ class BlockDecoder {
   [[nodiscard]] static std::uint64_t hash_of(const Name& name);
   friend std::uint64_t hash_of_name(std::string_view name);
   [[nodiscard]] static std::string_view spelled(const Name& name, std::array<char, 48>& place);
-  // Decodes the next operation, but leaves the names of its key and value in their encoded form. Returns what
-  // next() returns.
+  // Decodes the next operation, but leaves the names of its key and value in their encoded form. Returns an
+  // empty text, or what was expected if the payload is malformed, as next() does.
   [[nodiscard]] std::string_view parse();
 
   std::string_view payload_;

@@ -1,5 +1,5 @@
-// Tests binary histories: they contain the same operations as text histories, lose no operation when a ring
-// is full or a process is killed, and are refused if they are cut short or damaged.
+// Tests binary histories: they contain the same operations as text histories, lose no operation when a log's
+// ring buffer is full or a process is killed, and are refused if they are cut short or damaged.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -86,8 +86,9 @@ std::string some_name(Rng& rng) {
   }
 }
 
-// The operations as sorted lines of a text history. Sorted, because an operation that is too large for a
-// chunk is written to the file before the operations of the chunk that is being filled.
+// The operations as sorted lines of a text history. Sorted, because the file need not be in the order of
+// recording: a log collects operations in a chunk and writes the chunk as one block, but an operation too
+// large for a chunk is written at once.
 std::vector<std::string> sorted_lines(const std::vector<Operation>& operations) {
   std::vector<std::string> lines;
   for (const Operation& operation : operations) lines.push_back(to_line(view(operation)));
@@ -95,8 +96,8 @@ std::vector<std::string> sorted_lines(const std::vector<Operation>& operations) 
   return lines;
 }
 
-// Random operations that why_impossible() accepts: of all kinds, with names of all forms and times in any
-// order.
+// Random operations without contradictions (why_impossible() accepts them): of all kinds, with names of all
+// forms and times in any order.
 std::vector<Operation> some_operations(std::uint64_t seed, int count) {
   Rng rng(seed, "binary history");
   std::vector<Operation> all;
@@ -218,12 +219,15 @@ TEST_F(BinaryHistory, AKilledProcessLeavesWhatItRecorded) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
 }
 
-// With and without a translation of times: what follows the half line is not appended to it.
+// The half line at the end of a killed process's text history is left out when histories are joined, whether
+// or not their times are translated: otherwise the next process's first line would be appended to the half
+// one.
 TEST_F(BinaryHistory, HalfALineOfAKilledProcessIsDropped) {
   const std::vector<Operation> operations = some_operations(7, 6'000);
   std::string whole;
   for (const Operation& operation : operations) append_line(view(operation), whole);
-  ASSERT_GT(whole.size(), 256U * 1024);  // more than is copied at once
+  // longer than the pieces of 256 KiB in which translated lines are written
+  ASSERT_GT(whole.size(), 256U * 1024);
   const std::string half = to_line(view(operations.front())).substr(0, 40);
   const ClockMap same_clock({{0, 0, 0}}, {.drift_ppm = 0});
   for (const std::vector<ClockMap>& clocks : {std::vector<ClockMap>{}, {same_clock, same_clock}}) {

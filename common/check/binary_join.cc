@@ -101,9 +101,9 @@ Result<> append_block(int descriptor, const BlockHeader& header, const std::byte
                           : translate_block(descriptor, header, payload, *clock, totals);
 }
 
-// Appends a part in JSON Lines as it is. A process that was killed while it wrote may have left half of its
-// last line, which is dropped: the operation that it began to record was not issued, or is recorded as one
-// that was.
+// Appends a part in JSON Lines as it is, but for an unfinished last line, which a process that was killed
+// while writing may have left. That line can be dropped: either its operation was not issued yet, or an
+// earlier line says that it was issued.
 Result<> copy_lines(const std::string& part, int descriptor) {
   std::ifstream in(part, std::ios::binary);
   std::string lines;
@@ -117,7 +117,8 @@ Result<> copy_lines(const std::string& part, int descriptor) {
   return {};
 }
 
-// Appends a part in JSON Lines with translated times, without an unfinished last line, as copy_lines() does.
+// Appends a part in JSON Lines with translated times. An unfinished last line is left out, as in
+// copy_lines().
 Result<> append_lines(const std::string& part, const ClockMap& clock, int descriptor) {
   constexpr std::size_t piece = 256 * 1024;
   std::ifstream in(part, std::ios::binary);
@@ -132,8 +133,8 @@ Result<> append_lines(const std::string& part, const ClockMap& clock, int descri
   return write_all(descriptor, out.data(), out.size());
 }
 
-// Appends the chunks that a killed process had filled, wholly or in part, in its rings and had not written to
-// its history.
+// Appends what is left in a killed process's ring buffers: the operations that the process had recorded there
+// and had not written to its history yet.
 Result<> append_ring(std::istream& in, const std::unordered_set<std::uint64_t>& written,
                      const ClockMap* clock, int descriptor, Totals* totals) {
   using Chunk = BinaryRing::Chunk;
@@ -181,8 +182,8 @@ Result<> append_binary_part(const std::string& path, const std::string& ring_pat
     return fail(ErrorCode::corrupt, fmt::format("{}: a block before byte {} is damaged", path,
                                                 static_cast<std::int64_t>(in.tellg())));
   };
-  // A killed process may have left an incomplete block at the end of the file; the ring still has that
-  // block's operations.
+  // A killed process may have left an incomplete block at the end of the file. The operations of that block
+  // are still in the ring buffer, from which append_ring() takes them.
   while (in.read(reinterpret_cast<char*>(&header.magic), sizeof header.magic)) {
     if (header.magic == end_magic) {
       EndBlock end;

@@ -16,8 +16,8 @@ class BinaryReader {
   BinaryReader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
 
   void select(std::uint32_t part, std::uint32_t parts) { part_ = part, parts_ = parts; }
-  // Returns the next operation whose key belongs to the part set by select(), valid until the next call; null
-  // at the end of the file.
+  // Returns the next operation, valid until the next call; null at the end of the file. After select(),
+  // operations on keys outside the selected part of all keys are left out.
   [[nodiscard]] Result<const OperationView*> advance();
 
  private:

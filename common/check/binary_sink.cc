@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t byte_mask = 0xFFFF'FFFF;
 constexpr unsigned operations_shift = 32;
-// Time for which the sink's thread sleeps when no chunk is full.
+// Time for which the thread that writes the file sleeps when no chunk (part of a ring buffer) is full.
 constexpr std::chrono::microseconds pause{500};
 
 std::int64_t steady_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -172,8 +172,8 @@ bool BinarySink::drain() {
     for (std::uint32_t i = 0; i < ring->count_; ++i) {
       BinaryRing::Chunk& chunk = ring->chunks_[ring->drain_];
       if (chunk.state.load(std::memory_order_acquire) != BinaryRing::Chunk::sealed) break;
-      // Chunks are freed even after a failed write, so that no worker waits for a free chunk for ever;
-      // close() returns the error.
+      // Chunks (parts of a ring buffer) are freed even after a failed write, so that no worker waits for a
+      // free chunk for ever; close() returns the error.
       write_chunk(chunk);
       chunk.state.store(BinaryRing::Chunk::free, std::memory_order_release);
       chunk.state.notify_all();

@@ -50,7 +50,7 @@ class BinaryRing {
 
  private:
   friend class BinarySink;
-  // Makes the chunk that is being filled available to the sink's thread.
+  // Hands the chunk that is being filled to the sink's thread, which writes it to the file.
   void seal();
   [[nodiscard]] Chunk& await_free();
   // Writes an operation that fits no chunk, or that has to be on the disk at once, as a block of its own.
@@ -61,7 +61,7 @@ class BinaryRing {
   std::uint32_t log_;
   Chunk* chunks_;
   std::uint32_t count_;
-  std::uint32_t fill_ = 0;  // index of the chunk that is being filled, or that will be filled next
+  std::uint32_t fill_ = 0;  // index of the chunk that is being filled or will be filled next
   std::uint32_t number_ = 0;
   bool is_open_ = false;
   Nanos before_ = 0;
@@ -88,8 +88,9 @@ class BinarySink {
   struct Statistics {
     std::uint64_t operations = 0, bytes = 0, waits = 0, waited_ns = 0;
   };
-  // Writes what is left in every ring and the end block, and removes the file of the rings. To be called
-  // after the last record(). Returns the errno of the first failed write of the run, or 0.
+  // Writes to the file what is left in every ring and the end block, and removes the file that holds the
+  // rings. To be called after the last record(). Returns the errno of the first failed write of the run, or
+  // 0.
   [[nodiscard]] int close();
   [[nodiscard]] Statistics statistics() const;
 
@@ -97,7 +98,7 @@ class BinarySink {
   friend class BinaryRing;
   explicit BinarySink(const Options& options) : options_(options) {}
   void drain_main(const std::stop_token& stop);
-  // Writes all full chunks; returns whether there were any.
+  // Writes the full chunks of all rings to the file; returns whether there were any.
   bool drain();
   void write_chunk(BinaryRing::Chunk& chunk);
   void write_block(BlockHeader header, const std::byte* payload);

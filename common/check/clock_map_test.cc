@@ -52,8 +52,8 @@ TEST(ClockMap, AClockThatDriftsBeyondTheBoundIsNotTrusted) {
 }
 
 TEST(ClockMap, ErrorsOfTheAlignmentsAreNotTakenForDrift) {
-  // An offset that changes by 5 us in 10 ms looks like a drift of 500 ppm, but each comparison of the clocks
-  // has an error of 3 us.
+  // An offset that changes by 5 us in 10 ms looks like a drift of 500 ppm. But each comparison of the clocks
+  // has an error of up to 3 us, so the drift may as well be within the bound.
   EXPECT_FALSE(ClockMap({{0, 0, 3'000}, {10'000'000, 5'000, 3'000}}, {}).is_untrusted());
   EXPECT_TRUE(ClockMap({{0, 0, 1'000}, {10'000'000, 5'000, 1'000}}, {}).is_untrusted());
 }

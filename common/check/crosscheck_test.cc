@@ -273,9 +273,9 @@ TEST(CrossCheck, LegalHistoriesHold) {
   }
 }
 
-// Sixty-four operations on one key are under way at any time, as after a long outage. The search must stay
-// below 2,000 configurations; it would hold many thousands if it discarded a configuration only in favour of
-// one with the same pending operations.
+// Sixty-four operations on one key are under way at any time, as after a long outage. The search must hold
+// fewer than 2,000 configurations (possible states of the key and its pending operations) at once. It would
+// hold many thousands if it discarded a configuration only in favour of one with the same pending operations.
 TEST(CrossCheck, ACrowdOnOneKeyIsDecided) {
   Rng rng(7, "crowd");
   for (const bool strict : {true, false}) {
@@ -439,7 +439,8 @@ TEST(CrossCheck, ACrowdOfInsertsIsDecided) {
   }
 }
 
-// The oracle must confirm that a minimised history is a violation by itself.
+// The oracle, which tries every order of the operations, must confirm that a minimised history is a violation
+// by itself.
 TEST(CrossCheck, SubHistoriesViolateByThemselves) {
   Rng rng(4, "minimise");
   const KeyRules rules{Model::linearizable, Start::any, true, 1'000'000};

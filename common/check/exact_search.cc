@@ -155,9 +155,9 @@ class ExactSearch {
     return found == uses_[c.value].reads;
   }
 
-  // Fills next_ with the configurations that can follow when the operation in `slot` returns: those
-  // reached by sequences of open operations that end with this operation. Operations that could follow it
-  // can wait for the next return. Returns false if the search limit is exceeded.
+  // Fills next_ with the configurations (states of the search) that can follow when the operation in `slot`
+  // returns: those reached by sequences of open operations that end with this operation. Operations that
+  // could follow it can wait for the next return. Returns false if the search limit is exceeded.
   bool satisfy(std::size_t slot) {
     const KeyOp& due = ops_[open_[slot]];
     next_.clear();

@@ -24,10 +24,11 @@ struct Configuration {
   // ns by which the next write must have been invoked and take effect, which is the earliest return of such
   // an INSERT. Else `forever`.
   Nanos owed = forever;
-  // number of writes with unknown outcome that have been used to make the key present
+  // number of writes with unknown outcome that this order of operations has used to make the key present
   std::uint32_t free_puts = 0;
   std::uint32_t free_removes = 0;
-  // bit mask of the node losses that are in progress and have not yet removed the key
+  // bit mask of the node losses that are in progress and that, in this order of operations, have not removed
+  // the key yet
   std::uint64_t losses = 0;
   Pending puts;
   Pending inserts;
@@ -40,12 +41,14 @@ struct Event {
   Step step = Step::release;
   PointKind kind = PointKind::put;
   bool optional = false;
-  std::uint32_t number = none;  // position by deadline among the operations of this kind that have one
+  // position, by deadline, among the operations of its kind that have a deadline
+  std::uint32_t number = none;
   std::uint32_t operation = none;
   Nanos release_ns = 0;  // ns; the operation takes effect at this time or later
-  // for Step::forward: time in ns at which the write of the zone's value was invoked
+  // for Step::forward, the begin of a zone (span in which the key holds one value): time in ns at which the
+  // write of that value was invoked
   Nanos write_ns = beginning;
-  bool needs_absent = false;  // true: for Step::forward: the key is absent just before the zone
+  bool needs_absent = false;  // for Step::forward: true if the key is absent just before the zone
 };
 
 class GapSearch {
@@ -145,7 +148,8 @@ class GapSearch {
     }
   }
 
-  // Appends to next_ every configuration that can follow `from` and that satisfies `event`.
+  // Appends to next_ every configuration (state of the search) that can follow `from` and in which `event` is
+  // satisfied.
   void advance(const Configuration& from, const Event& event) {
     if (event.step == Step::forward) {
       if (event.needs_absent) {
@@ -223,15 +227,17 @@ class GapSearch {
     });
   }
 
-  // If an INSERT is pending, adds the configuration in which this INSERT makes the absent key present just
-  // before the write whose turn it is (a due PUT, or the write of a forward zone) takes effect.
+  // If an INSERT is pending, adds the configuration (state of the search) in which this INSERT makes the
+  // absent key present just before the write whose turn it is (a due PUT, or the write of a forward zone)
+  // takes effect.
   void insert_first(Configuration to) {
     if (use_insert(&to)) next_.push_back(std::move(to));
   }
 
-  // Calls `then` with the configuration if a write that was invoked at `write_ns` may be the key's next
-  // write. If that write was invoked too late (after Configuration::owed), a pending PUT or a pending INSERT
-  // that was invoked in time has to take effect first: calls `then` for each of the two that exists.
+  // Calls `then` with the configuration (state of the search) if a write that was invoked at `write_ns` may
+  // be the key's next write. If that write was invoked too late (after Configuration::owed), a pending PUT or
+  // a pending INSERT that was invoked in time has to take effect first: calls `then` for each of the two that
+  // exists.
   template <typename Then>
   void once_settled(const Configuration& from, Nanos write_ns, Then then) const {
     if (write_ns <= from.owed) return then(from);
@@ -272,8 +278,8 @@ class GapSearch {
     if (from.owed == forever && use_free_put(&to)) next_.push_back(std::move(to));
   }
 
-  // Calls `then` with the configuration if the key is absent, else with each configuration reached by zero or
-  // more of the pending PUTs and then a DELETE or a node's loss.
+  // Calls `then` with the configuration (state of the search) if the key is absent in it, else with each
+  // configuration reached by zero or more of the pending PUTs and then a DELETE or a node's loss.
   template <typename Then>
   void when_absent(const Configuration& from, Then then) const {
     if (!from.present) return then(from);
@@ -305,8 +311,8 @@ class GapSearch {
     Configuration to = from;
     if (use_insert(&to)) lose_in_turn(to, losses);
     to = from;
-    // A write with unknown outcome whose value is lost at once is of use only if some INSERT found the key
-    // present.
+    // A write with unknown outcome whose value the loss removes at once leaves the key absent as before. It
+    // need be tried only if some INSERT found the key present, which that write may explain.
     if ((!to.puts.empty() || has_exists_) && use_put(&to)) lose_in_turn(to, losses);
   }
 
@@ -344,7 +350,8 @@ class GapSearch {
       Configuration removed = to;
       if (!use_remove(&removed)) return;
       next_.push_back(std::move(removed));
-      if (to.puts.empty()) return;  // using a write with unknown outcome before the DELETE would gain nothing
+      // the DELETE would undo a write with unknown outcome that is used before it
+      if (to.puts.empty()) return;
       use_put(&to);
     }
   }
@@ -354,7 +361,8 @@ class GapSearch {
     return c.present ? c.last_absent : std::min(at_, c.owed);
   }
 
-  // Whether a DELETE's ok says that the key was present. A lossy cache may have evicted it before.
+  // Whether a DELETE that returned ok shows that the key was present. In a lossy cache it does not, because
+  // the cache may have evicted the key before.
   [[nodiscard]] bool deletes_need_presence() const {
     return rules_.delete_ok_removes && rules_.model == Model::linearizable;
   }
@@ -455,7 +463,8 @@ class GapSearch {
     std::ranges::sort(
         next_, [&](const Configuration& a, const Configuration& b) { return promise(a) < promise(b); });
     std::size_t kept = 0;
-    // index of the first kept configuration that has the same `present` and as many pending DELETEs
+    // index of the first kept configuration with the same `present` and the same number of pending DELETEs as
+    // the one that is judged
     std::size_t group = 0;
     for (std::size_t i = 0; i < next_.size(); ++i) {
       if (kept > 0 && (next_[group].present != next_[i].present ||

@@ -81,7 +81,8 @@ class BinaryReader;
 enum class HistoryFormat : std::uint8_t { text, binary };
 [[nodiscard]] std::string_view name(HistoryFormat format);  // name of the format: "text" or "binary"
 
-// What a writer has recorded, and how long workers waited because their ring had no free chunk (binary only).
+// What a writer has recorded; for a binary history also how often and how long workers waited for room in
+// their ring buffers.
 struct HistoryStatistics {
   std::uint64_t operations = 0, bytes = 0, waits = 0;
   double waited_s = 0;
@@ -117,8 +118,8 @@ class ClientLog {
 };
 
 // Writes one history file: PATH.partial during the run, renamed to PATH by close(), so that a PATH that
-// exists is complete. A device or pipe is written to directly (common/base/output_place.h). The
-// destructor removes PATH.partial if close() was not called, unless the file is durable.
+// exists is complete. A device or pipe is written to directly (common/base/output_place.h). The destructor
+// removes PATH.partial if close() was not called, unless Options::durable is set.
 class HistoryWriter {
  public:
   struct Options {
@@ -149,7 +150,8 @@ class HistoryWriter {
   [[nodiscard]] Result<> close();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // Operations and waits of the whole run. To be called after close().
+  // Numbers of recorded operations and of waits for room in ring buffers, over the whole run. To be called
+  // after close().
   [[nodiscard]] HistoryStatistics statistics() const;
 
  private:

@@ -27,9 +27,9 @@ class Names {
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
-// The operations of one key, by invocation. The preload's lines are replaced by `start`, and lines that a
-// durable writer recorded before an operation are removed if the finished operation is there. The losses
-// of nodes are included, since each may have removed this key.
+// The operations of one key, ordered by invocation. `start` says what the lines of the preload said. The line
+// that a durable writer recorded before an operation began is removed if the line of the finished operation
+// is there. The losses of nodes are included, since each may have removed this key.
 struct KeyHistory {
   std::uint32_t key = 0;
   Start start = Start::any;

@@ -1,5 +1,5 @@
-// Checks whether a correct store could have produced a history. Each key is judged separately, as a
-// register with DELETE and INSERT, under one of three models:
+// Checks whether a correct store could have produced a history. Each key is judged separately, as a register
+// with DELETE and INSERT, under one of three models:
 //
 // linearizable  Each operation took effect at one instant between its invocation and its return.
 //               A GET reads the value that was put last, or not_found after a DELETE (or before any
@@ -12,11 +12,11 @@
 //               the key; exists means that the key had not been deleted.
 // none          For an emulation that stores no values: the file is parsed and nothing is judged.
 //
-// An operation whose outcome is unknown may take effect once at any time after its invocation, or never.
-// A failed operation has no effect: a GET that reads the value of a failed PUT is a violation. While a
-// node is declared lost, each key may disappear at most once. Two operations of which one returns at the
-// same nanosecond as the other is invoked count as concurrent, because a clock of that resolution cannot
-// order them.
+// An operation whose outcome is unknown may take effect once at any time after its invocation, or never. A
+// failed operation has no effect: a GET that reads the value of a failed PUT is a violation. Between the
+// begin and the end of a node's loss (a line `lost` of the history) each key may disappear at most once. Two
+// operations of which one returns at the same nanosecond as the other is invoked count as concurrent, because
+// a clock of that resolution cannot order them.
 //
 // Method and cost: zones.h (each value put once: near-linear time, exact) and exact_search.h (keys with
 // INSERTs, or a value put more than once, which Loch's load never does: time exponential in the number of
@@ -53,8 +53,8 @@ struct CheckOptions {
   // Whether a DELETE that returned ok must have found a value to remove. Published Nessie returns ok for
   // an absent key too (it writes a tombstone), so its histories are judged with false.
   bool delete_ok_removes = true;
-  // Number of configurations that the search for one key may hold at once; beyond it the verdict is
-  // "undecided".
+  // Number of configurations (states of the search) that the search for one key may hold at once; beyond it
+  // the verdict is "undecided".
   std::uint64_t search_limit = 1'000'000;
   // true: reduce each violation to a smallest sub-history (for the first `report_limit` keys).
   bool minimise = true;

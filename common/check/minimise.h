@@ -1,10 +1,10 @@
 // Reduces a key's violating history to the few operations that contradict each other.
 //
-// Every step only weakens the history, so that the remaining operations contradict each other whatever
-// the others did. First the history is cut at the earliest end and the latest beginning that still
-// violate (both are monotone, found by bisection). Then, in ever smaller groups, GETs are removed, and
-// the outcome of PUTs and DELETEs is made unknown. Number of checks: O(log n) on the whole history, then
-// O(m log m) to O(m^2) on the m operations of the window.
+// Every step only weakens the history, so that the remaining operations contradict each other whatever the
+// others did. First the history is cut at the earliest end, and then at the latest beginning, with which it
+// still violates. Bisection finds both, because a history that extends a violating one violates too. Then, in
+// ever smaller groups, GETs are removed, and the outcome of PUTs and DELETEs is made unknown. Number of
+// checks: O(log n) on the whole history, then O(m log m) to O(m^2) on the m operations of the window.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// Computes the zones of a key's values, and the contradictions that are visible from the zones alone.
+// Computes the zones (spans of time in which a key must have held one value) of a key's history, and the
+// contradictions that the zones alone show.
 #include "common/check/zones.h"
 
 #include <algorithm>
@@ -91,7 +92,8 @@ class ZoneFinder {
       }
       if (brings_value(op.kind)) {
         if (cluster.put != none) {
-          zones_.repeated_values = true;  // zones are defined only if each value is put once
+          // zones are defined only if each value is put once, and this one is put twice
+          zones_.repeated_values = true;
           return;
         }
         cluster.put = i;
@@ -127,8 +129,8 @@ class ZoneFinder {
       zones_.forward.push_back({cluster.first_return_ns, cluster.last_invoke_ns, cluster.first_return_op,
                                 cluster.last_invoke_op, put.invoke_ns, needs_absent(put)});
     } else {
-      // An INSERT with unknown outcome whose value no GET read is treated like a PUT of the same kind,
-      // because the search lets either of them take effect only while the key is absent.
+      // An INSERT with unknown outcome whose value no GET read becomes a PUT with unknown outcome: the search
+      // uses either of them only while the key is absent, so they do not differ.
       const bool optional = put.outcome == Outcome::unknown && cluster.reads == 0;
       const PointKind kind = needs_absent(put) && !optional ? PointKind::insert : PointKind::put;
       zones_.points.push_back({cluster.last_invoke_ns, cluster.first_return_ns, cluster.last_invoke_op, kind,
@@ -211,8 +213,8 @@ class ZoneFinder {
       }
       if (early != nullptr) point.release_ns = early->end;
       if (late != nullptr) point.deadline_ns = late->begin;
-      // The interval from point.release_ns to point.deadline_ns is still not empty: forward zones are
-      // disjoint, so early->end <= late->begin.
+      // The interval from point.release_ns to point.deadline_ns is still not empty after it was clipped:
+      // forward zones are disjoint, so early->end <= late->begin.
     }
   }
 

@@ -27,7 +27,8 @@ struct ForwardZone {
   std::uint32_t begin_op = none;  // index of the value's write or GET that returned first; none: the preload
   std::uint32_t end_op = none;    // index of the value's write or GET that was invoked last
   Nanos write_ns = beginning;  // the invocation of the PUT or INSERT: the key may hold the value from then on
-  bool needs_absent = false;   // true: an INSERT wrote the value: the key is absent just before the zone
+  // true: an INSERT wrote the value, so the key is absent just before this zone (span of one value)
+  bool needs_absent = false;
 };
 
 // The kind of a point: operations that take effect at one instant of [release_ns, deadline_ns], outside
@@ -49,14 +50,16 @@ struct Point {
   // put, insert: the invocation of the PUT or INSERT. It may take effect before release_ns, at which the last
   // GET of its value is invoked, provided that nothing changes the key in between.
   Nanos write_ns = beginning;
-  // true: the point may be left out: its operation's outcome is unknown (the deadline is forever), or it is a
-  // loss
+  // true: the operation need not take effect, because its outcome is unknown (the deadline is then forever)
+  // or because it is the loss of a node
   bool optional = false;
 };
 
 struct Zones {
-  Judgement judgement;               // a violation that zones alone show, else `holds`
-  bool repeated_values = false;      // true: some value was put twice, so that zones do not apply
+  // a violation that the zones (spans in which the key held one value) alone show, else `holds`
+  Judgement judgement;
+  // true: some value was put twice, so that zones (spans of one value) are not defined
+  bool repeated_values = false;
   bool starts_present = false;       // true: a GET read the preloaded value
   std::vector<ForwardZone> forward;  // forward zones by time; their interiors are disjoint
   // operations to be ordered, whose windows are clipped to the gaps between forward zones

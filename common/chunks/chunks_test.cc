@@ -1,5 +1,6 @@
-// Tests allocation in chunks: what a manager gives to whom, and RACE's clients that get their blocks so, on
-// nodes of memory, with requests that fail and nodes that have no block left.
+// Tests allocation in chunks (runs of blocks that a client requests from a node's manager): which chunk a
+// manager gives to which client, and clients of RACE hashing that get their blocks this way, also when
+// requests fail and when a node has no block left.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -31,7 +32,7 @@ TEST(Manager, GivesEachBlockOnce) {
   EXPECT_EQ(manager.counts().full, 1u);
 }
 
-// The answer to a request may be lost: the client repeats the request, and has its chunk once.
+// The answer to a request may be lost: the client then repeats the request, and gets the same chunk again.
 TEST(Manager, AnswersARepeatedRequestWithItsChunk) {
   Manager manager(plan_of(20, 4));
   EXPECT_EQ(manager.allocate({0, 1}), (Chunk{100, 4}));
@@ -42,7 +43,7 @@ TEST(Manager, AnswersARepeatedRequestWithItsChunk) {
   EXPECT_EQ(manager.counts().repeated, 1u);
 }
 
-// A request that the network delayed comes after the client's next one.
+// A request that the network delayed arrives after the same client's next request: the manager drops it.
 TEST(Manager, DropsAnOlderRequest) {
   Manager manager(plan_of(20, 4));
   EXPECT_TRUE(manager.allocate({0, 1}).has_value());
@@ -81,7 +82,7 @@ std::map<std::string, std::string> chunks_of(const char* blocks) {
 class On : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, On, ::testing::Values("sim", "shm"));
 
-// Clients that began without a block write what others read, and every block is one client's.
+// Clients that begin without any block write values that others read, and no two clients get the same block.
 TEST_P(On, ClientsOfMemoryNodesGetTheirBlocksFromThem) {
   const auto module = race::make_module();
   for (const char* chunk : {"1", "4", "64"}) {
@@ -95,7 +96,7 @@ TEST_P(On, ClientsOfMemoryNodesGetTheirBlocksFromThem) {
     EXPECT_EQ(tally.foreign, 0u) << chunk;
     EXPECT_LT(tally.other, 25u * cluster.workers()) << chunk;
     EXPECT_EQ(cluster.store().audit({}), std::vector<std::string>{}) << chunk;
-    // each of the four clients asks each of the two nodes
+    // at least one ALLOC request from each of the four clients to each of the two nodes
     EXPECT_GE(cluster.counter("allocs"), 8) << chunk;
     EXPECT_EQ(cluster.counter("chunks_given"), cluster.counter("allocs")) << chunk;
     EXPECT_EQ(cluster.counter("allocs_unanswered"), 0) << chunk;
@@ -109,8 +110,8 @@ coro::Task<void> insert(support::Lane* lane, std::uint64_t first, std::uint64_t 
   }
 }
 
-// An operation waits only for a worker's first chunk, since the next ones are asked for in time; and chunks
-// of one block are waited for more often.
+// With chunks of 32 blocks an operation waits only for the worker's first chunk, because later chunks are
+// requested ahead of need; with chunks of one block, operations may wait more often.
 TEST(OnSim, ChunksAreAskedForAheadOfNeed) {
   const auto module = race::make_module();
   std::map<std::string, double> waits;
@@ -132,8 +133,8 @@ TEST(OnSim, ChunksAreAskedForAheadOfNeed) {
   EXPECT_GE(waits.at("1"), 1);
 }
 
-// A node whose blocks are used up says so, and its PUTs end as in a full table; UPDATEs go on with the block
-// that each client has left.
+// A node whose blocks are used up answers that it has none left, and PUTs that get no block then end as in a
+// full table.
 TEST(OnSim, AFullNodeEndsInsertsAsAFullTable) {
   const auto module = race::make_module();
   kv::DeployConfig config = small_deploy(3, 1, 1, 0);
@@ -153,12 +154,13 @@ TEST(OnSim, AFullNodeEndsInsertsAsAFullTable) {
 }
 
 struct Failing {
-  std::uint64_t findings = 0;  // of the audit: blocks in two places, and keys whose blocks others wrote
+  std::uint64_t findings = 0;  // found by the audit: blocks in two places, and blocks that others overwrote
   std::uint64_t foreign = 0;   // GETs of another key's value
-  double repeated = 0;         // ALLOCs that a manager had answered before
+  double repeated = 0;         // ALLOC requests that a manager had answered before
 };
 
-// Requests and replies of ALLOCs are lost with their connections.
+// Runs clients over connections that fail, so that ALLOC requests and their replies are lost, and returns
+// what was found.
 Failing run_failing(const char* fabric, const std::string& mutant) {
   const auto module = race::make_module();
   auto options = chunks_of("1");
@@ -180,11 +182,12 @@ TEST_P(On, RepeatedRequestsGiveNobodyAnothersBlocks) {
   const Failing seen = run_failing(GetParam(), "");
   EXPECT_EQ(seen.findings, 0u);
   EXPECT_EQ(seen.foreign, 0u);
-  // in real time, which requests fail is chance
+  // in real time (shm) it is chance which requests fail, so that perhaps none is repeated
   if (std::string(GetParam()) == "sim") EXPECT_GT(seen.repeated, 0);
 }
 
-// … and a manager that gives a repeated chunk to the next client too is found.
+// A known-bad manager, which gives the chunk of a repeated request to the next client too, is found by the
+// audit.
 TEST(OnSim, AChunkThatIsGivenTwiceIsFound) {
   const Failing seen = run_failing("sim", "chunk-given-twice");
   EXPECT_GT(seen.repeated, 0);

@@ -1,4 +1,5 @@
-// Asks for chunks, and wakes the operations that wait for them.
+// Requests chunks of memory blocks from nodes (ALLOC requests), and wakes the operations that wait for a
+// block.
 #include "common/chunks/client.h"
 
 #include <cstring>
@@ -9,12 +10,13 @@
 
 namespace loch::chunks {
 
-// Suspends an operation until the request to its node that is under way has ended.
+// Suspends an operation until the ALLOC request that is under way to its node has ended.
 class Client::Turn {
  public:
   explicit Turn(Link& link) : link_(link) {}
   Turn(const Turn&) = delete;
-  // While the operation waits, this is the end of one that never runs again: its worker was killed.
+  // If a Turn is destroyed while its operation waits, the worker was killed and the operation never runs
+  // again.
   ~Turn() {
     if (waiter_) std::erase(link_.waiting, this);
   }
@@ -28,10 +30,10 @@ class Client::Turn {
 
  private:
   Link& link_;
-  std::coroutine_handle<> waiter_;  // null: nobody waits
+  std::coroutine_handle<> waiter_;  // null: no operation waits
 };
 
-// Lets the client start requests in a scope, as long as this lives.
+// While this object lives, the client may start requests ahead of need in the given scope.
 class Client::Beside {
  public:
   Beside(Client& client, coro::Scope& scope) : client_(client) { client_.beside_ = &scope; }

@@ -1,5 +1,5 @@
-// A client worker's side of allocation in chunks: asks nodes for chunks, ahead of need where the worker's
-// background work runs, and lets operations wait that find no block.
+// A client worker's side of allocation in chunks (runs of blocks): requests chunks from nodes, ahead of need
+// while the worker's background work runs, and lets operations that find no free block wait for one.
 #pragma once
 
 #include <coroutine>
@@ -14,7 +14,7 @@
 
 namespace loch::chunks {
 
-// The free blocks of a client worker, which its protocol keeps.
+// Interface to the free blocks of a client worker, which its protocol keeps.
 class Stock {
  public:
   virtual ~Stock() = default;
@@ -23,51 +23,51 @@ class Stock {
 };
 
 enum class Supply : std::uint8_t {
-  ready,        // the stock has a block, until the next co_await
-  full,         // it has none, and neither has the node
-  unreachable,  // it has none, and the node does not answer
+  ready,        // the worker has a free block of the node, until the next co_await
+  full,         // neither the worker nor the node has a free block
+  unreachable,  // the worker has no free block of the node, and the node does not answer
 };
 
 struct ClientCounts {
-  std::uint64_t allocs = 0, alloc_ns = 0;  // requests that were answered, and how long that took together
+  std::uint64_t allocs = 0, alloc_ns = 0;  // answered ALLOC requests, and the sum of their durations
   std::uint64_t waits = 0, wait_ns = 0;  // operations that found no block, and how long they waited together
-  std::uint64_t full = 0, unanswered = 0;  // requests for which the node had no block, and without an answer
+  std::uint64_t full = 0, unanswered = 0;  // ALLOCs that found the node full; ALLOCs without an answer
 };
 
-// Used by its worker's thread alone.
+// Requests chunks for one worker; used by the worker's thread alone.
 class Client {
  public:
-  // `stock` outlives the client.
+  // `stock` has to outlive the client.
   Client(const ChunkPlan& plan, const rpc::MessageRegions& regions, fabric::Worker& worker, Stock& stock);
   Client(const Client&) = delete;
 
-  // Waits until the stock has a block of the node, for an operation that takes one at once. `stats` gets what
-  // the operation itself asks for.
+  // Waits until `stock` has a block of the node; the caller takes the block before its next co_await. `stats`
+  // counts the work requests of an ALLOC that this call itself makes.
   [[nodiscard]] coro::Task<Supply> supply(fabric::NodeId node, fabric::OpStats* stats);
-  // Runs the worker's background work, beside which chunks are asked for ahead of need.
+  // Runs the worker's background work; while it runs, chunks are requested ahead of need.
   [[nodiscard]] coro::Task<void> run_beside(coro::Task<void> background);
   [[nodiscard]] const ClientCounts& counts() const { return counts_; }
 
  private:
   class Turn;
   class Beside;
-  // What this worker has asked of a node.
+  // This worker's ALLOC requests to one node.
   struct Link {
-    std::uint32_t number = 0;  // of the last request that was answered
+    std::uint32_t number = 0;  // number of the last request that was answered
     bool is_asking = false;    // whether a request is under way
     bool is_full = false;      // whether the node has said that it has no block left
     std::uint32_t failures = 0;
     std::deque<Turn*> waiting;  // operations that wait until the request has ended
   };
   void keep_ahead(fabric::NodeId node);
-  // Asks the node for a chunk; its Link::is_asking is set.
+  // Requests a chunk from the node. The caller has set the node's Link::is_asking.
   [[nodiscard]] coro::Task<void> ask(fabric::NodeId node, fabric::OpStats* stats);
 
   const ChunkPlan& plan_;
   fabric::Worker& worker_;
   Stock& stock_;
   rpc::MessageClient channel_;
-  coro::Scope* beside_ = nullptr;  // of the background work; null: it does not run
+  coro::Scope* beside_ = nullptr;  // scope for requests ahead of need; null: no background work runs
   std::vector<Link> links_;        // by node
   ClientCounts counts_;
 };

@@ -1,4 +1,4 @@
-// Decides which chunk answers an ALLOC.
+// Decides which chunk (run of blocks) answers a client's ALLOC request.
 #include "common/chunks/manager.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Gives out the blocks of one node, chunk after chunk.
+// The manager of one node's blocks of memory, which gives them to clients in chunks (runs of blocks).
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,10 @@ class Manager {
   };
   explicit Manager(const ChunkPlan& plan);
   // The chunk for this request: the next one, or for a repeated request the one that it got before. None: the
-  // request is older than the client's last, whose answer the client has, or no client sends it.
+  // request is older than the client's last one, which the client sends only after it has the older one's
+  // answer; or no client sends such a request.
   [[nodiscard]] std::optional<Chunk> allocate(const Ask& ask);
-  // Blocks that nobody has yet.
+  // Number of blocks that no client has been given yet.
   [[nodiscard]] std::uint64_t left() const { return end_ - next_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
 

@@ -1,4 +1,4 @@
-// Answers ALLOCs one after another, and sums up a node's counters.
+// Answers clients' ALLOC requests (for a chunk of blocks) one after another, and sums up a node's counters.
 #include "common/chunks/node.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// A node's part in allocation in chunks: its message buffers, the manager of its blocks if it holds data, and
-// its client workers' clients.
+// A node's part in allocation in chunks (runs of blocks that clients request): its message buffers, the
+// Manager that gives out its blocks if it holds data, and a chunks::Client for each of its client workers.
 #pragma once
 
 #include <map>
@@ -14,14 +14,14 @@ namespace loch::chunks {
 
 class ChunkNode {
  public:
-  // Registers the node's buffers; called before Fabric::exchange. Null if `plan` is.
+  // Registers the node's message buffers; called before Fabric::exchange. Returns null if `plan` is null.
   [[nodiscard]] static Result<std::unique_ptr<ChunkNode>> make(fabric::Fabric& fabric, fabric::NodeId node,
                                                                const ChunkPlan* plan);
-  // The main coroutine of the node's management worker. `self` outlives it.
+  // The main coroutine of the node's management worker, which answers ALLOC requests. `self` outlives it.
   [[nodiscard]] static coro::Task<void> manage(ChunkNode* self, fabric::Worker* worker);
-  // The client of a client worker, which its first call makes.
+  // The chunks::Client of this client worker, which the first call makes.
   [[nodiscard]] Client& client(fabric::Worker& worker, Stock& stock);
-  // Adds the node's counters.
+  // Adds the node's counters to `all`.
   void count(std::map<std::string, double>& all) const;
 
  private:

@@ -1,4 +1,5 @@
-// The options of allocation in chunks, and the plan that they and a deployment's sizes make.
+// The options of allocation in chunks, and the ChunkPlan that follows from them and from a deployment's
+// sizes.
 #include "common/chunks/plan.h"
 
 #include <fmt/format.h>
@@ -73,13 +74,14 @@ std::optional<ChunkPlan> plan_chunks(const std::string& protocol, const kv::Depl
   rpc::MessageShape& shape = plan.messages;
   shape.nodes = config.nodes;
   shape.client_workers = config.client_workers;
-  // a worker may have one ALLOC outstanding at each node
+  // a worker may have one ALLOC request outstanding at each serving node
   shape.window = plan.serving_nodes;
   shape.server_workers = 1;
   shape.server_nodes = config.server_nodes;
   shape.request_bytes = sizeof(Ask);
   shape.reply_bytes = sizeof(Answer);
-  // The manager knows a repeated request by its number, also where the client has given up in between.
+  // The channel need not drop duplicates: the manager recognises a repeated request by its number, even if
+  // the client had given up in between.
   shape.drops_duplicates = false;
   shape.patience = options.integer(protocol + ".alloc-timeout");
   shape.reply_timeout = std::max<Nanos>(1, std::min(shape.reply_timeout, shape.patience / 4));

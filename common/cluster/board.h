@@ -15,7 +15,7 @@
 
 namespace loch::cluster {
 
-// The name of an item, unique within a launch.
+// The name of an item (a message left on a board), unique within a launch.
 struct Slot {
   char lane = 'm';  // 'k': keys, 'm': messages, 'u': urgent messages
   std::uint32_t from = 0, to = 0;
@@ -30,17 +30,19 @@ class Board {
   virtual ~Board() = default;
   // Leaves an item, of at most item_bytes_max bytes, on the board for its receiver.
   virtual void post(const Slot& slot, std::string bytes) = 0;
-  // Asks for an item, which take() returns once it is there.
+  // Asks for an item; take() returns it once it is there.
   virtual void expect(const Slot& slot) = 0;
   [[nodiscard]] virtual std::optional<std::pair<Slot, std::string>> take() = 0;
   // Whether the receiver can fetch every item that was posted to it in the lane (stream of items) that `slot`
   // names, even if this process ends.
   [[nodiscard]] virtual bool is_settled(const Slot& slot) = 0;
-  // The reason why the board can no longer be used; empty while it is usable.
+  // The reason why this board (place where launchers leave items for each other) can no longer be used; empty
+  // while it is usable.
   [[nodiscard]] virtual std::string failure() = 0;
   // Discards the items that were left for a lost rank.
   virtual void forget(std::uint32_t rank) = 0;
-  // Ends this rank's use of the board. `is_whole`: no rank of the launch was lost.
+  // Ends this rank's use of the board (the place where launchers leave items for each other). `is_whole`: no
+  // rank of the launch was lost.
   virtual void close(bool is_whole) = 0;
 };
 

@@ -46,7 +46,7 @@ class BoardWire final : public Wire {
  private:
   struct Lane {
     std::uint64_t posted = 0, taken = 0;  // numbers of the items to post and to take next
-    std::string out;  // messages that were sent, as bytes; those before `out_at` are posted
+    std::string out;  // messages that were sent, as bytes; the bytes before `out_at` are on the board already
     std::size_t out_at = 0;
     std::string in;                // bytes that arrived and do not make up a whole message yet
     std::size_t skipped_left = 0;  // bytes that are still to come of a message that is too large

@@ -1,5 +1,5 @@
-// Implements Control over a channel: collectives ("meetings") without a coordinator, messages, and
-// notices of losses and restarts.
+// Implements the control plane (Control) over a channel: collectives ("meetings") without a coordinator,
+// messages, and notices of losses and restarts.
 #include "common/cluster/channel_control.h"
 
 #include <fmt/format.h>
@@ -240,7 +240,7 @@ void ChannelControl::come_back(const Notice& notice) {
   is_gone_[notice.rank] = false;
 }
 
-// ---- Lost and restarted ranks, and handlers --------------------------------------------------
+// ---- Notices of lost and restarted ranks, and the calls of handlers ---------------------------
 
 bool ChannelControl::is_lost(std::uint32_t rank) const {
   LOCH_CHECK_LT(rank, hosts_.size());

@@ -1,6 +1,6 @@
-// Implements Control over a Channel: collectives ("meetings"), messages and losses. In a meeting each
-// rank sends its part to all who need it and waits for the parts of the others; there is no coordinator
-// whose death could stop a meeting.
+// Implements the control plane (Control) over a Channel: collectives ("meetings"), messages and losses. In a
+// meeting each rank sends its part to all who need it and waits for the parts of the others; there is no
+// coordinator whose death could stop a meeting.
 #pragma once
 
 #include <atomic>
@@ -92,7 +92,8 @@ class ChannelControl final : public Control, private ChannelListener {
   std::condition_variable arrived_;  // signals that a part of a meeting arrived, or a rank's loss or restart
   std::condition_variable for_handlers_;
   std::map<Key, Part> parts_;
-  std::size_t held_bytes_ = 0;  // total size of the texts in parts_
+  // total size of the texts in parts_, which holds ranks' contributions to collective calls
+  std::size_t held_bytes_ = 0;
   // each rank's first loss or end; such a rank takes part in no further collective call
   std::vector<std::optional<Notice>> fates_;
   std::vector<bool> is_gone_;

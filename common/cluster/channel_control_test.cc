@@ -116,7 +116,8 @@ TEST(ChannelControl, ALostRankIsNotWaitedFor) {
     });
     ASSERT_TRUE(control.barrier("begin", plenty).has_value());
     if (control.rank() == 1) {
-      std::this_thread::sleep_for(50ms);  // gives the other ranks time to begin to wait for this rank
+      // gives the other ranks time to call all_gather() and wait for this rank
+      std::this_thread::sleep_for(50ms);
       network.end({1, Fate::killed, 9});
       return;
     }

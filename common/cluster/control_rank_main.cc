@@ -1,11 +1,11 @@
-// A rank of the multi-process tests of the control plane: `control_rank SCENARIO [OPTIONS]`. Rank 0
-// prints the result in one line, with durations in milliseconds. Scenarios:
-//   meet      meetings (collectives), messages to every rank, a large text
-//   child     rank 1 is killed between two meetings
+// A rank of the multi-process tests of the control plane: `control_rank SCENARIO [OPTIONS]`. Rank 0 prints
+// the result in one line, with durations in milliseconds. Scenarios:
+//   meet      collective calls, messages to every rank, a large text
+//   child     rank 1's working process is killed between two collective calls
 //   launcher  rank 1's launcher process is killed
 //   again     rank 1 is killed and restarted twice while the other ranks keep sending it messages
-//   late      rank 2 comes two seconds late to a meeting that waits half a second
-//   ends      rank 2 returns 3 without coming to a meeting
+//   late      rank 2 comes two seconds late to a collective call that waits half a second
+//   ends      rank 2 exits with status 3 without coming to a collective call
 //   wait S    all ranks wait S seconds for losses caused from outside, then gather
 #include <fmt/format.h>
 #include <signal.h>

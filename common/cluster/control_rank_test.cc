@@ -1,5 +1,5 @@
 // Tests the control plane under mpirun with three ranks on this machine: a rank is killed, its launcher
-// is killed, it is late, or it ends early.
+// process is killed, it comes late to a collective call, or it ends early.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -60,7 +60,8 @@ TEST_F(ControlRank, RanksMeetAndTalk) {
   EXPECT_THAT(all.output, Not(HasSubstr("refused")));
 }
 
-// Starts three ranks without any launcher, with the variables that srun sets; they meet in a folder.
+// Starts three ranks without mpirun or srun, but with the variables that srun sets; they exchange messages
+// through files in `folder`.
 Launch launch_in(const std::string& folder, const std::string& scenario) {
   const std::string command =
       "cd " + folder +

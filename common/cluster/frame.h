@@ -16,8 +16,8 @@ namespace loch::cluster {
 
 enum class FrameKind : std::uint32_t {
   welcome = 1,  // to the child, as first frame: host names of all ranks; `rank` is the child's
-  part = 2,     // message of Kind::part to or from `rank`
-  text = 3,     // message of Kind::text to or from `rank`
+  part = 2,     // contribution to a collective call (Kind::part), to or from `rank`
+  text = 3,     // message of Control::send() (Kind::text), to or from `rank`
   lost = 4,     // to the child: `rank` is lost; payload: Notice
   left = 5,     // to the child: `rank` has ended; payload: Notice
   back = 6,     // to the child: `rank` was restarted; payload: Notice. From the child: the acknowledgement

@@ -1,5 +1,5 @@
-// Channels in memory between the threads of a test: every message is delayed by a random time, and ranks
-// can die, end and return.
+// Channels in memory between the threads of a test, each of which stands for a rank: every message is delayed
+// by a random time, and ranks can die, end and be restarted.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@ class MemoryNetwork {
   }
   Channel& channel(std::uint32_t rank) { return *channels_[rank]; }
 
-  // Reports the fate of a rank to all other ranks, after the messages that it has sent. From then on the
-  // rank's messages are dropped, until it is reported as back.
+  // Reports to all other ranks that a rank was killed, has ended or was restarted, after the messages that it
+  // has sent. From then on the rank's messages are dropped, until it is reported as restarted.
   void end(const Notice& notice) {
     if (notice.fate == Fate::back) {
       const std::lock_guard lock(mutex_);
@@ -95,8 +95,8 @@ class MemoryNetwork {
     changed_.notify_all();
   }
 
-  // Delivers messages to a listener: those of one sender in order, those of different senders in any
-  // order.
+  // Delivers the messages to rank `rank` to its listener: those of one sender in order, those of different
+  // senders in any order.
   void deliver(std::uint32_t rank, ChannelListener& listener) {
     std::unique_lock lock(mutex_);
     Box& box = boxes_[rank];

@@ -1,5 +1,5 @@
-// The messages between ranks on the control plane, as bytes. All incoming messages are treated as
-// hostile: Opener::open() verifies each one, or refuses it with a reason, before anything else reads it.
+// The messages between ranks on the control plane, as bytes. All incoming messages are treated as hostile:
+// Opener::open() verifies each one, or refuses it with a reason, before anything else reads it.
 //
 // The layout of a message, little-endian (docs/formats.md):
 //
@@ -7,10 +7,10 @@
 //   | magic  | version | kind | from | to  | sequence | payload bytes | incarnation | payload … | tag |
 //                                                                                     0..64 MiB   32
 //
-// The tag is HMAC-SHA256 over all preceding bytes with the secret of the launch. Sequence numbers rise
-// from 1 in each direction of each pair of ranks, so that a recorded message cannot be replayed.
-// Heartbeats have sequence numbers of their own, because they overtake other messages. `incarnation` is
-// the receiver's incarnation (Control::incarnation) for which a part or text is meant; another
+// The tag is HMAC-SHA256 over all preceding bytes with the secret of the launch. Sequence numbers rise from 1
+// in each direction of each pair of ranks, so that a recorded message cannot be replayed. Heartbeats have
+// sequence numbers of their own, because they overtake other messages. `incarnation` is the receiver's
+// incarnation (Control::incarnation) for which a part (of a collective call) or text is meant; another
 // incarnation drops it. It is 0 in messages of other kinds.
 #pragma once
 
@@ -34,7 +34,7 @@ enum class Kind : std::uint16_t {
   hello = 1,      // first message of a rank; payload: its host name
   heartbeat = 2,  // sign of life of the sender, without payload
   part = 3,       // the sender's contribution to a meeting of all ranks; payload: Part
-  text = 4,       // message of Control::send()
+  text = 4,       // message that Control::send() sends
   lost = 5,       // a rank died; payload: Notice about that rank
   left = 6,       // the sender's work has ended; payload: Notice, detail: exit status
   back = 7,       // the sender's work was restarted; payload: Notice, detail: its incarnation

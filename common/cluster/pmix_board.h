@@ -11,8 +11,8 @@
 
 namespace loch::cluster {
 
-// Loads libpmix.so.2, which the program does not need otherwise, connects to the daemon, and checks that PMIx
-// reports the rank of the environment.
+// Loads libpmix.so.2, which the program does not need otherwise, connects to mpirun's daemon, and checks that
+// PMIx reports the same rank as the environment variables.
 [[nodiscard]] Result<std::unique_ptr<Board>> open_pmix_board(const LaunchEnv& env);
 
 }  // namespace loch::cluster

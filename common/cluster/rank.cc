@@ -78,8 +78,8 @@ class Alarm {
   struct sigaction before_{};
 };
 
-// mpirun's processes meet by PMIx, all others in a folder that their hosts share: Slurm's PMIx has no
-// publishing.
+// mpirun's processes exchange messages by PMIx, all others through files in a folder that their hosts share:
+// Slurm's PMIx does not implement publishing.
 Result<std::unique_ptr<Board>> open_board(const LaunchEnv& env) {
   const char* folder = std::getenv(rendezvous_variable);
   if (folder == nullptr && env.launcher == "mpirun") return open_pmix_board(env);
@@ -121,7 +121,7 @@ int run_work(const LaunchEnv& env, const RankConfig& config, int socket, std::ui
   return work(control);
 }
 
-// ---- A child that is started again ---------------------------------------------------------------
+// ---- Restarting a rank's working process (child) ----------------------------------------------
 
 constexpr const char* rejoin_variable = "LOCH_REJOIN";  // value: "INCARNATION LAUNCHER-PID"
 constexpr int rejoin_socket = 3;
@@ -131,8 +131,8 @@ struct Rejoin {
   pid_t launcher = 0;
 };
 
-// Reads the rejoin variable, which a launcher process sets when it restarts its child; none if this
-// process was not restarted.
+// Reads the environment variable that a launcher process sets when it restarts its child process; none if
+// this process was not restarted.
 std::optional<Rejoin> read_rejoin() {
   const char* text = std::getenv(rejoin_variable);
   Rejoin rejoin;
@@ -152,8 +152,9 @@ int run_rejoined(const LaunchEnv& env, const RankConfig& config, const Rejoin& r
   return run_work(env, config, rejoin_socket, rejoin.incarnation, work);
 }
 
-// Starts this program again with the same arguments; the new process has `socket` as rejoin_socket and no
-// other descriptor above it. A fork() would not do, because PMIx has threads in this process.
+// Starts this program again with the same arguments. In the new process the descriptor number rejoin_socket
+// is `socket`, and no higher descriptor is open. A fork() would not do, because PMIx has threads in this
+// process.
 Result<pid_t> spawn_again(int socket, std::uint32_t incarnation) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words{std::istreambuf_iterator<char>(file), {}};
@@ -221,8 +222,9 @@ class Launcher {
     }
   }
 
-  // Forwards messages until the work of every rank is over, then leaves the board. Exits instead of
-  // returning if a rank's launcher is silent, because PMIx_Finalize may wait for it.
+  // Forwards messages until the work of every rank is over, then sends what is left and ends the exchange
+  // with the other launchers. Exits instead of returning if a rank's launcher is silent, because
+  // PMIx_Finalize may wait for it.
   void stay_for_the_others(int status) {
     if (!board_) return;  // the launcher never began, because fork() failed
     while (!board_->is_over()) turn();

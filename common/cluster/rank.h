@@ -30,22 +30,22 @@ struct RankConfig {
 // error that names the variable.
 [[nodiscard]] Result<RankConfig> rank_config();
 
-// Forks. The child process runs `work` with a Control and exits with the status that `work` returns; it
-// never calls PMIx. This process becomes the rank's launcher process: it uses PMIx or a shared folder,
-// forwards messages between its child and the other launchers, and stays until the work of every rank has
-// ended or is lost.
+// Forks. The child process runs `work` with a Control (collectives and messages between the ranks) and exits
+// with the status that `work` returns; it never calls PMIx. This process becomes the rank's launcher process:
+// it uses PMIx or a shared folder, forwards messages between its child and the other launchers, and stays
+// until the work of every rank has ended or is lost.
 //
-// Returns the child's exit status; 0 if the child was killed (its death is a result, reported to the
-// other ranks); 1, with a line on standard error, if the ranks do not find each other. If the launcher
-// process of any rank was lost, this function exits with that status instead of returning, because
-// PMIx_Finalize may wait for it.
+// Returns the child's exit status; 0 if the child was killed (its death is a result, reported to the other
+// ranks); 1, with a line on standard error, if the ranks do not find each other. If the launcher process of
+// any rank was lost, this function exits with that status instead of returning, because PMIx_Finalize may
+// wait for it.
 //
-// With `restarts`, a killed child is restarted: the same program with its arguments, environment and
-// current folder. Its main() calls this function again, which runs `work` with a Control that has the
-// number of the new incarnation (Control::incarnation). No state of the former incarnation is left.
+// With `restarts`, a killed child is restarted: the same program with its arguments, environment and current
+// folder. Its main() calls this function again, which runs `work` with a Control that has the number of the
+// new incarnation (Control::incarnation). No state of the former incarnation is left.
 //
-// A launcher process that gets no CPU time appears silent. With many more ranks than cores (such as a
-// dozen ranks on two busy cores), set LOCH_LOST_AFTER to a longer time.
+// A launcher process that gets no CPU time appears silent. With many more ranks than cores (such as a dozen
+// ranks on two busy cores), set LOCH_LOST_AFTER to a longer time.
 //
 // To be called before the process has threads. A launch of one rank runs `work` in this process.
 [[nodiscard]] int run_as_rank(const LaunchEnv& env, const RankConfig& config,

@@ -27,7 +27,7 @@ int to_milliseconds(std::chrono::nanoseconds span) {
 
 }  // namespace
 
-// ---- The child's end -------------------------------------------------------------------------
+// ---- The child's end of the socket pair -------------------------------------------------------
 
 SocketChannel::~SocketChannel() {
   stop();
@@ -107,7 +107,7 @@ void SocketChannel::write_whole(const Frame& frame) {
   }
 }
 
-// ---- The launcher's sockets -------------------------------------------------------------------
+// ---- The launcher's end of the socket pair ----------------------------------------------------
 
 SocketChild::SocketChild(int socket) { renew(socket); }
 

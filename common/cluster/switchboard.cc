@@ -14,8 +14,8 @@ namespace loch::cluster {
 namespace {
 
 constexpr std::size_t early_frames_max = 65'536;
-// Bytes that one step forwards at most in each direction. Each message adds message_overhead, so that
-// empty messages count too.
+// Most bytes of messages that one step() forwards in each direction. Each message counts message_overhead
+// bytes more than its length, so that empty messages count too.
 constexpr std::size_t step_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t message_overhead = 1024;
 
@@ -24,7 +24,7 @@ FrameKind frame_of(Fate fate) {
   return fate == Fate::ended ? FrameKind::left : FrameKind::lost;
 }
 
-// Whether a message of this kind may announce this fate of its sender.
+// Whether a message of this kind may say that its sender has this fate (ended, killed, restarted).
 bool is_said_in(Kind kind, Fate fate) {
   return (kind == Kind::left && fate == Fate::ended) || (kind == Kind::lost && fate == Fate::killed) ||
          (kind == Kind::back && fate == Fate::back);
@@ -271,7 +271,7 @@ bool Switchboard::is_speaker() const {
   return true;
 }
 
-// ---- The state of the launch -----------------------------------------------------------------
+// ---- What this launcher knows of the state of the launch --------------------------------------
 
 std::vector<std::uint32_t> Switchboard::unheard_of() const {
   std::vector<std::uint32_t> out;

@@ -112,8 +112,9 @@ class Switchboard {
   ChildLink& child_;
   Sealer sealer_;
   Opener opener_;
-  std::vector<Peer> peers_;   // by rank; the entry of this rank itself has only a host name
-  std::vector<Frame> early_;  // frames to be sent to the child after its welcome
+  std::vector<Peer> peers_;  // by rank; the entry of this rank itself has only a host name
+  // frames to be sent to the child after the welcome frame, which has the host names
+  std::vector<Frame> early_;
   Nanos next_beat_;
   Nanos last_step_;
   std::uint64_t malformed_ = 0;

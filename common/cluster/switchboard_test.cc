@@ -33,7 +33,7 @@ class FakeChild final : public ChildLink {
     return frame;
   }
   void kill() override { is_killed = true; }
-  // The frames that the child received after the welcome, as text: "lost 1", "text 2 hello", ….
+  // The frames that the child received after the welcome frame, as text: "lost 1", "text 2 hello", ….
   [[nodiscard]] std::vector<std::string> heard() const {
     std::vector<std::string> out;
     for (const Frame& frame : told) {

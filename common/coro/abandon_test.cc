@@ -43,8 +43,8 @@ Task<void> operation(int* alive, int depth) {
   ADD_FAILURE() << "resumed with " << *result;
 }
 
-// A client coroutine that spawns `width` children in a Scope of its own: clients down to `depth` 0, then
-// operations.
+// A client coroutine that spawns `width` children in a Scope of its own: as long as `depth` is above 0 they
+// are clients with a smaller `depth`, then operations.
 Task<void> client(RunQueue& queue, int* alive, int width, int depth) {
   Guard guard(alive);
   Scope scope(queue);
@@ -76,8 +76,8 @@ TEST_F(AbandonTest, FreesATreeThatWaits) {
     Scope scope(queue_);
     scope.spawn(client(queue_, &alive_, 3, 2));
     queue_.drain();
-    // Number of live guards: 1 + 3 + 9 clients with one each, and 27 operations of 12 frames with one
-    // each.
+    // Number of live Guard objects, which count themselves: 1 + 3 + 9 clients with one each, and 27
+    // operations of 12 coroutine frames with one each.
     EXPECT_EQ(alive_, 13 + 27 * 12);
     EXPECT_GT(FramePool::local().live(), 300u);
   }
@@ -100,7 +100,7 @@ TEST_F(AbandonTest, FreesWhatHasNotStartedYet) {
 TEST_F(AbandonTest, FreesATreeInTheMiddleOfATurn) {
   auto scope = std::make_unique<Scope>(queue_);
   scope->spawn(client(queue_, &alive_, 4, 1));
-  queue_.drain(3);  // some children have started, the others are still in the run queue
+  queue_.drain(3);  // some of the children have started, the others are still in the run queue
   EXPECT_GT(queue_.size(), 0u);
   EXPECT_GT(alive_, 0);
   queue_.clear();
@@ -130,7 +130,7 @@ TEST_F(AbandonTest, OthersOfTheThreadGoOn) {
   std::construct_at(&other, other_queue);
 }
 
-// Frames are destroyed recursively, here at a depth far beyond what protocols nest.
+// Coroutine frames are destroyed recursively; here coroutines nest far deeper than those of any protocol.
 TEST_F(AbandonTest, DeepTrees) {
   auto scope = std::make_unique<Scope>(queue_);
   scope->spawn(operation(&alive_, 5'000));

@@ -1,4 +1,4 @@
-// Tests tasks, scopes and run queues: nesting, laziness, order, and abandonment.
+// Tests the coroutine types Task, Scope and RunQueue: nesting, laziness, order, and abandonment.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -24,7 +24,8 @@ struct RootPromise {
   }
 };
 
-// A coroutine that stays suspended at its end. Its owner may destroy it at any time, and has to.
+// A coroutine that stays suspended at its end. Its owner may destroy it at any time, and has to destroy it in
+// the end.
 struct Root {
   struct promise_type : RootPromise {
     Root get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }

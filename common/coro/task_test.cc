@@ -71,7 +71,8 @@ Task<void> note(Step first, bool second, Step* ended, int* reached) {
   *ended = how;
 }
 
-// A coroutine ends with the first of its steps that does not end well, or with what it says in its place.
+// A coroutine ends with the first awaited step that does not end well, and returns that step's result or the
+// value that LOCH_CO_TRY_OR gives in its place.
 TEST(Task, EndsWithTheFirstStepThatDoesNotEndWell) {
   struct Case {
     Step first;

@@ -1,5 +1,5 @@
-// Layout of the data table entry (DTE) of a table that one server worker owns, and of the request and
-// reply frames between clients and that worker. Key and value sizes are chosen at launch.
+// Layout of the data table entry (DTE) of a table that one server worker owns, and of the request and reply
+// frames between clients and that worker. Key and value sizes are chosen at launch.
 //
 //   entry     0     K      K+8             K+8+V  K+16+V   stride
 //             | key | meta | value         | tail | unused |
@@ -11,9 +11,10 @@
 //   reply     | value | trailer |                               GET of a present key: V + 8
 //                     | trailer |                               all other replies: 8
 //
-// K and V are the key and value sizes rounded up to 8 bytes. meta counts how often the entry was written.
-// meta and tail have their highest bit set (watermark): the last word of a READ is one of them, so that a
-// client which zeroed its buffer sees when all bytes have arrived. Entries do not share cache lines.
+// K and V are the key and value sizes rounded up to 8 bytes. The trailer (common/rpc/frame.h) is the polled
+// last word of a frame. meta counts how often the entry was written. meta and tail have their highest bit set
+// (watermark): the last word of a READ is one of them, so that a client which zeroed its buffer sees when all
+// bytes have arrived. Entries do not share cache lines.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +46,9 @@ class EntryLayout {
   [[nodiscard]] std::uint32_t full_bytes() const { return tail_at_ + 8; }
   [[nodiscard]] std::uint64_t stride() const { return stride_; }
 
-  // The bytes of each entry that a simulation with elided values keeps: header, `kept_value` bytes of the
-  // value, and tail. Empty (all bytes are kept) if this would save nothing.
+  // The bytes of each entry that memory stores in a simulation that elides values (stores only a part of each
+  // value): header, `kept_value` bytes of the value, and tail. Empty (all bytes are stored) if this would
+  // save nothing.
   [[nodiscard]] fabric::Elision elision(std::uint32_t kept_value) const {
     const std::uint32_t head = header_bytes() + rpc::round_up(kept_value, 8);
     const auto tail = static_cast<std::uint32_t>(stride_ - tail_at_);
@@ -72,7 +74,7 @@ enum class Say : std::uint8_t {
   done = 2,        // PUT, DELETE or INSERT: the operation took effect
   not_found = 3,   // GET or DELETE: the key is absent
   table_full = 4,  // PUT or INSERT: the index has no place for the key
-  busy = 5,        // PUT or INSERT: no entry is free until a retired one may be reused
+  busy = 5,        // PUT or INSERT: no entry is free, until an entry that was replaced may be reused
   refused = 6,     // malformed request, or a key that another server worker owns
   lost = 7,        // the server lost its memory and has not been declared lost yet
   exists = 8,      // INSERT: the key is present

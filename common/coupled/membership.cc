@@ -16,7 +16,8 @@
 namespace loch::coupled {
 namespace {
 
-constexpr std::uint32_t looks = 50;  // READs of a membership word before the caller is told to try again
+// READs of a server worker's state (Member) before the caller is told to try again
+constexpr std::uint32_t looks = 50;
 constexpr Nanos look_again_after = 20'000;
 
 }  // namespace
@@ -34,8 +35,8 @@ Result<> Tables::restart_node(fabric::NodeId node) {
 void Tables::lay_out(Row& row, fabric::Worker& worker) const {
   LOCH_PROBE("coupled.table.laid-out-anew");
   // A client may remember index words of the table that the server worker had before its node restarted, so
-  // no word may be repeated. The incarnation's number is therefore part of the store count, both in its low
-  // bits (the stamp of an occupied word) and in its high bits (index_word.h).
+  // the new table must not use any of them again. The incarnation's number is therefore part of the store
+  // count, both in its low bits (the stamp of an occupied word) and in its high bits (index_word.h).
   row.stores = settings_.rules.words_restart ? 0 : row.incarnation << 40 | row.incarnation << 20;
   for (std::uint64_t slot = 0; slot < settings_.slots_per_row; ++slot)
     worker.store_word(row.memory.index(), row.memory.word_at(slot), cuckoo::IndexWord::empty(++row.stores));
@@ -105,8 +106,8 @@ std::vector<std::string> Tables::audit(const std::vector<fabric::NodeId>& lost) 
   return wrong;
 }
 
-// Checks that every key is stored once, in one of its candidate slots, and that every entry is either
-// named by one index word, or free, or retired.
+// Checks that every key is stored once, in one of its candidate slots, and that every entry is either named
+// by one index word, or free, or retired (no longer named, but perhaps still being read by clients).
 std::vector<std::string> Tables::audit_row(const Row& row) const {
   std::vector<std::string> wrong;
   std::vector<std::uint32_t> named(settings_.entries_per_row);

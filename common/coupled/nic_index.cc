@@ -39,7 +39,7 @@ coro::Task<fabric::WcStatus> NicIndex::execute(fabric::WorkRequest request) {
   co_return settled;
 }
 
-// Waits until the worker is connected with its own node; false: it has to stop first.
+// Waits until the worker is connected with its own node. Returns false if the worker has to stop before that.
 coro::Task<bool> NicIndex::connect() {
   const fabric::NodeId own = worker_.node();
   while (!worker_.connected(own)) {
@@ -48,7 +48,7 @@ coro::Task<bool> NicIndex::connect() {
     ++counts_.nic_reconnects;
     const Nanos deadline = worker_.now() + settings_.channel.reconnect_timeout;
     const bool is_back = co_await worker_.reconnect(own, deadline);
-    static_cast<void>(is_back);  // not used: the loop checks the connection
+    static_cast<void>(is_back);  // not used: the loop asks whether the worker is connected
   }
   co_return true;
 }
@@ -79,8 +79,9 @@ coro::Task<bool> NicIndex::swap(std::uint64_t slot, std::uint64_t expected, std:
       co_return fabric::load_word(landing_.data()) == expected;
     }
     if (settings_.rules.trusts_failed_swap) co_return true;
-    // The CAS may have taken place. Over the new connection that the READ makes it can no longer do so, and
-    // this worker alone changes the slot: the slot's word tells.
+    // Whether the CAS took place is unknown. The READ uses a new connection, over which the failed CAS can no
+    // longer arrive, and no other worker changes this slot. So the word that is READ now tells whether the
+    // CAS took place.
     const std::optional<std::uint64_t> now = co_await read(slot);
     if (!now) co_return false;
     if (*now == desired) {

@@ -19,9 +19,9 @@ class NicIndex {
   // READs a slot's word, over a new connection after an error, as often as it takes. Returns nullopt if the
   // worker has to stop first, or if the memory was never initialised.
   [[nodiscard]] coro::Task<std::optional<std::uint64_t>> read(std::uint64_t slot);
-  // Changes a slot's word, which is `expected`, to `desired` by CAS. After an error the slot is read, and the
-  // CAS posted again if it did not take place. Returns false if the outcome cannot be learned because the
-  // worker has to stop.
+  // Changes the slot's word from `expected` to `desired` by CAS. After an error the slot is READ, and the CAS
+  // posted again if it did not take place. Returns false if the outcome cannot be learned because the worker
+  // has to stop.
   [[nodiscard]] coro::Task<bool> swap(std::uint64_t slot, std::uint64_t expected, std::uint64_t desired);
 
  private:
@@ -33,8 +33,9 @@ class NicIndex {
   fabric::Worker& worker_;
   std::uint32_t server_;
   fabric::RemoteRegion index_;  // the index of the worker's own node, as the NIC reaches it
-  fabric::LocalSlice landing_;  // where words land
-  std::uint64_t flushed_at_;    // where the word of a READ lands that only asks for an earlier request's end
+  fabric::LocalSlice landing_;  // buffer for the words that READs and CASes return
+  // offset of the buffer for a READ that only shows that the request before it has ended
+  std::uint64_t flushed_at_;
   ServerCounts& counts_;
 };
 

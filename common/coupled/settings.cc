@@ -41,7 +41,8 @@ Result<> check_sizes(const std::string& name, const kv::DeployConfig& config) {
 // the worker, and spare entries.
 Result<std::uint32_t> entries_of_row(const std::string& name, const kv::DeployConfig& config,
                                      const kv::Options& options, double keys, std::uint64_t slots) {
-  // 8 standard deviations of the number of keys of one server worker; the preload fails if a worker gets more
+  // A server worker may get this many keys more than the mean: 8 standard deviations. If one gets more, the
+  // preload fails.
   const double spread = 8 * std::sqrt(keys) + 8;
   const double most_keys = std::min(static_cast<double>(slots), std::ceil(keys + spread));
   double bytes = static_cast<double>(options.integer(name + ".spare-memory"));

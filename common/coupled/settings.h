@@ -23,8 +23,8 @@ namespace loch::coupled {
 // rates.
 constexpr Nanos drift_share = 1000;
 
-// Rules by which a server worker writes its tables. The defaults are those of NessieSD, where only the
-// owning worker reads the tables.
+// Rules by which a server worker writes its tables. The defaults are those of NessieSD, Nessie's
+// server-driven variant, in which only the owning worker reads the tables.
 struct Rules {
   // true: clients READ words and entries, so that a PUT writes a new entry; false: a PUT updates the entry in
   // place
@@ -33,20 +33,23 @@ struct Rules {
   Nanos expiry = 0;
   // mutant: a PUT overwrites the value of an entry that clients may be reading
   bool updates_in_place = false;
-  bool switches_early = false;  // mutant: stores the index word before the entry is written
-  bool reuses_at_once = false;  // mutant: reuses a retired entry without waiting for the expiry period E
-  // mutant: all EMPTY words are the same, so that a reader misses that a slot was filled and emptied again
+  // mutant: stores the index word before it has written the entry that the word names
+  bool switches_early = false;
+  bool reuses_at_once = false;  // mutant: reuses a replaced entry without waiting for the expiry period E
+  // mutant: all EMPTY words are equal, so that a reader misses that a slot was filled and emptied again
   bool empty_repeats = false;
-  bool word_repeats = false;     // mutant: occupied words lack the count of stores, so that they repeat
-  bool clears_first = false;     // mutant: a moved key's old slot is emptied before its new slot is filled
-  bool replies_early = false;    // mutant: replies to a PUT or DELETE before its index word is stored
-  bool serves_any_row = false;   // mutant: workers of a node serve each other's rows without a lock
-  bool moves_forward = false;    // mutant: applies the moves of a cuckoo path from the first to the last
-  bool serves_lost = false;      // mutant: a worker whose node lost its memory serves an empty table at once
-  bool words_restart = false;    // mutant: a table that is initialised anew repeats earlier index words
-  bool forgets_drift = false;    // mutant: reuses an entry after the expiry period E, without clock margin
-  bool inserts_replace = false;  // mutant: an INSERT replaces the value of a present key
-  bool timeouts_are_none = false;  // mutant: a write that timed out is reported as without effect
+  // mutant: words of occupied slots lack the count of stores (stamp), so that they repeat
+  bool word_repeats = false;
+  bool clears_first = false;    // mutant: a moved key's old slot is emptied before its new slot is filled
+  bool replies_early = false;   // mutant: replies to a PUT or DELETE before it stores the index word
+  bool serves_any_row = false;  // mutant: workers of a node serve each other's rows (tables) without a lock
+  bool moves_forward = false;   // mutant: applies the moves of a cuckoo path from the first to the last
+  bool serves_lost = false;     // mutant: a worker whose node lost its memory serves an empty table at once
+  bool words_restart = false;   // mutant: a table that is initialised anew repeats earlier index words
+  // mutant: reuses an entry after the expiry period E, without a margin for clock drift
+  bool forgets_drift = false;
+  bool inserts_replace = false;    // mutant: an INSERT replaces the value of a present key
+  bool timeouts_are_none = false;  // mutant: a write that timed out is reported as certainly without effect
   // mutant: a CAS by the worker that ended in an error is taken for done, without a look at the slot
   bool trusts_failed_swap = false;
 };
@@ -74,7 +77,8 @@ struct Settings {
   std::uint32_t near_entries = 0;
   std::uint32_t filter_bits = 0;
   IndexBy index_by = IndexBy::cpu;
-  // How the READs and CASes of IndexBy::nic are awaited: by polling the word (true) or by completion.
+  // How READs and CASes of index words through the NIC (IndexBy::nic) are awaited: by polling the word that
+  // they return (true) or by completion.
   bool polls_nic_words = true;
   std::uint32_t attempts = 0;  // attempts per operation, including the first
   Nanos backoff_start = 0, backoff_cap = 0;

@@ -68,7 +68,8 @@ coro::Task<std::uint8_t> TableServer::handle(rpc::Request request, ReplyPlace re
   co_return static_cast<std::uint8_t>(say);
 }
 
-// For each probed slot: its hash, its word and, if it is occupied, reading and comparing its entry's key.
+// CPU time of a look-up: for each probed slot, to hash the key and load the slot's word and, if the slot is
+// occupied, to read and compare its entry's key.
 Nanos TableServer::cost_of(const cuckoo::Table::Lookup& found) const {
   const fabric::CpuCosts& costs = worker_.costs();
   const std::uint64_t size = key_.size();
@@ -83,8 +84,8 @@ coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up() {
   co_return found;
 }
 
-// As Table::look_up(), with the words READ through the NIC. The keys are compared in memory: entries are not
-// changed by CAS, and the own node's are accessed directly (Nessie, 2017, section 5).
+// As Table::look_up(), with the words READ through the NIC. The keys are compared in memory: no CAS changes
+// entries, so those of the worker's own node can be accessed directly (Nessie, 2017, section 5).
 coro::Task<std::optional<cuckoo::Table::Lookup>> TableServer::look_up_by_nic() {
   const fabric::CpuCosts& costs = worker_.costs();
   std::vector<std::byte> other(key_.size());
@@ -118,8 +119,8 @@ coro::Task<std::optional<std::uint64_t>> TableServer::word_by_nic(std::uint64_t 
   co_return word;
 }
 
-// Looks up and copies without the coroutines look_up() and copy_value(), because GETs are the most frequent
-// requests.
+// Executes a GET. GETs are the most frequent requests, so this function looks up and copies by itself instead
+// of awaiting the coroutines look_up() and copy_value().
 coro::Task<Say> TableServer::get(ReplyPlace reply) {
   cuckoo::Table::Lookup found;
   if (nic_) {
@@ -196,7 +197,7 @@ coro::Task<Say> TableServer::insert(rpc::Request request, std::optional<std::uin
   co_return is_known ? Say::done : Say::unknown;
 }
 
-// Writes the entry, then stores the word that names it; the known-bad variant does it in reverse.
+// Writes the entry, then stores the index word that names it; a known-bad variant stores the word first.
 coro::Task<bool> TableServer::write_and_commit(std::uint32_t entry, rpc::Request request, std::uint64_t slot,
                                                std::uint64_t word) {
   if (rules_.switches_early) {
@@ -218,7 +219,7 @@ coro::Task<Say> TableServer::remove() {
   co_return Say::done;
 }
 
-// Moves keys along a path, from its last move to its first, so that every key is in the table at every
+// Moves keys along a cuckoo path, from its last move to its first, so that every key is in the table at every
 // moment.
 coro::Task<bool> TableServer::move_along(std::vector<std::uint64_t> slots) {
   const Nanos a_store = nic_ ? 0 : worker_.costs().copy(8);
@@ -229,8 +230,8 @@ coro::Task<bool> TableServer::move_along(std::vector<std::uint64_t> slots) {
     const std::uint64_t moved = occupied(cuckoo::IndexWord::entry(word), cuckoo::IndexWord::filter(word));
     LOCH_PROBE("coupled.table.key-moved");
     ++row_->counts.moves;
-    // Fill the target slot, then empty the source slot (the known-bad variant does it in reverse); each
-    // store costs CPU time.
+    // Fill the target slot, then empty the source slot (a known-bad variant does it in reverse); each store
+    // of a word costs CPU time.
     const Store fill{to, moved}, clear{from, emptied()};
     const Store first = rules_.clears_first ? clear : fill, second = rules_.clears_first ? fill : clear;
     const bool is_first_stored = co_await store(first.slot, first.word);
@@ -310,7 +311,7 @@ coro::Task<void> TableServer::finish() {
   LOCH_CHECK(deferred_.has_value(), "nothing was deferred");
   co_await worker_.compute(worker_.costs().copy(8));
   const bool is_stored = co_await store(deferred_->slot, deferred_->word);
-  static_cast<void>(is_stored);  // the reply has been sent
+  static_cast<void>(is_stored);  // not used: the client has its reply already
   deferred_.reset();
   row_->is_changing = false;
 }

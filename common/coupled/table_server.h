@@ -1,11 +1,11 @@
 // A server worker executes GET, PUT, DELETE and INSERT requests on the table that it owns.
 //
 // If only the worker reads its table (NessieSD), it updates entries in place. If clients READ words and
-// entries at any instant (NessieHY), a PUT writes a new entry and then stores its index word, which is
-// the linearization point; the old entry may be reused after the expiry period E; a move of a key fills
-// the target slot before it empties the source; no index word ever returns to a slot (index_word.h); the
-// reply is sent after the store. With IndexBy::nic the worker READs the words that a request needs, and
-// stores by CAS; it changes no slot that another changes, so that a CAS fails only if its request does.
+// entries at any instant (NessieHY), a PUT writes a new entry and then stores its index word, which is the
+// linearization point; the old entry may be reused after the expiry period E; a move of a key fills the
+// target slot before it empties the source; no index word ever returns to a slot (index_word.h); the reply is
+// sent after the store. With IndexBy::nic the worker READs the words that a request needs, and stores by CAS;
+// no other worker changes its slots, so that a CAS always finds the expected word.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,11 @@ class TableServer final : public rpc::Handler {
 
   // CPU time of a look-up of the request's key.
   [[nodiscard]] Nanos cost_of(const cuckoo::Table::Lookup& found) const;
-  // The request's key in the worker's row; nullopt if the index cannot be read (IndexBy::nic).
+  // Looks the request's key up in the worker's table (row); nullopt if the index cannot be read through the
+  // NIC (IndexBy::nic).
   [[nodiscard]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up();
-  // What only IndexBy::nic needs is not inlined, so that its coroutine frames are no part of handle()'s,
-  // which has to fit into the largest size class of coro::FramePool.
+  // The words of a look-up, READ through the NIC. Not inlined, so that its coroutine's frame is no part of
+  // handle()'s frame, which has to fit into the largest size class of coro::FramePool.
   [[nodiscard, gnu::noinline]] coro::Task<std::optional<cuckoo::Table::Lookup>> look_up_by_nic();
   // Frees slots.front() by moving the keys along the path `slots`, the last one first. Returns false if the
   // outcome of a store cannot be learned.
@@ -50,11 +51,11 @@ class TableServer final : public rpc::Handler {
   [[nodiscard]] coro::Task<bool> write_and_commit(std::uint32_t entry, rpc::Request request,
                                                   std::uint64_t slot, std::uint64_t word);
   [[nodiscard]] coro::Task<void> write_entry(std::uint32_t entry, rpc::Request request);
-  // A copy of a value in two halves, with half of its CPU time after each, so that a reader that does not
-  // check what it reads can meet a torn value.
+  // A copy of a value in two halves, with CPU time after each, so that a reader that does not check the bytes
+  // it reads can meet a torn value (half old, half new).
   struct ValueCopy {
     fabric::LocalSlice to, from;
-    std::uint64_t kept = 0, half = 0;  // bytes that are stored, and bytes of the first half
+    std::uint64_t kept = 0, half = 0;  // bytes of the value that memory stores, and bytes of the first half
     Nanos half_cost = 0;
     void copy_first() const;
     void copy_rest() const;
@@ -86,10 +87,11 @@ class TableServer final : public rpc::Handler {
   Row* row_;                    // table (row) of the server worker that owns the current request's key
   std::vector<std::byte> key_;  // key of the current request
   cuckoo::KeyHash hash_;
-  // the store that remains to be done, in the known-bad variant that replies before its store
+  // in the known-bad variant that replies before it stores the index word: the store still to be done
   std::optional<Store> deferred_;
-  std::optional<NicIndex> nic_;  // with IndexBy::nic
-  // With IndexBy::nic: the slots that the current request has READ or changed, and their words.
+  std::optional<NicIndex> nic_;  // set if index words are accessed through the NIC (IndexBy::nic)
+  // If index words are accessed through the NIC (IndexBy::nic): the slots that the current request has READ
+  // or changed, and their words.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> seen_;
 };
 

@@ -61,7 +61,8 @@ struct Row {
         table(settings.family, node * settings.servers() + server, settings.config.key_size, memory) {}
   RowMemory memory;
   cuckoo::Table table;
-  cuckoo::EntryPool entries{0, 0};  // the free and retired entries; set by the preload
+  // the entries that are free or that wait to be reused (retired); set by the preload
+  cuckoo::EntryPool entries{0, 0};
   std::uint64_t stores = 0;
   // False after the server worker's node came back with zeroed memory, until the node is declared lost.
   // Meanwhile every request is answered "lost".
@@ -78,21 +79,22 @@ enum class Member : std::uint64_t {
   serves = 2,
 };
 
-// A cache line for each server worker: the word that it READs or CASes, and one to ask for a request's end.
+// Buffer of a server worker that accesses index words through the NIC: one cache line, with the word that a
+// READ or CAS returns, and a word for a READ that only shows that an earlier request has ended.
 constexpr std::uint64_t nic_word_bytes = 64;
 
-// The regions and rows of one node. A serving node has index, data and rows; a node with clients has
-// `clients`.
+// The memory regions and rows (server workers' tables) of one node. A serving node has index, data and rows;
+// a node with clients has `clients`.
 struct NodeTables {
   // One word for each server worker (its Member state), then for each client worker one word as buffer
   // for its READs and WRITEs of other nodes' states.
   fabric::Region* membership = nullptr;
   fabric::Region* index = nullptr;
   fabric::Region* data = nullptr;
-  // Where the words land that server workers READ and CAS through the NIC: nic_word_bytes for each; null if
-  // they access the index by CPU.
+  // Buffers for the words that server workers READ and CAS through the NIC, nic_word_bytes for each worker;
+  // null if they access the index by CPU.
   fabric::Region* nic_words = nullptr;
-  std::vector<std::unique_ptr<Row>> rows;              // rows, indexed by server worker
+  std::vector<std::unique_ptr<Row>> rows;              // the tables, indexed by server worker
   std::vector<std::unique_ptr<ClientCounts>> clients;  // counters, indexed by client slot (lane)
 };
 

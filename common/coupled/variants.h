@@ -9,12 +9,13 @@
 
 namespace loch::coupled {
 
-// What the store promises after a loss. Entries have no copies and no worker serves another worker's keys, so
-// keys of a lost server are unavailable; a lost client or link affects no other client.
+// When the affected keys are served again after a loss. Entries have no copies and no worker serves another
+// worker's keys, so keys of a lost server are unavailable; a lost client or link affects no other client.
 [[nodiscard]] kv::Promise promise(kv::Loss loss);
 [[nodiscard]] kv::DataSupport data_support();
 
-// The switch of each known-bad variant, by the variant's name. A store may add variants of its own.
+// For each known-bad variant, by its name, the boolean that switches it on. A store may add variants of its
+// own.
 using Switches = std::map<std::string_view, bool*>;
 [[nodiscard]] Switches switches(Rules& rules, rpc::ChannelFlaws& flaws);
 // Switches the variant named `mutant` on, or none if the name is empty. Returns false for an unknown

@@ -1,4 +1,4 @@
-// Measures the hashing of candidate slots and the planning of moves.
+// Measures the hashing of a key's candidate slots and the search for moves that free a slot.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

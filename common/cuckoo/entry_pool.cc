@@ -1,4 +1,5 @@
-// Allocates free entries, and reuses retired entries once their retirement has ended.
+// Allocates free entries of a table, among them those that were retired (clients might still read them) until
+// a time that has passed.
 #include "common/cuckoo/entry_pool.h"
 
 namespace loch::cuckoo {
@@ -9,7 +10,7 @@ std::optional<std::uint32_t> EntryPool::allocate(Nanos now) {
     free_.pop_back();
     return entry;
   }
-  // Reuse the entry that was retired first, so that every entry stays retired as long as possible.
+  // Reuse the entry that was retired first, so that every entry remains unused as long as possible.
   if (!retired_.empty() && retired_.front().until < now) {
     const std::uint32_t entry = retired_.front().entry;
     retired_.pop_front();

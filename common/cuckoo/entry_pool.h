@@ -1,5 +1,5 @@
-// The free entries of a table that one worker owns. An entry that clients may still be reading is retired
-// until a given time, and may be reused strictly after that time.
+// The free entries of a table that one worker owns. An entry that clients may still be reading is retired: it
+// may be reused strictly after a given time.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ class EntryPool {
   // A pool of entries 0 … entries-1, of which the first `used` are in use.
   EntryPool(std::uint32_t entries, std::uint32_t used) : entries_(entries), fresh_(used) {}
 
-  // Allocates an entry at time `now`; returns none if all entries are in use or retired.
+  // Allocates an entry at time `now`; returns none if all entries are in use or retired (not to be reused
+  // yet).
   [[nodiscard]] std::optional<std::uint32_t> allocate(Nanos now);
   // Makes an entry free at once; for an entry that no client can have seen.
   void release(std::uint32_t entry) { free_.push_back(entry); }

@@ -1,4 +1,4 @@
-// Tests index words, retired entries, and tables that fill up while keys are moved.
+// Tests index words, the reuse of entries, and tables that fill up while keys are moved.
 #include "common/cuckoo/table.h"
 
 #include <gtest/gtest.h>

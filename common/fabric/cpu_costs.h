@@ -14,8 +14,8 @@ struct CpuCosts {
   double compare_fixed = 0, compare_byte = 0;
   double copy_fixed = 0, copy_byte = 0;
   double crc_byte = 0;
-  double memory_fixed = 0;     // a random access to memory that is not prefetched
-  double line_fixed = 0;       // fetching a cache line that another core has changed
+  double memory_fixed = 0;     // time of a random access to memory that is not prefetched
+  double line_fixed = 0;       // time of fetching a cache line that another core has changed
   double operation_fixed = 0;  // fixed part of one store operation: setting up the request, drawing the key
   [[nodiscard]] Nanos hash(std::uint64_t bytes) const { return span(hash_fixed, hash_byte, bytes); }
   [[nodiscard]] Nanos compare(std::uint64_t bytes) const { return span(compare_fixed, compare_byte, bytes); }

@@ -95,7 +95,8 @@ class Fabric {
   [[nodiscard]] virtual bool has_one_clock() const { return true; }
 
   // Prevents requests that a dead node (or the dead workers of a node) posted earlier from being executed:
-  // after the call none executes anywhere. Has to be called before Store::scrub ("fence, then scrub").
+  // after the call none executes anywhere. Has to be called before Store::scrub, which repairs what the dead
+  // left half-done.
   [[nodiscard]] virtual Result<> fence(NodeId dead) {
     (void)dead;
     return fail(ErrorCode::unsupported, "this fabric cannot fence a node");

@@ -49,8 +49,8 @@ struct PortHealth {
 // PortCounters (4 to 32 bits) stop at their largest value.
 [[nodiscard]] PortHealth compare(const CounterValues& before, const CounterValues& after);
 
-// Conversion to and from counters of a NodeReport, whose names begin with "port."; empty where a node's
-// counters have none of them.
+// Converts a port's health to counters of a NodeReport, whose names begin with "port.", and back. The way
+// back gives no health if a node's counters have no such names.
 [[nodiscard]] std::map<std::string, double> to_counters(const PortHealth& health);
 [[nodiscard]] PortHealth health_from(const std::map<std::string, double>& counters);
 

@@ -19,14 +19,14 @@ struct TimerWait {
   TimerWait* next = nullptr;
 };
 struct WatchWait {
-  WatchWord word;  // the watched word if set.count is 0
+  WatchWord word;  // the awaited word if set.count is 0
   WatchSet set;
   std::uint32_t start = 0;   // index in `set` of the slot that is checked first
   Nanos deadline = forever;  // the wait ends at this Worker::now() time at the latest
   WatchAny result;
   std::coroutine_handle<> waiter;
   WatchWait* next = nullptr;
-  void* fabric = nullptr;  // for the fabric's own use
+  void* fabric = nullptr;  // free for use by the fabric that handles the wait
 };
 struct ReceiveWait {
   Transport transport = Transport::rc;

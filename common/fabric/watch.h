@@ -1,4 +1,4 @@
-// Polling of memory: of one word, or of all request slots of a server.
+// Waiting until a word of memory changes, by polling: one word, or all request slots of a server.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class WatchOutcome : std::uint8_t {
   ready,      // the awaited condition holds
   timed_out,  // the deadline passed
   stopping,   // the run is over: servers leave their loops
-  link_down,  // the connection to `peer` failed while the watch was on
+  link_down,  // the connection to `peer` failed during the wait
 };
 
 // One 8-byte aligned word of a region of this node.
@@ -23,7 +23,7 @@ struct WatchWord {
   std::uint64_t mask = ~std::uint64_t{0};
   std::uint64_t value = 0;
   bool until_equal = true;     // true: ready when (word & mask) == value; false: ready when they differ
-  std::optional<NodeId> peer;  // the watch ends early when the connection to this node fails
+  std::optional<NodeId> peer;  // the wait ends early when the connection to this node fails
 };
 
 // `count` words of one region, `stride` bytes apart: the request slots of a server. The predicate `ready` is

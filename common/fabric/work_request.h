@@ -1,4 +1,4 @@
-// A request to the NIC, the receiver of its completion, and the counters of the operation that posts it.
+// A request to the NIC, the receiver of its completion, and the counts of the store operation that posts it.
 #pragma once
 
 #include <cstdint>

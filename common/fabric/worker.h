@@ -73,9 +73,10 @@ class Worker {
     do_post(chain);
   }
   // Posts one unsignaled request that nobody waits for: the fabric keeps its own copy of it. The local buffer
-  // must stay untouched until a later signaled request on the same queue pair completes, or until a watch has
-  // seen the last byte of the answer (a READ's data, a server's reply) arrive. A failure puts the queue pair
-  // in error; a watch with this peer then ends with WatchOutcome::link_down.
+  // must stay untouched until a later signaled request on the same queue pair completes, or until the worker
+  // has seen by polling that the last byte of the answer (a READ's data, a server's reply) has arrived. A
+  // failure puts the queue pair in error; a wait for a memory word with this peer then ends with
+  // WatchOutcome::link_down.
   void post_detached(const WorkRequest& request) {
     if (counter_ != nullptr) counter_->count(request);
     do_post_detached(request);
@@ -96,7 +97,8 @@ class Worker {
   void attribute(const Received& message, Transport transport, OpStats* stats);
 
   // Records an activity of this worker, such as a GET, in the trace as an interval from `start` until now.
-  // `what`, the name of the activity, has to be a string literal. No effect if no decorator traces.
+  // `what`, the name of the activity, has to be a string literal. Without a tracing decorator the call has no
+  // effect.
   void mark(std::string_view what, Nanos start) {
     if (is_traced_) do_mark(what, start);
   }
@@ -112,7 +114,8 @@ class Worker {
   // were looked up under an older number are no longer valid.
   [[nodiscard]] virtual std::uint32_t epoch(NodeId peer) const = 0;
 
-  // Starts the wait of a coroutine that awaits a Sleep.
+  // Starts the wait of a coroutine for a time: the implementation of Sleep, which sleep_until() and
+  // spin_until() return.
   virtual void begin_timer(TimerWait* wait) = 0;
   virtual void begin_watch(WatchWait* wait) = 0;
   virtual void begin_receive(ReceiveWait* wait) = 0;

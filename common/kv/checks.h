@@ -11,15 +11,15 @@
 
 namespace loch::kv {
 
-// The error of a configuration that is impossible.
+// The error that refuses an impossible configuration, with `message` as its text.
 [[nodiscard]] std::unexpected<Error> refuse(std::string message);
-// Client workers with a window, and keys of 1 to 4096 bytes.
+// Requires that there are client workers with a window, and that keys have 1 to 4096 bytes.
 [[nodiscard]] Result<> check_clients(std::string_view protocol, const DeployConfig& config);
-// … and no server workers.
+// Requires the same as check_clients(), and that there are no server workers.
 [[nodiscard]] Result<> check_client_driven(std::string_view protocol, const DeployConfig& config);
-// A table for at least as many records as are preloaded.
+// Requires a table for at least as many records as are preloaded.
 [[nodiscard]] Result<> check_preload(const DeployConfig& config);
-// Memory for the `need` bytes that the tables take of each node.
+// Requires that each node has memory for the `need` bytes that the tables take of it.
 [[nodiscard]] Result<> check_memory(const DeployConfig& config, std::uint64_t need);
 
 }  // namespace loch::kv

@@ -1,4 +1,5 @@
-// Tests what several protocols' settings, modules and audits share: refusals, options, and findings.
+// Tests code that several protocols share: refusals of impossible deployments, common options, and findings
+// of audits.
 #include "common/kv/checks.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A store whose nodes do nothing: its clients execute every operation.
+// A store whose nodes' CPUs take no part in operations: its clients execute every operation.
 #pragma once
 
 #include "common/kv/protocol.h"

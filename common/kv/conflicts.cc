@@ -1,4 +1,5 @@
-// Adapts waits and coroutines to the share of retries, and lets clients' writes pass through them.
+// SMART's conflict avoidance: adapts the waits after failed CASes, and the number of coroutines that may
+// write at once, to the share of retries.
 #include "common/kv/conflicts.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 
 using Kind = ConflictConfig::Kind;
 
-// Ends at once: the next attempt follows without a wait.
+// A task that ends at once, for the policy in which the next attempt follows without a wait.
 coro::Task<void> nothing() { co_return; }
 
 coro::Task<OpResult> pass(Pacing* pacing, fabric::Worker* worker, coro::Task<OpResult> operation) {
@@ -22,7 +23,7 @@ coro::Task<OpResult> pass(Pacing* pacing, fabric::Worker* worker, coro::Task<OpR
   co_return result;
 }
 
-// Lets all writes of a client pass through its worker's Pacing.
+// A client whose writes wait until its worker's Pacing lets them begin.
 class PacedClient final : public Client {
  public:
   PacedClient(Pacing& pacing, fabric::Worker& worker, std::unique_ptr<Client> inner)
@@ -52,7 +53,8 @@ class PacedClient final : public Client {
   std::unique_ptr<Client> inner_;
 };
 
-// The paced workers of this thread. In real time a thread runs one worker; the simulator's runs all.
+// The Pacing of each worker of this thread that has one. In real time (not simulated) a thread runs one
+// worker; in a simulation one thread runs all workers.
 std::unordered_map<const fabric::Worker*, Pacing*>& all() {
   static thread_local std::unordered_map<const fabric::Worker*, Pacing*> workers;
   return workers;
@@ -78,7 +80,8 @@ coro::Task<void> Pacing::spin(fabric::Worker* worker, Nanos span) {
   co_await worker->spin_until(worker->now() + span);
 }
 
-// As in the artifact, nothing is adapted but at a retry.
+// Adapts the limit of waits and the number of writing coroutines to the share of retries since the last
+// adaptation. Called at retries only, as in SMART's artifact.
 void Pacing::adapt(Nanos now) {
   if (config_.kind != Kind::limited && config_.kind != Kind::throttled) return;
   if (until_ < 0) until_ = now + config_.epoch;

@@ -1,6 +1,6 @@
-// What clients do about words that they swap in vain because others swapped them first: SMART's conflict
-// avoidance (ASPLOS 2024, section 4.3), in place of a protocol's own back-off. The numbers are those of its
-// artifact, at 2.4 GHz.
+// What clients do after a CAS that failed because other clients changed the word first: SMART's conflict
+// avoidance (ASPLOS 2024, section 4.3), in place of a protocol's own back-off. The numbers are those of
+// SMART's artifact, at 2.4 GHz.
 #pragma once
 
 #include <coroutine>
@@ -17,34 +17,39 @@ namespace loch::kv {
 
 struct ConflictConfig {
   enum class Kind : std::uint8_t {
-    none,         // the next attempt follows at once
-    exponential,  // a wait that doubles with each attempt, practically without a bound
-    limited,      // … up to a limit that follows the share of retries
-    throttled,    // … and the number of coroutines that write at once follows it first
+    none,         // no wait: the next attempt follows at once
+    exponential,  // waits double with each attempt, practically without a bound
+    limited,      // waits double up to a limit, which is adapted to the share of retries
+    throttled,  // as limited, but the number of coroutines that write at once is adapted before the limit is
   };
   Kind kind = Kind::throttled;
-  Nanos start = 1'707;  // the first wait, and the span of the random time that is added to each
-  Nanos epoch = 0;      // how often limit and coroutines are adapted
-  double few = 0.1;     // share of retries in all attempts below which they are relaxed
-  double many = 0.5;    // … and above which they are tightened
+  Nanos start = 1'707;  // ns of the first wait; a random time up to this is added to each wait
+  Nanos epoch = 0;      // ns between two adaptations of the limit and of the number of coroutines
+  // if less than this share of all attempts were retries, waits get shorter or more coroutines may write
+  double few = 0.1;
+  // if more than this share of all attempts were retries, fewer coroutines may write or waits get longer
+  double many = 0.5;
   static constexpr std::uint32_t most_coroutines = 64;
-  static constexpr std::uint32_t limit_doublings = 10;  // of the largest limit, from `start`
-  static constexpr std::uint32_t doublings = 20;        // … where the limit does not follow anything
+  // the limit of waits is at most start * 2^limit_doublings
+  static constexpr std::uint32_t limit_doublings = 10;
+  static constexpr std::uint32_t doublings = 20;  // Kind::exponential: a wait is at most start * 2^doublings
 };
 
-// The state of one client worker, which uses it on its own thread alone.
+// The state of one client worker's conflict avoidance; used on the worker's thread only.
 class Pacing {
  public:
   explicit Pacing(const ConflictConfig& config);
-  // Waits after attempt `attempt`, counted from 0, which lost a swap.
+  // Waits before the next attempt, after attempt `attempt` (counted from 0) whose CAS failed because of
+  // another client.
   [[nodiscard]] coro::Task<void> back_off(fabric::Worker* worker, std::uint32_t attempt);
 
-  // Waits, in order of arrival, until one operation more may write.
+  // An awaitable that a write awaits before it begins: until fewer than coroutines() writes of the worker are
+  // under way. Writes get in in order of arrival.
   class [[nodiscard]] Entrance {
    public:
     explicit Entrance(Pacing& pacing) : pacing_(pacing) {}
     Entrance(const Entrance&) = delete;
-    // While the coroutine waits, this is the end of one that never runs again: its worker was killed.
+    // If the coroutine still waits, its worker was killed: the destructor takes it out of the queue.
     ~Entrance();
     [[nodiscard]] bool await_ready() noexcept;
     void await_suspend(std::coroutine_handle<> waiter);
@@ -53,10 +58,10 @@ class Pacing {
    private:
     friend class Pacing;
     Pacing& pacing_;
-    std::coroutine_handle<> waiter_;  // null: nobody waits
+    std::coroutine_handle<> waiter_;  // the coroutine that waits; null if none does
   };
   Entrance enter() { return Entrance(*this); }
-  // Ends an operation that entered.
+  // Ends a write that awaited enter(), and lets the next waiting one begin.
   void leave(fabric::Worker& worker);
 
   [[nodiscard]] Nanos limit() const { return limit_; }
@@ -70,27 +75,27 @@ class Pacing {
   void relax();
 
   const ConflictConfig config_;
-  Nanos limit_ = 0;                             // upper end of the wait that doubles
-  std::uint32_t coroutines_ = 0;                // that may write at once
-  std::uint32_t inside_ = 0;                    // operations that write
-  std::deque<Entrance*> waiting_;               // operations that wait until others leave
-  Nanos until_ = -1;                            // end of the present epoch; -1: none has begun
-  std::uint64_t retries_ = 0, operations_ = 0;  // in this epoch
+  Nanos limit_ = 0;                // upper end, in ns, of the waits that double with each attempt
+  std::uint32_t coroutines_ = 0;   // number of coroutines that may write at once
+  std::uint32_t inside_ = 0;       // number of writes under way
+  std::deque<Entrance*> waiting_;  // writes that wait until others have ended
+  Nanos until_ = -1;               // time at which limit and coroutines may be adapted next; -1: no retry yet
+  std::uint64_t retries_ = 0, operations_ = 0;  // numbers since the last adaptation
 };
 
-// While it lives, what its worker's operations do after lost swaps: back_off() of back_off.h waits as it
-// says, in place of a protocol's own back-off. Made and destroyed on the worker's thread; one at a time of a
-// worker.
+// While this object lives, back_off() (back_off.h) of its worker's operations waits as SMART's conflict
+// avoidance says, instead of as the protocol's own back-off would. Made and destroyed on the worker's thread;
+// a worker has at most one at a time.
 class PacedWorker {
  public:
-  // Null `config`: the protocol's own back-off stays.
+  // If `config` is null, this object does nothing: the protocol's own back-off stays.
   PacedWorker(fabric::Worker& worker, const ConflictConfig* config);
   ~PacedWorker();
   PacedWorker(const PacedWorker&) = delete;
-  // The state of a worker of this thread; null: it has none.
+  // The Pacing of a worker of this thread; null if it has none.
   [[nodiscard]] static Pacing* of(const fabric::Worker& worker);
-  // A client whose PUTs, INSERTs and DELETEs pass through the worker's Pacing, or `inner` itself if there is
-  // none.
+  // A client that wraps `inner`, and whose PUTs, INSERTs and DELETEs wait until the worker's Pacing lets them
+  // begin; `inner` itself if the worker has no Pacing.
   [[nodiscard]] std::unique_ptr<Client> paced(std::unique_ptr<Client> inner);
 
  private:

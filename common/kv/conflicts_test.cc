@@ -1,5 +1,5 @@
-// Tests SMART's conflict avoidance: waits, the limit and the coroutines that follow the share of retries, and
-// the order in which operations enter.
+// Tests SMART's conflict avoidance: waits after failed CASes, the adaptation of their limit and of the number
+// of writing coroutines to the share of retries, and the order in which writes begin.
 #include "common/kv/conflicts.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Conflict : public testing::Test {
     fabric_->start(*worker_, std::move(main));
     const Result<fabric::RunEnd> end = fabric_->run();
     ASSERT_TRUE(end.has_value());
-    // an operation that nobody lets in leaves a run without events
+    // if a write were never let in, the simulation would end with coroutines that still wait
     EXPECT_EQ(*end, fabric::RunEnd::finished);
   }
 
@@ -38,7 +38,7 @@ class Conflict : public testing::Test {
   fabric::Worker* worker_ = nullptr;
 };
 
-// Lets `operations` enter and leave at once.
+// Makes `operations` writes that begin when the pacing lets them and end at once.
 coro::Task<void> pass(Pacing* pacing, fabric::Worker* worker, int operations) {
   for (int i = 0; i < operations; ++i) {
     co_await pacing->enter();
@@ -46,13 +46,14 @@ coro::Task<void> pass(Pacing* pacing, fabric::Worker* worker, int operations) {
   }
 }
 
-// Waits after lost swaps, `attempts` of them, until an epoch is over.
+// Fails again and again, waiting after each failure, for `epochs` intervals between adaptations.
 coro::Task<void> retry(Pacing* pacing, fabric::Worker* worker, int epochs) {
   const Nanos end = worker->now() + epochs * Nanos{10'000} + 5'000;
   while (worker->now() < end) co_await pacing->back_off(worker, 0);
 }
 
-// An epoch in which hardly an attempt is a retry; the bounds follow it at its end.
+// An epoch (interval between adaptations) in which hardly any attempt is a retry; at its end the limits are
+// adapted.
 coro::Task<void> calm_epoch(Pacing* pacing, fabric::Worker* worker) {
   co_await pass(pacing, worker, 1'000);
   co_await worker->sleep_until(worker->now() + 10'000);
@@ -84,8 +85,8 @@ TEST_F(Conflict, NoneTriesAgainAtOnce) {
   run(main(&pacing, worker_));
 }
 
-// The limit begins with the first wait, doubles while more than half of the attempts are retries, up to a
-// bound, and comes back while few are.
+// The limit of waits equals the first wait at the beginning, doubles while more than half of the attempts are
+// retries, up to a bound, and is halved again while less than a tenth are.
 TEST_F(Conflict, TheLimitFollowsTheShareOfRetries) {
   config_.kind = Kind::limited;
   Pacing pacing(config_);
@@ -104,7 +105,8 @@ TEST_F(Conflict, TheLimitFollowsTheShareOfRetries) {
   run(main(&pacing, worker_));
 }
 
-// Coroutines are halved first, and the limit grows when one alone may write.
+// With many retries, the number of coroutines that may write is halved first. Only when it is 1 does the
+// limit of waits grow.
 TEST_F(Conflict, CoroutinesAreThrottledBeforeTheLimitGrows) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -119,7 +121,7 @@ TEST_F(Conflict, CoroutinesAreThrottledBeforeTheLimitGrows) {
   run(main(&pacing, worker_));
 }
 
-// … and come back before the limit does, when few attempts are retries.
+// When few attempts are retries, more coroutines may write again before the limit of waits falls.
 TEST_F(Conflict, CoroutinesComeBackBeforeTheLimitFalls) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -140,7 +142,8 @@ TEST_F(Conflict, CoroutinesComeBackBeforeTheLimitFalls) {
   run(main(&pacing, worker_));
 }
 
-// What went well in earlier epochs does not hide the retries of the present one.
+// Each epoch (interval between adaptations) is judged by its own retries: earlier epochs with few retries do
+// not hide those of the present one.
 TEST_F(Conflict, EachEpochIsCountedAnew) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -152,7 +155,7 @@ TEST_F(Conflict, EachEpochIsCountedAnew) {
   run(main(&pacing, worker_));
 }
 
-// An epoch ends only when its time is over, however many retries there are.
+// An epoch (interval between adaptations) ends only when its time is over, however many retries there are.
 TEST_F(Conflict, AnEpochChangesTheBoundsOnce) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -170,7 +173,7 @@ TEST_F(Conflict, AnEpochChangesTheBoundsOnce) {
   run(main(&pacing, worker_));
 }
 
-// Neither few nor many retries: nothing is adapted.
+// If the share of retries is between the two thresholds, nothing is adapted.
 TEST_F(Conflict, BetweenTheMarksNothingChanges) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -185,7 +188,7 @@ TEST_F(Conflict, BetweenTheMarksNothingChanges) {
   run(main(&pacing, worker_));
 }
 
-// One coroutine of those that are let in: holds its place for a time.
+// A write that ends 1 us after it was let in; notes its number in `entered` when it is let in.
 coro::Task<void> hold(Pacing* pacing, fabric::Worker* worker, int number, std::vector<int>* entered) {
   co_await pacing->enter();
   entered->push_back(number);
@@ -210,7 +213,8 @@ TEST_F(Conflict, OperationsEnterInTheOrderInWhichTheyCame) {
   run(main(&pacing, worker_));
 }
 
-// When more coroutines may write than before, those that wait are let in first, and as many as may write.
+// When more coroutines may write than before, waiting writes are let in before new ones, as many as may
+// write.
 TEST_F(Conflict, WhoeverComesLaterOvertakesNobody) {
   config_.kind = Kind::throttled;
   Pacing pacing(config_);
@@ -233,14 +237,14 @@ TEST_F(Conflict, WhoeverComesLaterOvertakesNobody) {
     const Nanos before = worker->now();
     co_await scope.join();
     EXPECT_EQ(entered, (std::vector{0, 1, 2}));
-    // two at once, and then the third
+    // the first two writes, of 1 us each, run at once, and the third after them
     EXPECT_GE(worker->now() - before, 2'000);
     EXPECT_LT(worker->now() - before, 5'000);
   };
   run(main(&pacing, worker_));
 }
 
-// A client whose operations take 1 us, and which says how many ran at once.
+// A client whose operations take 1 us, and which counts how many of them ran at once.
 class SlowClient final : public Client {
  public:
   struct Seen {
@@ -283,8 +287,8 @@ coro::Task<void> expect(coro::Task<OpResult> operation, OpStatus status) {
   EXPECT_EQ(result.retries, 7u);
 }
 
-// Writes of a paced client that may have one at a time follow each other, each ends as it does without, and
-// GETs wait for none of them.
+// If a paced client's worker may have one write at a time, its writes follow each other and end with the same
+// results as without pacing; GETs wait for no write.
 TEST_F(Conflict, APacedClientsWritesWaitAndItsReadsDoNot) {
   const auto main = [](ConflictConfig config, fabric::Worker* worker) -> coro::Task<void> {
     config.kind = Kind::throttled;
@@ -313,7 +317,8 @@ TEST_F(Conflict, APacedClientsWritesWaitAndItsReadsDoNot) {
   run(main(config_, worker_));
 }
 
-// A coroutine that is destroyed while it waits takes itself out of the queue.
+// A write that is destroyed while it waits to be let in takes itself out of the queue, so that others are let
+// in.
 TEST_F(Conflict, WhoeverIsKilledWhileItWaitsLeavesTheQueue) {
   Pacing pacing(config_);
   for (std::uint32_t i = 0; i < ConflictConfig::most_coroutines; ++i) {
@@ -331,7 +336,8 @@ TEST_F(Conflict, WhoeverIsKilledWhileItWaitsLeavesTheQueue) {
   EXPECT_TRUE(next.await_ready());
 }
 
-// back_off() waits as the worker's PacedWorker says while there is one.
+// While a worker has a PacedWorker, back_off() waits as the PacedWorker's configuration says, here not at
+// all.
 TEST_F(Conflict, APacedWorkersOperationsWaitAsItSays) {
   const auto main = [](ConflictConfig config, fabric::Worker* worker) -> coro::Task<void> {
     config.kind = Kind::none;

@@ -9,7 +9,7 @@
 
 namespace loch::kv {
 
-// Keeps the first few: where one thing is wrong, often thousands are.
+// Keeps only the first few findings, because one fault often causes thousands.
 class Findings {
  public:
   template <typename... Args>

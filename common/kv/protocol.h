@@ -334,14 +334,14 @@ class Module {
     static_cast<void>(options);
     return {};
   }
-  // The promise for the keys that are affected by this kind of failure.
+  // When the store promises to serve the keys again that this kind of failure affects.
   [[nodiscard]] virtual Promise promise(Loss loss, const Options& options) const {
     static_cast<void>(loss);
     static_cast<void>(options);
     return Promise::unavailable;
   }
-  // Name prefixes ("rpc.write.") of the probes (common/base/probe.h) in the protocol's code and in the layers
-  // that the protocol uses.
+  // Name prefixes ("rpc.write.") of the probes (marks at rare branches, common/base/probe.h) in the
+  // protocol's code and in the layers that the protocol uses.
   [[nodiscard]] virtual std::vector<std::string> probes() const { return {std::string(name()) + "."}; }
   // Default number of server workers of a node; 0 for a client-driven design.
   [[nodiscard]] virtual std::uint32_t default_servers() const { return 0; }

@@ -10,8 +10,8 @@
 
 namespace loch::kv {
 
-// Registers a region of this name and size. `rights`: what remote nodes may do there, and what of it a
-// simulation stores.
+// Registers a memory region of this name and size. `rights`: what remote nodes may do in the region, and
+// which part of it a simulation stores.
 [[nodiscard]] Result<fabric::Region*> add_region(fabric::Fabric& fabric, fabric::NodeId node,
                                                  std::string_view name, std::uint64_t bytes,
                                                  fabric::RegionSpec rights = {});

@@ -15,8 +15,8 @@ struct Shape {
   SlotUse use;
 };
 
-// Number of bytes of a value of `length` bytes that are stored if the first `kept` bytes of its slot are
-// stored. The slot begins with the value's length.
+// If memory stores only the first `kept` bytes of a slot, which begins with the value's length: how many
+// bytes of its value, of `length` bytes, are stored.
 std::uint32_t kept_of(std::uint32_t kept, std::uint32_t length) {
   return std::min(length, kept - std::min(kept, slot_head_bytes));
 }

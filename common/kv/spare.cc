@@ -1,5 +1,5 @@
-// Computes spare entries from the fastest PUTs that a network allows and the time before a replaced entry can
-// be reused.
+// Computes the number of spare entries from the fastest PUTs that a network allows and the time before a
+// replaced entry can be reused.
 #include "common/kv/spare.h"
 
 #include <algorithm>

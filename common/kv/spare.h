@@ -14,17 +14,18 @@ namespace loch::kv {
 // The option PROTOCOL.spare-limit, which bounds spare_for_load().
 [[nodiscard]] OptionSpec spare_limit_option(const std::string& protocol);
 
-// Bytes of keys and values of a whole cluster up to which tables are sized by whole entries, whether or not
-// a simulation elides values: then eliding moves no instant. Beyond, by the bytes that memory stores.
+// If a cluster has at most this many bytes of keys and values, the number of spare entries is computed from
+// the size of whole entries even in a simulation that elides values (stores only a part of each), so that
+// eliding changes no simulated time. For more data it is computed from the bytes that memory stores.
 constexpr double whole_values_up_to = 1 << 30;
 
 struct SpareNeed {
-  double lanes = 1;  // largest number of concurrent operations whose PUTs take entries of this table
+  double lanes = 1;  // largest number of concurrent operations that take entries of this table for PUTs
   double puts_per_ns_max = 1;     // largest rate of PUTs to the table
   Nanos reuse_after = 0;          // ns from the replacement of an entry until it may be reused
   std::uint64_t entry_bytes = 1;  // bytes of an entry that memory stores
   std::uint64_t whole_bytes = 1;  // bytes of a whole entry
-  std::uint64_t limit_bytes = 0;  // memory for the spare entries of this table
+  std::uint64_t limit_bytes = 0;  // largest number of bytes that the spare entries of this table may take
 };
 // Number of spare entries for one table, limited by limit_bytes; 0 if the duration of the load is unknown
 // (DeployConfig::load_time).

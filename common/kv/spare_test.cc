@@ -45,7 +45,8 @@ TEST(SpareForLoad, StaysWithinItsMemory) {
   EXPECT_EQ(spare_for_load(load_of(fabric::forever, 0), narrow), 123);
 }
 
-// Up to 1 GiB of data a simulation that elides values has as many entries as one that stores them whole.
+// Up to 1 GiB of data, a simulation that elides values (stores only a part of each) has as many spare entries
+// as one that stores whole values.
 TEST(SpareForLoad, CountsStoredBytesOnlyWhereDataAreMany) {
   SpareNeed elided = plenty;
   elided.limit_bytes = 100'000;

@@ -1,4 +1,5 @@
-// Options that several protocols have, and the parts of an option's specification that are not in every one.
+// Options that several protocols have, and a function that adds the parts of a specification that not every
+// option has.
 #pragma once
 
 #include <string>
@@ -8,15 +9,16 @@
 
 namespace loch::kv {
 
-// PROTOCOL.attempts, of one operation.
+// The option PROTOCOL.attempts: attempts of one operation before it reports a conflict.
 [[nodiscard]] OptionSpec attempts_option(const std::string& protocol);
-// PROTOCOL.backoff-start and PROTOCOL.backoff-cap, which back_off() (back_off.h) takes.
+// The options PROTOCOL.backoff-start and PROTOCOL.backoff-cap, the bounds that back_off() (back_off.h) takes.
 [[nodiscard]] OptionSpec backoff_start_option(const std::string& protocol);
 [[nodiscard]] OptionSpec backoff_cap_option(const std::string& protocol, std::string initial);
-// PROTOCOL.reconnect-timeout, of one operation.
+// The option PROTOCOL.reconnect-timeout: how long one operation tries to reconnect to a node.
 [[nodiscard]] OptionSpec reconnect_timeout_option(const std::string& protocol);
 
-// The option with the role by which the fuzzer knows it, and the values from which the fuzzer draws.
+// Returns `spec` with its role, by which the fuzzer knows the option, and with the values from which the
+// fuzzer draws.
 [[nodiscard]] OptionSpec with(OptionSpec spec, OptionRole role, std::vector<std::string> fuzz_values = {});
 
 }  // namespace loch::kv

@@ -33,7 +33,7 @@ struct ValueStamp {
   std::uint32_t length = 0;    // bytes of the whole value
 };
 
-// The part of a stamp that fits into a value of fewer than 32 bytes: the low bits of writer and sequence.
+// What a value of fewer than 32 bytes can hold of a stamp: only the low bits of writer and sequence.
 [[nodiscard]] ValueStamp narrowed(ValueStamp stamp);
 
 // A 64-bit digest of the key's bytes.

@@ -1,4 +1,4 @@
-// Lists the holes of a published variant one by one, and says how INSERT is a PUT.
+// Lists the holes (known faults) of a published variant one by one, and describes INSERT as a kind of PUT.
 #include "common/kv/variants.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// What the modules of protocols with known-bad variants, or with a published variant and a hardened one, have
-// in common.
+// What the modules of protocols with several variants (known-bad ones, or a published and a hardened one)
+// have in common.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace loch::kv {
 
-// A known-bad variant, and the value by which the protocol's settings know it.
+// A known-bad variant, and the value of Flaw that selects it in the protocol's settings.
 template <typename Flaw>
 struct NamedFlaw {
   std::string_view name;
@@ -28,7 +28,7 @@ template <typename Flaw>
   for (const NamedFlaw<Flaw>& each : flaws) all.emplace(each.name, each.mutant);
   return all;
 }
-// The variant of this name; Flaw::none of the empty one.
+// The Flaw of the known-bad variant called `name`; Flaw::none if the name is empty.
 template <typename Flaw>
 [[nodiscard]] Result<Flaw> flaw_of(std::string_view protocol, std::string_view name,
                                    const std::vector<NamedFlaw<Flaw>>& flaws) {
@@ -39,12 +39,14 @@ template <typename Flaw>
   return refuse(fmt::format("mutant: {} has none named {}", protocol, name));
 }
 
-// The holes of a published design. `published`: the options of its variant. Each hole that has a seed is the
-// only open one under these options and the fixes of all others.
+// The holes (known faults) of a published design. `published`: the options that select the published variant.
+// Each hole that has a seed gets these options and the fixes of all other holes, so that it is the only open
+// one.
 [[nodiscard]] std::vector<Hole> single_holes(const Module& module,
                                              const std::map<std::string, std::string>& published,
                                              const std::map<std::string, std::uint64_t>& seeds);
-// INSERT as a PUT that ends where it finds the key; or `why_not` the variant has none.
+// Support for INSERT as a PUT that changes nothing if it finds the key. If the variant has no INSERT
+// (`is_there` is false), `why_not` is the reason.
 [[nodiscard]] DataSupport insert_by_put(bool is_there, std::string_view why_not);
 
 }  // namespace loch::kv

@@ -33,8 +33,8 @@ class WordCache {
   // than the entry's expiry, the entry's expiry is set to `expiry`.
   [[nodiscard]] Pin find(std::uint64_t word, Nanos now, Nanos expiry);
   // Reserves a cache slot, into which the caller may write key and value of a new entry; other workers find
-  // the entry after publish(). Null pin: the entry is cached already, or no slot could be evicted because of
-  // pins.
+  // the entry after publish(). Null pin: the entry is cached already, or no slot could be evicted because the
+  // examined ones are pinned.
   [[nodiscard]] Pin reserve(std::uint64_t word, Nanos now);
   void publish(Pin& pin, std::uint64_t word, Nanos expiry);
 
@@ -72,7 +72,7 @@ class WordCache {
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
-// While a pin exists, its entry is not evicted. Movable.
+// Protects a cached entry from eviction while the Pin exists. Movable.
 class WordCache::Pin {
  public:
   Pin() = default;

@@ -1,4 +1,4 @@
-// Tests eviction, expiry and pins of a node's cache of remote entries.
+// Tests a node's cache of remote entries: eviction, expiry, and pins, which keep an entry from being evicted.
 #include "common/kv/word_cache.h"
 
 #include <gtest/gtest.h>

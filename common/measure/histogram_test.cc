@@ -36,8 +36,8 @@ TEST(Histogram, ThreeDigitsAtEveryMagnitude) {
   for (std::int64_t value = 1; value > 0 && value < INT64_MAX / 3; value = value * 3 + 1) {
     Histogram h;
     h.record(value);
-    // No percentile exceeds the exact maximum. If `value` were the maximum, this limit would hide an error of
-    // its bucket; so value * 2 is recorded too.
+    // percentile() never returns more than the exact maximum. If `value` were the maximum, this cap would
+    // hide a wrong bucket of `value`; so value * 2 is recorded too.
     h.record(value / 2);
     h.record(value * 2);
     const auto got = static_cast<double>(h.percentile(60));

@@ -46,8 +46,8 @@ struct PointResult {
   std::vector<std::uint32_t> planned_losses;  // nodes whose processes a faults file kills
   std::vector<std::uint32_t> declared_lost;   // nodes declared lost: keys that they stored may be absent
   std::optional<Timeline> timeline;           // present if a timeline was requested
-  // number of keys that the prober (--probe-keys) writes; the timeline has the number of those that could not
-  // be written
+  // number of keys that the prober (--probe-keys) PUTs in every bin of the timeline, which has the number of
+  // those that could not be written
   std::uint32_t probed_keys = 0;
   // Null if all records have one size. Else how a store holds records of different sizes, and the mean size
   // as a share of the largest.

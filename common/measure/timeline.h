@@ -20,8 +20,8 @@
 namespace loch::measure {
 
 constexpr std::uint32_t timeline_bins_max = 10'000;
-// Latency buckets: 1 ns wide below 64 ns, then 32 for each power of two, so that a bucket's middle is within
-// 1.6 % of its values. The last bucket also counts every latency from 2^36 ns (69 s) on.
+// Latency buckets: 1 ns wide below 64 ns, then 32 buckets for each power of two, so that a bucket's middle is
+// within 1.6 % of its values. The last bucket also counts every latency from 2^36 ns (69 s) on.
 constexpr std::uint32_t timeline_buckets = 1024;
 // Each bin has a row of words: one counts the failed operations, the others count the completed operations by
 // latency bucket.
@@ -41,7 +41,8 @@ struct TimelineShape {
   friend bool operator==(const TimelineShape&, const TimelineShape&) = default;
 };
 
-// Makes a shape. A width that is not above 0, or that makes more than timeline_bins_max bins, is an error.
+// Makes the shape (bins) of a timeline. A width that is not above 0, or that makes more than
+// timeline_bins_max bins, is an error.
 [[nodiscard]] Result<TimelineShape> timeline_shape(std::int64_t width_ns, std::int64_t duration_ns);
 
 [[nodiscard]] constexpr std::uint32_t timeline_bucket(std::int64_t ns) {
@@ -98,7 +99,8 @@ class Timeline {
     std::uint64_t failed = 0;  // operations that ended in conflict, timeout, table full or error
     // (latency bucket, number of completed operations in it), in ascending order of buckets
     std::vector<std::pair<std::uint32_t, std::uint64_t>> latencies;
-    // number of the prober's keys that could not be written in this bin; nullopt without a prober
+    // keys that the prober (a client that PUTs some keys in every bin, --probe-keys) could not write in this
+    // bin; nullopt without a prober
     std::optional<std::uint32_t> unwritable;
     [[nodiscard]] std::uint64_t completed() const;
     // The latency in nanoseconds that at least `percent` of the completed operations do not exceed, as the

@@ -1,5 +1,5 @@
-// Tests timelines: latency buckets, recording into shared rows, merging, and the JSON of processes and of
-// results.
+// Tests timelines (operations per bin of time): latency buckets, recording into shared rows of counters,
+// merging, and the JSON of processes and of results.
 #include "common/measure/timeline.h"
 
 #include <gmock/gmock.h>

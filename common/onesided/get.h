@@ -1,6 +1,6 @@
 // A GET by READs of a cuckoo index and of the entries that its words name (Nessie, 2017, 4.2.1): a forward
-// pass over the key's candidate slots in rank order, and, if none holds the key, a reverse pass that confirms
-// that the key is absent. The protocol supplies the tables.
+// pass over the key's candidate slots in rank order, and, if none holds the key, a reverse pass that READs
+// the slots again to confirm that the key is absent. The protocol supplies the tables.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ namespace loch::onesided {
 // The result of reading a slot's word.
 struct WordRead {
   bool ok = false;  // whether the READ succeeded; if not, the slot's content is unknown
-  // The READ failed, or its word needs attention: settle_word() has to end what began. `ended` and `peer` are
-  // for its use.
+  // true: the result is not final, because the READ failed or its word needs further steps; settle_word()
+  // takes these steps, for which it needs `ended` and `peer`
   bool is_unsettled = false;
   Ended ended;
   fabric::NodeId peer = 0;
@@ -62,34 +62,36 @@ concept ReadTables = std::copy_constructible<T> &&
                        // Number of candidate slots of a key.
                        { tables.functions() } -> std::same_as<std::uint32_t>;
                        { tables.hash(key) } -> std::same_as<cuckoo::KeyHash>;
-                       // Says which slot may be READ next, so that the protocol can prefetch what it has to
-                       // know of that slot's table.
+                       // Names the slot that may be READ next, so that the protocol can prefetch into the
+                       // CPU's cache what a READ of that slot needs.
                        { tables.expect(place) } -> std::same_as<void>;
-                       // An awaitable that gives a WordRead, so that the common case needs no coroutine of
-                       // its own. `read_at` is now().
+                       // READs the slot's word: an awaitable that gives a WordRead, so that the common case
+                       // needs no coroutine of its own. `read_at` is the present time, now().
                        tables.read_word(place, read_at);
-                       // Gives the final WordRead where that of read_word() is unsettled.
+                       // Gives the final WordRead if the one that read_word() gave has is_unsettled.
                        { tables.settle_word(place, read) } -> std::same_as<coro::Task<WordRead>>;
                        // Whether the slot is occupied and the filter in its word matches the key's hash.
                        { tables.may_hold(word, hash) } -> std::same_as<bool>;
-                       // Looks at the entry that the slot's word names; `read_at` is now() from before the
-                       // word was read.
+                       // Looks at the entry that the slot's word names; `read_at` is a time (now()) before
+                       // the word was READ.
                        { tables.look_up(place, word, read_at, key) } -> std::same_as<coro::Task<Looked>>;
                        // Whether the search goes on after an uncommitted insert of the key, because a
                        // committed entry at a later rank takes precedence.
                        { tables.goes_on_past_pending() } -> std::same_as<bool>;
-                       // Whether a miss is confirmed by a reverse pass.
+                       // Whether a GET that found no entry has to confirm this by READing the slots again in
+                       // reverse order.
                        { tables.confirms_misses() } -> std::same_as<bool>;
                        // Whether the attempt has taken so long that index words which it has read may have
                        // been used again for other entries (Nessie, 2017, 4.3.1).
                        { tables.is_over_age() } -> std::same_as<bool>;
-                       // Called if the reverse pass reads another word than the forward pass did.
+                       // Called if a slot that is READ again to confirm a miss has another word than before.
                        { tables.count_mismatch() } -> std::same_as<void>;
                      };
 
 // READs the key's slots of ranks from - 1 down to 0 again, except rank `except`. Each must still hold the
 // word that the operation saw there. Words are compared exactly, because ignoring changes that do not concern
-// the key would not be safe with concurrent MIGRATEs (known fault H13 of Nessie, docs/protocols/nessie.md).
+// the key would not be safe with concurrent MIGRATEs, which move keys between slots (known fault H13 of
+// Nessie, docs/protocols/nessie.md).
 template <ReadTables Tables>
 [[nodiscard]] coro::Task<Outcome> verify_slots(Tables tables, cuckoo::KeyHash* hash, SeenWords seen,
                                                std::uint32_t from, std::uint32_t except) {

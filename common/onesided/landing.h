@@ -29,7 +29,7 @@ inline void post_watched(fabric::Worker& worker, fabric::WorkRequest& request, c
 [[nodiscard]] inline bool has_landed(const Landing& landing) {
   return (fabric::load_word(landing.region->at(landing.word_at)) & landing.mark) == landing.mark;
 }
-// A watch for the last word of a request to `peer` that post_watched() has posted.
+// An awaitable that polls the last word of a request to `peer` that post_watched() has posted.
 [[nodiscard]] inline fabric::Worker::WatchOne watch_landing(fabric::Worker& worker, const Landing& landing,
                                                             fabric::NodeId peer) {
   const fabric::WatchWord arrival{.region = landing.region,
@@ -40,8 +40,9 @@ inline void post_watched(fabric::Worker& worker, fabric::WorkRequest& request, c
                                   .peer = peer};
   return worker.watch(arrival, landing.until);
 }
-// Determines the status of a request whose watch did not end in `ready`, by `flush`, a READ after it on its
-// queue pair. Afterwards the buffer belongs to the caller again.
+// Determines the status of a request that was not seen to land: its watch (the polling of its last word)
+// ended otherwise than `ready`. `flush` is a READ that is posted after it on its queue pair. Afterwards the
+// landing buffer belongs to the caller again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                                   fabric::WorkRequest flush);
 

@@ -13,10 +13,11 @@
 
 namespace loch::onesided {
 
-// The result of a transfer: the request's status, or that its watch ended while the status is still unknown.
+// The result of a transfer: the request's status; or, if polling its landing buffer ended without seeing its
+// last word, why it ended.
 struct Ended {
   fabric::WcStatus status = fabric::WcStatus::success;  // valid if is_settled()
-  // The outcome of the watch of the landing buffer; `ready` if the request was awaited by completion.
+  // How the polling of the landing buffer ended; `ready` if the request was awaited by completion.
   fabric::WatchOutcome outcome = fabric::WatchOutcome::ready;
   [[nodiscard]] bool is_settled() const { return outcome == fabric::WatchOutcome::ready; }
   [[nodiscard]] bool ok() const { return is_settled() && status == fabric::WcStatus::success; }
@@ -25,11 +26,11 @@ struct Ended {
 // Posts a request and waits for its end: for the watermark bit in its landing buffer, or for its completion.
 // An awaitable rather than a coroutine, because every operation awaits several. If the watermark bit is there
 // as soon as the request is posted, as on a fabric that executes requests while they are posted, the awaiting
-// coroutine goes on without a watch.
+// coroutine goes on without being suspended.
 class Transfer {
  public:
-  // Most transfers in a row of one thread that do not suspend their coroutines, so that the polling loop and
-  // other coroutines get their turn.
+  // At most this many transfers of a thread in a row end without suspending their coroutines, so that the
+  // polling loop and other coroutines get their turn.
   static constexpr std::uint32_t most_at_once = 16;
 
   Transfer(fabric::Worker& worker, fabric::WorkRequest request, const std::optional<Landing>& landing)
@@ -75,8 +76,8 @@ class Transfer {
   fabric::Worker& worker_;
   Landing landing_;
   fabric::NodeId peer_;
-  bool is_watched_;  // the union holds watch_ once the coroutine is suspended; false: it holds operation_
-  bool is_here_ = false;  // the watermark bit was there at once
+  bool is_watched_;       // which member of the union a suspended coroutine uses: watch_ (true) or operation_
+  bool is_here_ = false;  // whether the watermark bit was set as soon as the request was posted
   union {
     Watch watch_;
     Operation operation_;

@@ -1,4 +1,5 @@
-// Tests READs that are awaited by their watermark on a fabric that executes them while they are posted.
+// Tests READs that are awaited by polling a watermark (a bit of their last word), on a fabric that executes
+// READs while they are posted.
 #include "common/onesided/transfer.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ struct Pair {
   fabric::RemoteRegion remote;
 };
 
-// Makes `count` READs of the word at 0 of node 1, which land at 8 * `place`; counts those that gave the word.
+// Makes `count` READs of the first word of node 1's memory into the reader's memory at byte 8 * `place`;
+// counts in *right those that returned the right word.
 coro::Task<void> read_many(Pair* pair, std::uint64_t place, std::uint32_t count, std::uint32_t* right) {
   fabric::Worker& worker = *pair->worker[0];
   const std::uint64_t at = 8 * place;
@@ -43,7 +45,7 @@ coro::Task<void> read_many(Pair* pair, std::uint64_t place, std::uint32_t count,
   }
 }
 
-// Counts its turns until `done` of the two readers' READs have ended.
+// Yields again and again, and counts how often, until the two readers have made `done` READs in all.
 coro::Task<void> count_turns(Pair* pair, const std::uint32_t* one, const std::uint32_t* other,
                              std::uint32_t done, std::uint32_t* turns) {
   while (*one + *other < done) {
@@ -61,7 +63,8 @@ coro::Task<void> all_together(Pair* pair, std::uint32_t each, std::uint32_t* one
   co_await scope.join();
 }
 
-// READs that have landed when they are posted suspend nobody, but only so many in a row.
+// A READ whose data has arrived when it is posted does not suspend its coroutine. After most_at_once such
+// READs in a row, another coroutine gets its turn nevertheless.
 TEST(Transfer, LandedReadsLeaveTurnsToOthers) {
   constexpr std::uint32_t each = 1'000;
   Pair pair;
@@ -71,12 +74,13 @@ TEST(Transfer, LandedReadsLeaveTurnsToOthers) {
   ASSERT_TRUE(pair.fabric->run().has_value());
   EXPECT_EQ(one, each);
   EXPECT_EQ(other, each);
-  // Between two turns each of the readers makes at most one READ more than may follow one another.
+  // Between two turns of count_turns() each reader makes at most most_at_once + 1 READs.
   EXPECT_GE(turns, each / (Transfer::most_at_once + 1));
   EXPECT_LT(turns, each);
 }
 
-// A READ of a word without the watermark bit has a watch, which ends at its deadline.
+// The word that is READ lacks the watermark bit, so the READ is never seen to arrive: polling ends at its
+// deadline.
 TEST(Transfer, AReadWithoutItsMarkIsWatched) {
   Pair pair;
   Ended ended;

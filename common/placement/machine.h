@@ -39,7 +39,7 @@ struct Machine {
 // may call it; it takes some milliseconds.
 [[nodiscard]] Result<Machine> this_machine();
 
-// A machine of hwloc's description, such as "Package:2 [NUMANode] Core:8 PU:2".
+// The machine that a text in hwloc's synthetic format describes, such as "Package:2 [NUMANode] Core:8 PU:2".
 [[nodiscard]] Result<Machine> synthetic_machine(const std::string& description);
 
 }  // namespace loch::placement

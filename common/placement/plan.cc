@@ -32,7 +32,7 @@ class Planner {
     const std::uint32_t home = home_of(workers);
     const std::uint64_t budget = cores_for(workers);
     NodePlan out;
-    std::uint64_t cores = 0;  // number of cores that this node has taken
+    std::uint64_t cores = 0;  // number of cores that this store node's workers have taken
     for (std::uint32_t i = 0; i < workers; ++i) {
       const auto best = std::ranges::min_element(
           free_, {}, [&](const Cpu& cpu) { return cost(cpu, node, home, cores < budget); });

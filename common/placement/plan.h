@@ -1,5 +1,5 @@
-// Plans on which CPU of a machine each worker runs, and on which NUMA node the memory of its node is. A pure
-// function of its arguments.
+// Plans on which CPU of a machine each worker runs, and on which NUMA node the memory of its store node is. A
+// pure function of its arguments.
 //
 // A store node's workers take, in this order: cores on which nothing runs, those of the NIC's NUMA node first
 // and then by distance from it; hyper-threads of the node's own cores; hyper-threads of other nodes' cores.

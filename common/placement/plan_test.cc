@@ -83,7 +83,8 @@ TEST(Plan, TheCoreOfTheLowestCpuIsLeftWhereThereAreEnoughCores) {
   EXPECT_THAT(cores(planned(machine, {7}, 0)[0]), ElementsAre(1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(cores(planned(machine, {15}, 1)[0]), testing::Not(testing::Contains(0)));
   EXPECT_THAT(cores(planned(machine, {16}, 1)[0]), testing::Contains(0));
-  // Eight workers take all eight cores of the NIC's NUMA node, even the one with the machine's lowest CPU.
+  // Eight workers take all eight cores of the NIC's NUMA node, even that of the machine's lowest CPU, which
+  // is left free where others suffice.
   EXPECT_THAT(planned(machine, {8}, 0)[0].workers, Each(Field(&Cpu::numa_node, 0)));
   EXPECT_THAT(numbers(planned(machine_of("NUMANode:1 Core:2 PU:1"), {1})[0]), ElementsAre(1));
 }

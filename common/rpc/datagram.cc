@@ -15,7 +15,7 @@ DatagramSender::DatagramSender(fabric::Worker& worker, const DatagramShape& shap
   const fabric::Capabilities& can = worker.capabilities();
   LOCH_CHECK(shape.lanes > 0 && shape.list_most > 0 && shape.signal_every > 0, "a sender of nothing");
   // If the device has as many UD queue pairs as the sender has lanes (streams of posting lists), each lane
-  // has its own send queue; otherwise lanes share send queues.
+  // has its own send queue; otherwise several lanes share one.
   const std::uint32_t queue_pairs = std::min<std::uint32_t>(shape.lanes, can.datagram_queue_pairs);
   depth_ = std::min(shape.queue_depth, queue_pairs * can.send_queue_depth) / shape.lanes;
   LOCH_CHECK_GE(depth_, 2U);
@@ -99,7 +99,8 @@ void DatagramSender::post_list() {
   worker_.post(chain);
 }
 
-// A completion retires the SEND that it is for and all SENDs posted before that one on the same queue pair.
+// A completion shows that its SEND and all SENDs posted before that one on the same queue pair have ended, so
+// that their entries of the send queue are free.
 void DatagramSender::completed(fabric::CompletionSink* sink, fabric::WorkRequest& done) {
   Entry& entry = *static_cast<Entry*>(sink);
   DatagramSender& sender = *entry.sender;
@@ -148,7 +149,8 @@ void ReplyDesk::take(const fabric::Received& message) {
   if (waiter.parked) wake(waiter, Wake::answered);
 }
 
-// Lists a waiter that is about to park. Deadlines mostly grow, so that its place is found at the end.
+// Enters a waiter, whose coroutine is about to be suspended, into the list ordered by deadline. Deadlines
+// mostly grow, so the search for its place begins at the end.
 void ReplyDesk::list(Waiter& waiter) {
   Waiter* before = latest_;
   while (before != nullptr && before->deadline > waiter.deadline) before = before->sooner;

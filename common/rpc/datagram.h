@@ -10,8 +10,8 @@
 //
 // Sending (HERD 2014, section 4.3; Kalia et al. 2016, sections 3.1 to 3.3 and 4.1): payloads below a limit
 // are inlined, larger ones are fetched by the NIC; one SEND in `signal_every` asks for a completion, which
-// retires the SENDs before it; SENDs are posted in lists of up to `list_most` with one doorbell; lists take
-// the lanes (queue pairs) in turn.
+// shows that the SENDs before it have ended too; SENDs are posted in lists of up to `list_most` with one
+// doorbell; lists take the lanes (queue pairs) in turn.
 #pragma once
 
 #include <coroutine>
@@ -63,7 +63,8 @@ class DatagramSender {
 
   class Room;
   [[nodiscard]] bool has_room() const { return line_->used < depth_; }
-  // Posts the prepared SENDs and waits until one has been retired. Only one coroutine may wait at a time.
+  // Posts the prepared SENDs and waits until one has ended and its place in the send queue is free. Only one
+  // coroutine may wait at a time.
   [[nodiscard]] Room room();
   // The place for the next message, of message_bytes bytes, which the caller may write until send(). Requires
   // has_room().
@@ -88,7 +89,7 @@ class DatagramSender {
   [[nodiscard]] const DatagramShape& shape() const { return shape_; }
 
  private:
-  // One queue pair, with a ring of its outstanding SENDs.
+  // One UD queue pair, with a ring of its outstanding SENDs.
   struct Line;
   struct Entry : fabric::CompletionSink {
     fabric::WorkRequest request;
@@ -145,9 +146,9 @@ class DatagramReader {
   ~DatagramReader() = default;
 };
 
-// The receive buffers of one client worker, and the slots that wait for messages. One of the waiting
-// coroutines receives for all of them. RECVs are posted before the first request, and again as soon as a
-// message was read, because a datagram that finds no RECV is lost.
+// The receive buffers of one client worker, and the worker's window slots that wait for messages. One of the
+// waiting coroutines receives for all of them. RECVs are posted before the first request, and again as soon
+// as a message was read, because a datagram that finds no RECV is lost.
 class ReplyDesk {
  public:
   struct Shape {
@@ -181,7 +182,7 @@ class ReplyDesk {
     Nanos deadline = fabric::forever;
     bool is_answered = false;
     Wake wake = Wake::none;
-    Waiter* sooner = nullptr;  // neighbours in the list of parked waiters
+    Waiter* sooner = nullptr;  // neighbours in the list of suspended waiters, which is ordered by deadline
     Waiter* later = nullptr;
   };
   class Park;
@@ -200,7 +201,7 @@ class ReplyDesk {
   std::uint64_t at_;
   DatagramReader& reader_;
   std::vector<Waiter> waiters_;
-  // list of the parked waiters, ordered by their deadlines
+  // list of the waiters whose coroutines are suspended, ordered by their deadlines
   Waiter* soonest_ = nullptr;
   Waiter* latest_ = nullptr;
   bool is_led_ = false;

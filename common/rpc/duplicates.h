@@ -1,9 +1,9 @@
 // A server's record of each request slot, so that a request that arrives twice is executed once.
 //
 // A client overwrites its slot only after the reply to the request in it has arrived. A request whose reply
-// is late is sent again with the same sequence number (and another attempt number, so that the polled word
-// differs). Without this record, a PUT that is repeated because its reply was lost would be executed again,
-// and overwrite newer data.
+// is late is sent again with the same sequence number (and another attempt number, so that the word that the
+// server polls differs). Without this record, a PUT that is repeated because its reply was lost would be
+// executed again, and overwrite newer data.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,13 @@ class Duplicates {
     for (Slot& slot : slots_) slot.last = first;
   }
 
-  // Whether this trailer word differs from the slot's word that was processed last.
+  // Whether this trailer (last word of a request, which the server polls) differs from the one that was
+  // processed last in the slot.
   [[nodiscard]] bool is_news(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && word != seen_[slot];
   }
   void looked_at(std::uint32_t slot, std::uint64_t word) { seen_[slot] = word; }
-  // By slot: the trailer word that was processed last, for WatchSet::known.
+  // For each slot the trailer (polled last word of a request) that was processed last, for WatchSet::known.
   [[nodiscard]] const std::uint64_t* seen() const { return seen_.data(); }
 
   // Judges a request by its sequence number. The numbers of a slot only increase, and may jump: a restarted
@@ -40,7 +41,7 @@ class Duplicates {
     if (!known.has_executed || sequence > known.last) return Freshness::fresh;
     return sequence == known.last ? Freshness::repeated : Freshness::stale;
   }
-  // Records that the request was executed; its reply of `reply_bytes` bytes is kept.
+  // Records that the request was executed and that its reply, of `reply_bytes` bytes, is kept.
   void executed(std::uint32_t slot, std::uint64_t sequence, std::uint32_t reply_bytes) {
     Slot& known = slots_[slot];
     known.last = sequence;
@@ -57,7 +58,8 @@ class Duplicates {
     bool has_executed = false;
   };
   std::vector<Slot> slots_;
-  // By slot: the trailer word that was processed last. Not in Slot, because polling reads these words alone.
+  // For each slot the trailer (polled last word of a request) that was processed last. Not in Slot, because
+  // polling reads these words alone.
   std::vector<std::uint64_t> seen_;
 };
 

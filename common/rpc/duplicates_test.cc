@@ -17,7 +17,8 @@ TEST(Duplicates, ARequestIsExecutedOnceAndAnsweredAgain) {
   EXPECT_EQ(known.judge(1, 5), Freshness::fresh) << "slots do not know of one another";
 }
 
-// A restarted client takes its first number from its clock, far above its earlier numbers.
+// A restarted client takes its first sequence number from its clock, far above the numbers that it used
+// before.
 TEST(Duplicates, NumbersMayJump) {
   Duplicates known(1);
   known.executed(0, 5, 8);

@@ -1,4 +1,5 @@
-// Seals frames with sequence and checksum, and decides whether a frame has arrived whole.
+// Seals frames (messages that a peer WRITES) with sequence number and checksum, and decides whether a frame
+// has arrived whole.
 #include "common/rpc/frame.h"
 
 #define XXH_INLINE_ALL  // most frames are so small that a call costs more than the hash

@@ -30,7 +30,8 @@ enum class Arrival : std::uint8_t { by_trailer, by_check };
 
 struct Trailer {
   std::uint16_t sequence = 0;  // low bits of the sender's request number
-  // number of the attempt, modulo 16, so that the word of a repeated request differs
+  // number of the attempt, modulo 16, so that a repeated request has another trailer than the first and the
+  // server notices it
   std::uint8_t attempt = 0;
   std::uint8_t code = 0;  // operation of a request, or status of a reply: 1 … 15
   // 40 bits: a checksum, or with Arrival::by_trailer the bits of a reply's number above `sequence` (0 in a
@@ -62,20 +63,20 @@ constexpr std::uint32_t trailer_bytes = 8;
                                         std::uint32_t body_bytes, std::uint16_t sequence, std::uint8_t code,
                                         std::uint64_t turns);
 
-// frame_check() of a body that has been copied to private memory: `body_bytes` up to most_kept_body, and
-// nothing elided.
+// Largest body, in bytes, that body_check() takes: the same checksum as frame_check(), of a body that has
+// been copied to private memory and of which nothing is elided.
 constexpr std::uint32_t most_kept_body = 128;
 [[nodiscard]] std::uint64_t body_check(const std::byte* body, std::uint32_t body_bytes,
                                        std::uint16_t sequence, std::uint8_t code, std::uint64_t turns);
 
-// Computes the trailer of the frame of `bytes` bytes at `at`, whose body has been written. The caller stores
-// the trailer last. `turns`: turns_of() of a reply's number.
+// Computes the trailer (last word) of the frame of `bytes` bytes at `at`, whose body has been written. The
+// caller stores the trailer last. `turns`: turns_of() of a reply's number.
 [[nodiscard]] Trailer seal(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                            std::uint16_t sequence, std::uint8_t code, Arrival arrival,
                            std::uint64_t turns = 0);
 
-// Whether the frame of `bytes` bytes at `at`, whose trailer `word` was just loaded, is complete and belongs
-// to the request whose number has the high bits `turns`.
+// Whether the frame of `bytes` bytes at `at`, whose trailer (last word) `word` was just loaded, is complete
+// and belongs to the request whose number has the high bits `turns`.
 [[nodiscard]] bool is_whole(const fabric::Region& region, std::uint64_t at, std::uint32_t bytes,
                             std::uint64_t word, Arrival arrival, std::uint64_t turns = 0);
 

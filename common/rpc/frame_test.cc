@@ -12,7 +12,7 @@
 namespace loch::rpc {
 namespace {
 
-// A region of one slot, of which some bytes may be elided.
+// A region with one slot for a message; some of its bytes may be elided (not stored).
 class Memory {
  public:
   explicit Memory(const SlotShape& shape)
@@ -43,7 +43,7 @@ TEST(Frame, ATrailerAloneSaysThatAnOrderedFrameIsHere) {
   memory.fill(1);
   const Trailer trailer = seal(memory.region(), shape.start(200), 200, 7, 3, Arrival::by_trailer);
   EXPECT_EQ(trailer.check, 0u);
-  memory.fill(2);  // overwrites the body
+  memory.fill(2);  // overwrites the body, which Arrival::by_trailer does not check
   EXPECT_TRUE(is_whole(memory.region(), shape.start(200), 200, trailer.pack(), Arrival::by_trailer));
   EXPECT_FALSE(is_whole(memory.region(), shape.start(200), 200, 0, Arrival::by_trailer));
 }

@@ -43,7 +43,7 @@ struct MessageFlaws {
   bool ignores_server_incarnation =
       false;  // true: a server executes requests that were addressed to its node's earlier incarnation
   bool ignores_client_incarnation = false;  // true: a restarted client is taken for its earlier incarnation
-  bool takes_any_number = false;            // true: a late reply is taken for that to the lane's next request
+  bool takes_any_number = false;  // true: a late reply is taken for the reply to the lane's next request
   // true: a request that an earlier incarnation may have executed counts as not sent
   bool refused_is_unsent = false;
 };
@@ -121,7 +121,7 @@ struct MessageTag {
 // The address of a server worker.
 struct ServerAddress {
   fabric::NodeId node = 0;
-  std::uint16_t index = 0;  // identifies the server worker among those of its node
+  std::uint16_t index = 0;  // index of the server worker among those of its node
 };
 
 struct Reply {
@@ -223,12 +223,13 @@ class MessageServer {
   MessageServer(const MessageShape& shape, const MessageRegions& regions, fabric::Worker& worker,
                 std::uint32_t index);
 
-  // Waits for the next request that has to be executed. A repeated request is answered here from the kept
-  // reply; one whose reply was too long to be kept (most_kept bytes) is returned and executed again.
+  // Waits for the next request that has to be executed. A repeated request is not returned: this function
+  // answers it from the kept reply. If its reply was too long to be kept (most_kept bytes), it is returned
+  // and executed again.
   [[nodiscard]] coro::Task<Incoming> next(Nanos deadline = fabric::forever);
   // Waits until the buffer of the next reply is free, and returns it.
   [[nodiscard]] coro::Task<std::byte*> reply_buffer();
-  // Sends the first `length` bytes of the reply buffer. The request's buffer is posted again.
+  // Sends the first `length` bytes of the reply buffer, and posts the request's receive buffer again.
   void reply(const Incoming& to, std::uint32_t length);
   // Drops the request without a reply, as if the connection had broken.
   void drop(const Incoming& request);

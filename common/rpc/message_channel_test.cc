@@ -312,7 +312,8 @@ coro::Task<void> send_as_is(Office* office, fabric::WorkRequest request) {
   co_await worker.sleep_until(worker.now() + millisecond);
 }
 
-// The completion of a reply's SEND is written into the server object, which must exist until then.
+// The completion of a reply's SEND is written into the server object, so close() has to wait for it before
+// the object is destroyed.
 TEST(Closing, AServerWaitsForTheCompletionsOfItsReplies) {
   MessageShape shape = shape_of(Transport::rc, 2);
   shape.client_workers = shape.server_workers = shape.window = 1;
@@ -323,7 +324,8 @@ TEST(Closing, AServerWaitsForTheCompletionsOfItsReplies) {
   office.fabric->start(*office.clients[0], ask_in_all_lanes(&office, 0, 1, &answers));
   office.run();
   EXPECT_EQ(answers.right, 1u);
-  EXPECT_GT(office.closing.at(0), 200);  // closing waits for a round trip: > 200 ns
+  // closing waits for the completion of the last SEND, which takes a round trip: > 200 ns
+  EXPECT_GT(office.closing.at(0), 200);
 }
 
 // A message without an immediate, with an unknown window slot (lane) or longer than a request is counted and

@@ -6,7 +6,7 @@
 // for ("selective signaling"). If there are several queue pairs to a peer, the lists take them in turn
 // ("multi-queue", section 3.3).
 //
-//   const fabric::Completion done = co_await lists.execute(request);   // waits until it is retired
+//   const fabric::Completion done = co_await lists.execute(request);   // waits until it has ended
 //   co_await lists.send(request);                                      // unreliable and inline: only posts
 //
 // For the worker's thread alone. The object has to outlive every coroutine that waits in it.

@@ -24,7 +24,7 @@ std::unique_ptr<fabric::Fabric> open(const std::string& name, double rc_error = 
   return support::make_fabric(name, options);
 }
 
-// One worker with many slots on node 0, and a region on node 1.
+// One worker with many window slots on node 0, and a region on node 1.
 struct Bench {
   Bench(const std::string& name, const PostingShape& with, double rc_error = 0)
       : fabric(open(name, rc_error)), shape(with) {

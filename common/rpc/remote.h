@@ -11,8 +11,9 @@ namespace loch::rpc {
 // A worker's handle of a remote region, used by its own thread.
 struct Remote {
   fabric::RemoteRegion region;
-  std::uint32_t epoch = 0;  // identifies the connection (Worker::epoch) over which the region was looked up
-  bool is_lost = false;     // the region's node restarted: its contents are gone
+  // the connection (by its number, Worker::epoch) over which the region was looked up
+  std::uint32_t epoch = 0;
+  bool is_lost = false;  // the region's node restarted: its contents are gone
 };
 
 // To be called after an error: connects to the region's node anew, until `deadline` (now() time), and checks

@@ -49,7 +49,7 @@ class SlotShape {
   [[nodiscard]] std::uint32_t message_bytes() const { return message_bytes_; }
   [[nodiscard]] std::uint32_t slot_bytes() const { return slot_bytes_; }
   [[nodiscard]] std::uint32_t start(std::uint32_t message) const { return slot_bytes_ - message; }
-  // The offset of the polled word within a slot.
+  // Offset, within a slot, of the message's last word, which the receiver polls.
   [[nodiscard]] std::uint32_t word_at() const { return slot_bytes_ - 8; }
   [[nodiscard]] const fabric::Elision& elision() const { return elision_; }
 
@@ -59,7 +59,7 @@ class SlotShape {
   fabric::Elision elision_;
 };
 
-// Rows of slots in one region, beginning with its first byte.
+// The slots for messages in one region, in rows and columns, from the region's first byte on.
 class SlotGrid {
  public:
   SlotGrid(const SlotShape& shape, std::uint32_t rows, std::uint32_t columns)
@@ -79,8 +79,8 @@ class SlotGrid {
   [[nodiscard]] std::uint64_t slot(std::uint32_t row, std::uint32_t column) const {
     return (std::uint64_t{row} * columns_ + column) * shape_.slot_bytes();
   }
-  // message() returns the offset of the first byte of a message of `bytes` bytes, word() that of its polled
-  // word.
+  // message() returns the offset of the first byte of a message of `bytes` bytes, word() that of its last
+  // word, which the receiver polls.
   [[nodiscard]] std::uint64_t message(std::uint32_t row, std::uint32_t column, std::uint32_t bytes) const {
     return slot(row, column) + shape_.start(bytes);
   }
@@ -88,7 +88,7 @@ class SlotGrid {
     return slot(row, column) + shape_.word_at();
   }
 
-  // The polled words of all slots of a row, by column.
+  // The words that a receiver polls: the last word of each slot of a row, by column.
   [[nodiscard]] fabric::WatchSet watch(const fabric::Region& region, std::uint32_t row,
                                        bool (*ready)(void* context, std::uint32_t column, std::uint64_t word),
                                        void* context) const {

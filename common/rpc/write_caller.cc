@@ -169,8 +169,8 @@ fabric::WorkRequest WriteCaller::write_of(ServerId server, const Row& row, fabri
   return write;
 }
 
-// The completion is not awaited: the reply says that the server has read the whole request, and this buffer
-// is not changed before the reply.
+// Posts the WRITE of a request without awaiting its completion: the reply says that the server has read the
+// whole request, and the request's buffer is not changed before the reply.
 void WriteCaller::post(ServerId server, Row* row, const fabric::WorkRequest& write) {
   row->was_sent = true;
   row->incarnation = incarnations_[server.node];

@@ -1,4 +1,5 @@
-// The client's end of a write channel, for one window slot (lane): one outstanding request at a time.
+// The client's end of a write channel (requests and replies by WRITE), for one window slot (lane): one
+// outstanding request at a time.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,9 @@ struct WriteReply {
   const std::byte* frame = nullptr;
 };
 
-// The number after which a client numbers its requests, if it starts or restarts when its clock says `now`
-// ns. The result is above every number that an earlier incarnation of the client used, if that incarnation
-// began at least a microsecond before. `within_turn`: the low 16 bits of the result, for tests of
+// Returns the number after which a client numbers its requests, if it starts or restarts when its clock says
+// `now` ns. The result is above every number that an earlier incarnation of the client used, if that
+// incarnation began at least a microsecond before. `within_turn`: the low 16 bits of the result, for tests of
 // wrap-around; 0: they come from the clock.
 std::uint64_t first_number_of_an_incarnation(Nanos now, std::uint64_t within_turn);
 
@@ -82,8 +83,8 @@ class WriteCaller {
   // Chooses number and code of the next request to the server, stores both in `row`, and writes the number
   // into the request's frame.
   void number(ServerId server, Row* row, std::uint8_t code);
-  // Sends the request for the first time, without a coroutine of its own. Returns false if it did nothing,
-  // because something has to be awaited; then send() has to send it.
+  // Sends the request for the first time, without a coroutine of its own. Returns false if it sent nothing,
+  // because that needs an await; then send() has to send it.
   [[nodiscard]] bool sends_at_once(ServerId server, Row* row, fabric::OpStats* stats);
   void post(ServerId server, Row* row, const fabric::WorkRequest& write);
   [[nodiscard]] fabric::WorkRequest write_of(ServerId server, const Row& row, fabric::OpStats* stats) const;
@@ -95,22 +96,23 @@ class WriteCaller {
   [[nodiscard]] std::uint64_t turns(const Row& row) const {
     return config_.flaws.replies_name_low_bits ? 0 : turns_of(row.sequence);
   }
-  // What the trailer of a reply to the request looks like.
+  // The value of the reply's trailer (last word of its slot) that ends the wait for the reply.
   [[nodiscard]] fabric::WatchWord awaited(ServerId server, const Row& row) const;
-  // The last word of the slot into which the server writes its replies.
+  // The present last word of the slot into which the server WRITEs its replies; this client polls it.
   [[nodiscard]] std::uint64_t reply_word(ServerId server) const {
     return fabric::load_word(node_.replies->at(channel_.reply_grid().word(row_number(server), lane_)));
   }
-  // Whether the reply with the trailer `word` is complete.
+  // Whether the reply with the trailer (last word) `word` is complete.
   [[nodiscard]] bool is_reply_whole(ServerId server, const Row& row, std::uint64_t word) const;
   // Whether requests can be written to the node without connecting to it anew.
   [[nodiscard]] bool is_reached(fabric::NodeId node) const {
     return config_.transport != fabric::Transport::rc ||
            (worker_.connected(node) && worker_.epoch(node) == peers_[node].epoch);
   }
-  // Goes on with the wait for a reply whose trailer has been seen, and which perhaps is not complete yet.
+  // Waits until a reply is complete, of which only the trailer (last word) has been seen so far.
   [[nodiscard]] coro::Task<fabric::WatchOutcome> await_whole(ServerId server, Row* row, Nanos deadline);
-  // `counts`: whether a request that gets no reply is counted.
+  // Sends the request in `row`, repeatedly if necessary, and waits for its reply. `counts`: whether counts_
+  // counts it if it gets no reply.
   [[nodiscard]] coro::Task<WriteReply> exchange(ServerId server, Row* row, fabric::OpStats* stats,
                                                 bool counts);
   [[nodiscard]] coro::Task<bool> reconnect(fabric::NodeId node);

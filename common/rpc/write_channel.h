@@ -52,13 +52,15 @@ struct ChannelFlaws {
   bool executes_repeated = false;  // true: a repeated request is executed again
   // true: the polled request is read again later, when the slot may hold another one
   bool rereads_slot = false;
-  // true: a trailer counts as proof that its frame has arrived, even if bytes may be placed out of order
+  // true: a trailer (last word) counts as proof that its frame has arrived, even if bytes may be placed out
+  // of order
   bool trusts_trailer = false;
-  bool rewrites_unanswered = false;  // true: a slot is used again before the reply to its request has come
+  // true: a slot gets another request before the reply to the request in it has come
+  bool rewrites_unanswered = false;
   // true: all replies of a server worker share one buffer, which is reused while the NIC may still read it
   // (against rule 5 of fabric.h).
   bool shares_reply_buffer = false;
-  // true: a repeated request has the same trailer word, so that the server does not notice it.
+  // true: a repeated request has the same trailer (polled last word), so that the server does not notice it
   bool repeats_word = false;
   // true: a request is sent again to a server that has restarted after the first attempt
   bool ignores_incarnations = false;
@@ -81,8 +83,7 @@ struct ChannelConfig {
   Nanos retry_after = 0;        // ns without a reply after which the same request is sent again
   Nanos give_up_after = 0;      // ns after which a call makes no further attempt
   Nanos reconnect_timeout = 0;  // ns that one attempt to reconnect may take (only RC reconnects)
-  // If not 0: the low 16 bits of the number that precedes the number of a client's first request. 0: the
-  // clock gives them.
+  // The low 16 bits of the number before a client's first request; 0: they come from the clock.
   std::uint64_t first_number = 0;
   ChannelFlaws flaws;
 };
@@ -92,13 +93,15 @@ class WriteChannel {
   // The slots of one node of this process. A region is null if the node has no servers or no clients to use
   // it.
   struct Node {
-    // slots [server worker of the node][client window slot of the cluster], into which clients WRITE
+    // slots into which clients WRITE requests: [server worker of the node][client window slot of the cluster]
     fabric::Region* requests = nullptr;
-    // send slots [server of the cluster][client window slot of the node]
+    // slots in which clients prepare requests that they WRITE: [server of the cluster][client window slot of
+    // the node]
     fabric::Region* staged_requests = nullptr;
-    // slots [server worker of the cluster][client window slot of the node], into which servers WRITE
+    // slots into which servers WRITE replies: [server worker of the cluster][client window slot of the node]
     fabric::Region* replies = nullptr;
-    // send slots [server of the node][client window slot of the cluster]
+    // slots in which servers prepare replies that they WRITE: [server of the node][client window slot of the
+    // cluster]
     fabric::Region* staged_replies = nullptr;
     // whether the node was restarted, so that its clients had an earlier incarnation
     bool is_restarted = false;
@@ -106,7 +109,7 @@ class WriteChannel {
   // How one worker addresses the regions of another node.
   struct Peer {
     fabric::RemoteRegion requests, replies;
-    // Identifies the connection (Worker::epoch) over which the regions were looked up.
+    // The connection (by its number, Worker::epoch) over which the regions were looked up.
     std::uint32_t epoch = 0;
   };
 
@@ -152,8 +155,8 @@ class WriteChannel {
   std::vector<Peer> peers_;
 };
 
-// Makes the WRITE of a frame. The caller posts it detached, or awaits it if the buffer may be changed before
-// a reply says that it was read.
+// Makes the WRITE of a frame. The caller posts it without awaiting its completion (detached), or awaits it if
+// the buffer may be changed before a reply says that it was read.
 [[nodiscard]] fabric::WorkRequest write_request(const ChannelConfig& config, const fabric::Worker& worker,
                                                 const fabric::RemoteRegion& remote,
                                                 std::uint64_t remote_offset, fabric::LocalSlice local,

@@ -87,8 +87,8 @@ coro::Task<void> WriteServer::take(std::uint32_t column, Handler* handler) {
     co_return;
   }
   if (request.code == take_over_code) {
-    // The server worker executes requests one after another, so no request of the client's earlier
-    // incarnation is still being executed.
+    // A restarted client takes its slot over. No request of its earlier incarnation is still being executed
+    // here, because the server worker executes requests one after another.
     known_.executed(column, sequence, config_.reply_bytes[take_over_code]);
     answer(column, sequence, take_over_code);
     co_return;

@@ -1,5 +1,5 @@
-// A server worker's end of a write channel: polls its row of request slots round robin, has each request
-// executed once, and answers it by a WRITE.
+// A server worker's end of a write channel (requests and replies by WRITE): polls its row of request slots
+// round robin, has each request executed once, and answers it by a WRITE.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ class Handler {
     [[nodiscard]] std::uint64_t start(std::uint32_t bytes) const { return end - bytes; }
   };
   [[nodiscard]] virtual coro::Task<std::uint8_t> handle(Request request, ReplyPlace reply) = 0;
-  // Work that handle() leaves until the reply has been posted; called if has_more().
+  // Does the work that handle() has left until after the reply; called once the reply is posted, if
+  // has_more().
   [[nodiscard]] virtual coro::Task<void> finish() { co_return; }
   [[nodiscard]] virtual bool has_more() const { return false; }
 };
@@ -58,7 +59,7 @@ class WriteServer {
   [[nodiscard]] fabric::WorkRequest reply_write(std::uint32_t column, std::uint32_t bytes) const;
   [[nodiscard]] bool is_reachable(fabric::NodeId node);
   [[nodiscard]] static coro::Task<void> repair(WriteServer* self, fabric::NodeId node);
-  // The client lane of a column, kept so that no request needs a division.
+  // The client lane whose requests are in a column; kept so that no request needs a division.
   struct Lane {
     fabric::NodeId node = 0;
     std::uint32_t number = 0;  // on its node
@@ -75,7 +76,7 @@ class WriteServer {
   std::uint32_t row_;  // this server worker's row of every client's reply slots
   std::vector<Lane> lanes_;
   Duplicates known_;
-  // By column: the trailer word with which the request was found complete.
+  // For each column: the trailer (last word) with which the request was found complete.
   std::vector<std::uint64_t> accepted_;
   std::vector<WriteChannel::Peer> peers_;
   std::vector<bool> is_repairing_;

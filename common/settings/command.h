@@ -55,7 +55,7 @@ struct Given {
   [[nodiscard]] bool has(const std::string& key) const { return texts.contains(key); }
 };
 
-// The flag with this key or alias; nullptr if there is none.
+// The command's flag with this key or alias; nullptr if there is none.
 [[nodiscard]] const Flag* find_flag(const Command& command, std::string_view key);
 // The error for an unknown flag `word` (dashes included): "--sed: no such flag; did you mean --seeds?".
 [[nodiscard]] std::string unknown_flag(const Command& command, const std::string& word);

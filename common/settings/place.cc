@@ -6,7 +6,7 @@
 namespace loch::settings {
 namespace {
 
-// The alternative of Value that holds a variable of type T.
+// The type in the variant Value that holds the value of a variable of type T.
 template <typename T>
 using Kept = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::int64_t, T>;
 

@@ -12,7 +12,7 @@
 
 namespace loch::settings {
 
-// Place of a boolean variable that its flag sets to false, such as --no-reduction.
+// A boolean variable that its flag sets to false, such as that of --no-reduction.
 struct Off {
   bool* place;
 };

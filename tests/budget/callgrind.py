@@ -39,15 +39,15 @@ LAYERS = [
     ("app/", "program"),
 ]
 # TscClock::compare runs once a millisecond, so its instructions per operation depend on how slowly valgrind runs. They
-# count for the layer "clock", which is not in ORDER.
+# count for the layer "clock", which is not in ORDER, the layers that are reported.
 PER_MILLISECOND = "TscClock::compare"
 ORDER = ["driver", "measure", "wrapping", "coroutines", "protocol", "rpc", "fabric", "device", "program", "other"]
 
 
 @cache
 def layer_of_path(path: str) -> str:
-    """The layer of a source file; "" if the layer of its caller counts. The compiler's cache may name another copy of the tree:
-    the path's end decides."""
+    """The layer of a source file; "" if the layer of its caller counts. Only the path's end is compared, because an
+    object from the compiler's cache may name a file of another copy of the tree."""
     parts = Path(os.path.normpath(path)).parts
     for first in range(len(parts)):
         inside = "/".join(parts[first:])
@@ -145,7 +145,7 @@ class Sources:
 
 
 def _place(frames: list[dict[str, object]]) -> Place:
-    for frame in frames:  # innermost first
+    for frame in frames:  # from the innermost inlined function outwards
         layer = layer_of_path(str(frame["FileName"]))
         if layer:
             return Place(layer, _short(str(frame["FunctionName"])))

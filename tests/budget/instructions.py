@@ -6,7 +6,8 @@
 Runs each point twice under callgrind (valgrind), with different numbers of operations, and divides the difference by
 the difference of the numbers: what a run does once drops out. Prints a table; --top N adds the N functions that cost
 most of each case. --rewrite stores the figures in budget.json, which the test compares with. --device LIBRARY stands in
-for libibverbs in the cases on verbs (the zoo's by default, docs/zoo.md); what it executes is no layer of Loch.
+for libibverbs in the cases on verbs (by default the library of emulated NICs, docs/zoo.md); its instructions belong to
+no layer of Loch.
 """
 
 from __future__ import annotations

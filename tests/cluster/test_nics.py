@@ -1,5 +1,6 @@
-"""NICs that are not here, by libloch_zoo.so in libibverbs' place (docs/zoo.md): what is opened, what is agreed and
-what runs. The letters are those of the findings about devices that differ from Soft-RoCE."""
+"""Tests of loch-bench on NICs that this machine lacks: libloch_zoo.so emulates them in libibverbs' place (docs/zoo.md).
+Which device is opened, on which capabilities the hosts agree, and which protocols run. Tests are named after numbered
+findings (a1, b7, …) on how such devices differ from Soft-RoCE."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def result(machine: str, *flags: str) -> Any:
 
 
 def launch_of(folder: Path, machines: list[str], *flags: str) -> list[str]:
-    """The command that starts one process for each of the zoo's machines, all on one network."""
+    """The command that starts one process for each of these emulated machines, all on one network."""
     apart: list[str] = []
     for machine in machines:
         zoo = ["env", f"LD_PRELOAD={ZOO}", f"LOCH_ZOO={machine},net={folder}/net"]
@@ -85,8 +86,8 @@ def listening() -> set[str]:
 
 
 def while_it_runs(command: list[str], look: Callable[[list[int]], bool]) -> bool:
-    """Starts a longer run of the command, and asks `look` again and again about its processes until it says yes. Returns
-    whether it did."""
+    """Runs the command with a longer --duration, and calls `look` with its processes again and again until that returns
+    true. Returns whether it did before the run ended."""
     command = ["8s" if before == "--duration" else word for before, word in zip(["", *command], command)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
         has_seen, until = False, time.monotonic() + 60
@@ -132,7 +133,8 @@ def test_a2_nessie_has_the_spare_entries_of_real_time() -> None:
 
 @pytest.mark.parametrize("is_synced", [False, True], ids=["as it comes", "--history-sync"])
 def test_a3_operations_of_a_history_are_synced_only_where_that_is_asked_for(is_synced: bool, tmp_path: Path) -> None:
-    """A write to a disk takes longer than some hundred operations."""
+    """Syncing every write of the history to disk would slow the load down, so files are opened with O_DSYNC only on
+    request."""
     flags = ["--protocol", "nessie", "--history", f"{tmp_path}/history.jsonl"]
     flags += ["--history-sync", "true"] if is_synced else []
 
@@ -151,7 +153,7 @@ def test_a5_bytes_on_the_wire_are_the_links(machine: str, link: str, wire: int) 
     assert point["capabilities"]["link"] == link
     assert point["wire_bytes"]["per_get"] == pytest.approx(
         wire / 2, rel=0.1
-    )  # wire / 2: with two nodes, half of the READs are local and send nothing
+    )  # `wire` bytes for a remote READ; with two nodes half of the READs are local and send nothing
 
 
 def test_b6_a_port_that_requires_a_global_routing_header_gets_one() -> None:
@@ -219,7 +221,8 @@ def test_b10_workers_of_all_nodes_have_cores_of_their_own() -> None:
 
 
 def test_b11_the_program_is_not_linked_to_mpi_and_no_rank_listens(tmp_path: Path) -> None:
-    """A cluster may have another MPI than the machine on which the program was built, or none."""
+    """loch-bench must run without MPI: a cluster may have another one than the machine on which it was built, or
+    none."""
     libraries = subprocess.run(["ldd", BENCH], capture_output=True, text=True, check=True).stdout
     assert "libibverbs" in libraries and "libmpi" not in libraries
 

@@ -20,7 +20,7 @@ exec ip netns exec "$host" unshare -u sh -c "hostname $host; exec $*"
 
 
 def missing(program: str) -> str | None:
-    """Why tests that run `program` on such hosts cannot run on this machine; None if they can."""
+    """Why tests that run `program` on hosts made of network namespaces cannot run on this machine; None if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for tool in ("mpirun", "ip", "unshare"):

@@ -1,4 +1,5 @@
-"""Tests of `./loch bench-suite`: what it measures, the ratios of its table, peers that are not installed, and bad input."""
+"""Tests of `./loch bench-suite`: what it measures, the ratios of its table, other simulators (peers) that are not
+installed, and bad input."""
 
 from __future__ import annotations
 

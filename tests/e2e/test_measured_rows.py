@@ -33,7 +33,7 @@ ROW = {
 
 
 class Mapping(unittest.TestCase):
-    """The flags of `loch bench` for a row."""
+    """Tests of the flags of `loch bench` for a row of rdma_bench's rc-swarm."""
 
     def flags(self, **changes: str) -> dict[str, str]:
         words = formats.swarm_flags({**ROW, **changes})
@@ -101,7 +101,7 @@ class Mapping(unittest.TestCase):
 
 
 class Rounds(unittest.TestCase):
-    """The flags of `loch bench` for a row of SMART's microbenchmarks."""
+    """Tests of the flags of `loch bench` for a row of SMART's microbenchmarks."""
 
     ROW = {"series": "per_thread_doorbell", "verb": "write", "threads": "48", "depth": "16", "block_bytes": "8"}
 
@@ -133,7 +133,8 @@ class Rounds(unittest.TestCase):
         self.assertEqual((flags["--doorbells"], flags["--throttle"]), ("own", "adaptive"))
 
     def test_what_threads_do_in_a_time_counts(self) -> None:
-        # threads with a doorbell register of their own end a fixed number of operations before the others
+        # A run of a fixed number of operations would be uneven: threads with a doorbell register of their own finish
+        # first.
         self.assertIn("--duration", self.flags(series="per_thread_qp"))
         self.assertNotIn("--operations", self.flags(series="per_thread_qp"))
 
@@ -165,7 +166,7 @@ class Rounds(unittest.TestCase):
 
 
 class Stores(unittest.TestCase):
-    """The flags of `loch bench` for a row of SMART's store."""
+    """Tests of the flags of `loch bench` for a row of SMART's store."""
 
     ROW = {
         **{"system": "race", "workload": "ycsb-a", "memory_nodes": "2", "compute_nodes": "3", "threads": "96"},
@@ -261,7 +262,7 @@ class Stores(unittest.TestCase):
 
 
 class Command(EndToEnd):
-    """The command, over the real simulator."""
+    """Tests of the whole command `loch calibrate --rows` with the real simulator."""
 
     def rows(self, text: str, *words: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "rows.csv").write_text(text, encoding="utf-8")

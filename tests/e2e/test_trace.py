@@ -9,7 +9,8 @@ from typing import Any
 
 from support import EndToEnd
 
-# Three candidate slots for each key and a nearly full table: a PUT of a deleted key finds its slots taken and migrates.
+# Three candidate slots for each key and a nearly full table: a PUT of a deleted key finds its slots taken and moves
+# another key's entry (MIGRATE).
 TIGHT = [
     "bench",
     "--protocol",

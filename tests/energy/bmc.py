@@ -51,8 +51,8 @@ def missing() -> str | None:
 
 
 def full_sensor_record(number: int, name: str, step: int, unit: int = 6) -> list[int]:
-    """An SDR of type 01h: a threshold sensor of `step` units per count, in watts by default, readable, without
-    thresholds."""
+    """A sensor data record (IPMI SDR) of type 01h: a sensor with `step` units per count, in watts by default, readable,
+    without thresholds."""
     text = name.encode("ascii")
     body = [
         0x20,

@@ -95,7 +95,8 @@ class Ipmi(Power):
         self.assert_refused(self.call(*started.flags), "IPMI_PASSWORD", "not set")
 
     def test_a_known_trapezoid_of_power(self) -> None:
-        """The machine draws 100 W, except for 200 W in the first of the command's two seconds."""
+        """The energy of a command of two seconds is that of the power drawn meanwhile: 200 W in the first second, else
+        100 W."""
         started = self.start(True)
         draw = f"echo %d > next && mv next '{started.dcmi_watts}'"
         command = f"{draw % 200}; sleep 1; {draw % 100}; sleep 1"

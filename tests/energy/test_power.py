@@ -54,7 +54,7 @@ class Integration(unittest.TestCase):
 
 
 class Counters(Power):
-    """RAPL with a fake tree of the kernel's counters."""
+    """Tests of power from the processors' energy counters (RAPL), with fake files of the kernel's counters."""
 
     def zone(self, name: str, label: str, uj: int, wrap: int = 1_000_000_000) -> Path:
         folder = self.folder / "powercap" / name
@@ -240,7 +240,7 @@ class Flags(Power):
             self.assertIn(text, done.stdout)
 
     def test_another_host_is_read_by_ssh(self) -> None:
-        """The host's samples come through a fake ssh, which runs the remote command on this machine.
+        """The samples of `--host` come through a fake ssh, which runs the remote command on this machine.
 
         As with real ssh, the command's words are joined with blanks and read by a shell.
         """

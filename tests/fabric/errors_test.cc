@@ -1,4 +1,4 @@
-// Conformance tests of fabrics: refused and failed requests, flushing, reconnecting (rules 4 to 6 of
+// Conformance tests of all fabrics: refused and failed requests, flushing, reconnecting (rules 4 to 6 of
 // fabric.h), and refusals by the control path.
 #include <gmock/gmock.h>
 

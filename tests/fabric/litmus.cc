@@ -1,4 +1,4 @@
-// Runs the races of the litmus tests and counts their outcomes.
+// Runs the races of the litmus tests (tests of memory order over RDMA) and counts their outcomes.
 #include "tests/fabric/litmus.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Litmus tests of the simulator: it has to show each weak outcome that the contract allows when the fault of
-// that name is switched on, and meanwhile no outcome that a rule forbids.
+// Litmus tests of the simulator: each weak outcome that the rules of fabric.h allow has to appear when the
+// injected fault for it is switched on, and meanwhile no outcome that a rule forbids.
 #include <array>
 
 #include "common/fabric/sim/sim.h"
@@ -23,8 +23,8 @@ TEST(SimLitmus, Rule1BlocksTear) {
   for (const sim::SimFaults& faults : {sim::SimFaults{.torn_read = 0.5}, sim::SimFaults{.torn_write = 0.5},
                                        sim::SimFaults{.torn_landing = 0.5}}) {
     const TornCounts counts = tear_blocks(weak_sim(faults), 400);
-    // With torn_landing only the placement of READ data is torn: its bytes were fetched at one instant, so a
-    // completed READ shows no torn block.
+    // With the fault torn_landing only the landing of READ data at the reader is torn: the bytes were fetched
+    // at one instant, so a completed READ shows no torn block.
     if (faults.torn_landing == 0) EXPECT_GT(counts.torn_blocks, 0u);
     EXPECT_EQ(counts.torn_words, 0u);
     EXPECT_EQ(counts.foreign_words, 0u);

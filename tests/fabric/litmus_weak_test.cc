@@ -1,6 +1,6 @@
-// Litmus tests that show the weak outcomes of the contract's rules on shm with the fault decorator, one named
-// fault for each; litmus_sim_test.cc does this on the simulator. Forbidden outcomes must not appear under
-// faults either.
+// Litmus tests on shared memory (fabric shm) with injected faults: for each weak outcome that a rule of
+// fabric.h allows, a fault shows it; litmus_sim_test.cc does this on the simulator. Forbidden outcomes must
+// not appear under faults either.
 #include <set>
 
 #include "common/fabric/fault/fault.h"

@@ -37,7 +37,8 @@ void post_receives(Cluster* cluster, NodeId node, Transport transport, std::uint
 // a SEND.
 using ReceivedCount = std::atomic<std::uint32_t>;
 
-// Sends `count` numbered messages over RC; at most `ahead` of them are not counted in `received`.
+// Sends `count` numbered messages over RC; waits while `ahead` of them are not yet counted in `received`, so
+// that each message finds a receive buffer.
 coro::Task<void> send_numbered(Cluster* cluster, NodeId self, NodeId peer, std::uint32_t count,
                                std::uint32_t ahead, const ReceivedCount* received) {
   constexpr Transport transport = Transport::rc;
@@ -72,8 +73,8 @@ coro::Task<void> receive_numbered(Cluster* cluster, NodeId self, std::uint32_t c
     EXPECT_EQ(got.buffer.offset, receive_at + (i % 4) * receive_stride);
     EXPECT_EQ(load_word(cluster->at(self, got.buffer.offset + head_of(transport)).data()), i);
     worker.post_recv(transport, got.buffer, receive_stride, got.user);
-    // A fabric may give the device the RECVs of a turn together when the turn ends, and the thread may lose
-    // its core before that. The timer ends in a later turn.
+    // A fabric may post the RECVs of one turn of the worker's loop to the device only when the turn ends, and
+    // the thread may lose its core before that. After this timer a later turn has begun, so they are posted.
     const Nanos soon = worker.now() + 1;
     co_await worker.sleep_until(soon);
     received->fetch_add(1, std::memory_order_release);
@@ -205,7 +206,7 @@ coro::Task<void> receive_late(Cluster* cluster, std::atomic<Nanos>* posted, std:
   co_await worker.sleep_until(at);
   worker.post_recv(Transport::rc, cluster->at(1, receive_at), 64, 1);
   const Nanos soon = worker.now() + 1;
-  co_await worker.sleep_until(soon);  // the RECVs of a turn may be given to the device when it ends
+  co_await worker.sleep_until(soon);  // RECVs may reach the device only when this turn of the loop ends
   posted->store(worker.now(), std::memory_order_release);
   const Nanos deadline = worker.now() + 20 * second;
   const Received got = co_await worker.receive(Transport::rc, deadline);

@@ -240,7 +240,7 @@ coro::Task<void> fenced_write(Cluster* cluster) {
     chain[1].is_fenced = true;
     const WcStatus status = co_await worker.post_and_wait(chain);
     EXPECT_EQ(status, WcStatus::success);
-    // The READ must not see the word that the WRITE after it writes.
+    // The READ must not see the value of the WRITE that was posted after it.
     EXPECT_EQ(cluster->word(0, 8), round - 1);
     // this FAA of 0 reads the word after the WRITE
     const Completion added = co_await worker.faa(cluster->remote[1], 256, 0);

@@ -19,7 +19,7 @@ constexpr std::uint64_t receive_at = 131072, slots_at = 0, slot_bytes = 64;
 constexpr double loss = 0.01;
 constexpr Nanos patience = 20 * millisecond;
 
-// Offsets in a slot: the operand to add, and the sequence word: sequence << 8 | attempt.
+// Offsets in a request slot: the operand to add, and the sequence word (sequence number << 8 | attempt).
 constexpr std::uint64_t operand_word = 0, sequence_word = 8;
 
 std::uint64_t operand_of(std::uint64_t sequence) { return sequence * 0x9E3779B97F4A7C15ull >> 40; }

@@ -152,7 +152,7 @@ struct Slots {
   bool stopped = false;
 };
 
-// Serves requests that clients WRITE into polled slots, as the server-driven protocols do.
+// Serves requests that clients WRITE into polled slots, as protocols with server-side execution do.
 coro::Task<void> serve_slots(Cluster* cluster, Slots* slots) {
   Worker& worker = *cluster->servers[0];
   const WatchSet set{cluster->memory[0], 8192, 64, 8, is_set, nullptr};

@@ -21,7 +21,7 @@ BASELINES = ("memcached", "redis")  # existing servers, whose network the fuzzer
 
 
 def drawn_base() -> int:
-    """A new first seed from the current time; the 10^9 seeds from it on overlap with no other base's."""
+    """A new first seed from the current time: a multiple of 10^9, so that the seeds of two runs do not overlap."""
     return (int.from_bytes(hashlib.sha256(str(time.time_ns()).encode()).digest()[:4], "big") + 1) * SEEDS_MAX
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("LOCH_BIN", str(ROOT / "build/release/bin/loch-bench"))
 PYTHON = "/usr/bin/python3"
 BOUND_S = 30.0  # time limit in seconds for a call that refuses its input, on a busy machine
-# Flags of a simulated run that takes a moment.
+# Flags of a simulated run that ends within a second or so.
 SIM = [
     "bench",
     "--protocol",

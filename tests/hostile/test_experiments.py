@@ -272,7 +272,7 @@ class Mutated(Hostile):
 
 
 class Stored(Hostile):
-    """One small run; each test damages its files and checks how commands react."""
+    """Tests on the files of one small run: each test damages some and checks how commands react."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -345,7 +345,7 @@ class Stored(Hostile):
             self.assertEqual(self.loch("plot", "out").returncode, 0)
 
     def test_every_value_of_a_point_by_junk(self) -> None:
-        """Every value of a stored point replaced by junk: the point is drawn, or named as damaged, without a
+        """Each value of a stored point in turn is replaced by junk: the point is drawn, or named as damaged, without a
         traceback."""
         document = json.loads(self.whole)
         rng = random.Random(3)

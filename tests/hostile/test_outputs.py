@@ -42,7 +42,7 @@ class Devices(Hostile):
     """Outputs to device files, made for the test where the user may make them, else those in /dev."""
 
     def device(self, minor: int) -> str:
-        """A new device file: the null device for minor number 3, the full device for 7."""
+        """Makes a device file like /dev/null (minor number 3) or /dev/full (7)."""
         path = self.folder / f"device{minor}"
         try:
             os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, minor))

@@ -14,7 +14,7 @@ SEED = ["--protocol", "herd", "--mutant", "reply-not-awaited", "--seeds", "1", "
 
 
 class Replays(Hostile):
-    """One finding is stored; each test changes its file."""
+    """Tests on the stored replay file of one fuzzer's finding: each test changes the file and replays it."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -1,4 +1,5 @@
-"""The floor plan (docs/floors.txt): which modules may include which, checked against every include, and drawn."""
+"""The layers (floors) of modules in docs/floors.txt: which modules may include which; checked against every include,
+and drawn."""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ def arrows(plan: Plan, sources: dict[str, list[str]]) -> Counter[tuple[str, str]
 
 
 def faults(root: Path, sources: dict[str, list[str]]) -> Iterator[str]:
-    """All differences between the plan, the actual includes and the drawing docs/map.svg."""
+    """All differences between docs/floors.txt, the actual includes and the drawing docs/map.svg."""
     plan, wrong = read(root)
     yield from wrong
     for name, targets in sources.items():

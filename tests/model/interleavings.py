@@ -1,9 +1,9 @@
 """Every interleaving of small programs on shared memory, each history judged for linearizability while it is made.
 
 A model is a function that makes one step of one operation. Programs are lists of operations, one list for each client. The
-search visits each state once: a state is the memory, where each client stands, and what the clients' answers so far
-still allow (the subset construction of Wing and Gong): for each key, pairs of a value that it may have now and of the
-results with which running operations may have taken effect already.
+search visits each state once. A state is the memory, the next step of each client, and what the results so far still
+allow (the subset construction of Wing and Gong): for each key a set of configurations, each a value that the key may
+have now, with the results of those running operations that have taken effect already.
 """
 
 import functools
@@ -15,7 +15,8 @@ Config = tuple[Value, tuple[str | None, ...]]
 
 
 class Op(NamedTuple):
-    """One operation: "get", "put", "update", "insert" or "delete" of a key; "other" is of no key that is judged."""
+    """One operation: "get", "put", "update", "insert" or "delete" of a key; "other" is on a key whose history is not
+    judged."""
 
     kind: str
     key: str = "K"
@@ -26,14 +27,15 @@ class Op(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one step leads to: where the operation stands then, the memory, and the result of an operation that ends."""
+    """The outcome of one step: the operation's next step (None: it has ended), the memory, and the result if it has
+    ended."""
 
     at: Hashable
     memory: Any
     result: str | None = None
 
 
-# (operation, where it stands, memory, (client, number of the operation)) -> step. None stands for the beginning.
+# (operation, its next step or None at its beginning, memory, (client, number of the operation)) -> outcome
 Model = Callable[[Op, Any, Any, tuple[int, int]], Step]
 
 
@@ -46,7 +48,7 @@ class Violation(Exception):
 
 
 def effects(op: Op, value: Value) -> Iterator[tuple[Value, str]]:
-    """The new values and results with which the operation may take effect where the key has this value."""
+    """The (new value, result) pairs with which the operation may take effect on a key that has this value."""
     if op.kind == "get":
         yield value, value if value is not None else "none"
     elif op.kind == "put":
@@ -68,7 +70,7 @@ def effects(op: Op, value: Value) -> Iterator[tuple[Value, str]]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def closed(configs: frozenset[Config], running: tuple[tuple[int, Op], ...]) -> frozenset[Config]:
-    """The configurations, and those after running operations have taken effect."""
+    """The configurations, and all that follow from them if some of the running operations take effect now."""
     out, todo = set(configs), list(configs)
     while todo:
         value, done = todo.pop()
@@ -84,19 +86,21 @@ def closed(configs: frozenset[Config], running: tuple[tuple[int, Op], ...]) -> f
 
 
 def answered(configs: frozenset[Config], client: int, result: str) -> frozenset[Config]:
-    """The configurations in which the client's operation took effect with this result, now that it has ended."""
+    """The configurations that remain after the client's operation has returned this result: those in which it had
+    it."""
     ends = (each for each in configs if each[1][client] == result)
     return frozenset((value, done[:client] + (None,) + done[client + 1 :]) for value, done in ends)
 
 
 class State(NamedTuple):
     memory: Any
-    stands: tuple[tuple[int, Any], ...]  # for each client: number of its operation, and where that stands
+    stands: tuple[tuple[int, Any], ...]  # for each client: number of its operation, and that operation's next step
     configs: tuple[tuple[str, frozenset[Config]], ...]  # for each key
 
 
 class Search:
-    """Explores one set of programs from one memory. `values` has the value of each judged key at the beginning."""
+    """Explores one set of programs from one initial memory. `values`: the initial value of each key whose history is
+    judged."""
 
     def __init__(self, model: Model, programs: Sequence[Sequence[Op]], memory: Any, values: dict[str, Value]):
         self.model, self.programs = model, programs
@@ -105,7 +109,7 @@ class Search:
         self.start = State(memory, ((0, None),) * len(programs), configs)
 
     def run(self, limit: int = 2_000_000) -> int:
-        """Number of states. Raises Violation where a history is not linearizable."""
+        """Visits all states and returns their number; raises Violation if a history is not linearizable."""
         came_from: dict[State, tuple[State, int] | None] = {self.start: None}
         stack = [self.start]
         while stack:

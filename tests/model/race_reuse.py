@@ -1,4 +1,5 @@
-"""RACE hashing, hardened, with blocks that are used again: what generations in the word and in the block are for.
+"""A model of RACE hashing, hardened, with freed blocks that are used again: what generation numbers in words and blocks
+prevent.
 
 A slot holds 0 or a word (block, generation, whether it is pending). Two keys, K and L, have the same fingerprint and length, so
 that words differ in block and generation alone. A block holds (generation, key, value); one that is being
@@ -17,10 +18,10 @@ from interleavings import Model, Op, Step, Value
 
 @dataclass(frozen=True)
 class Rules:
-    in_word: bool = True  # a word has the generation of its block
-    in_block: bool = True  # a block has its own, and readers compare it with the word's
-    is_reused: bool = True  # False: as SMART-HT's artifact, which never frees a block
-    compares_pending: bool = True  # whether an inserter that reads again looks for pending entries too
+    in_word: bool = True  # a slot's word holds the generation number of its block
+    in_block: bool = True  # a block holds its generation number too, and readers compare it with the word's
+    is_reused: bool = True  # False: blocks are never freed, as in SMART-HT's artifact
+    compares_pending: bool = True  # an INSERT's second READ looks for others' pending entries of the key, too
 
 
 VARIANTS = {
@@ -35,7 +36,7 @@ VARIANTS = {
 class Memory(NamedTuple):
     slots: tuple[Any, ...]
     blocks: tuple[tuple[int, str, str], ...]
-    free: tuple[tuple[int, ...], ...]  # for each client, oldest first
+    free: tuple[tuple[int, ...], ...]  # for each client its free blocks, oldest first
 
     def with_block(self, number: int, block: tuple[int, str, str]) -> "Memory":
         return Memory(self.slots, self.blocks[:number] + (block,) + self.blocks[number + 1 :], self.free)
@@ -86,14 +87,15 @@ class Store:
         return Step(("look", mine, seen, 0, ()), memory)
 
     def meant(self, memory: Memory, word: Any) -> tuple[int, str, str] | None:
-        """The block that the word names; None where it is not, or not yet, what the word means."""
+        """The block to which a slot's word points; None if it is being written, or its generation is not the word's."""
         number: int = word[0]
         block = memory.blocks[number]
         is_other = self.rules.in_word and self.rules.in_block and block[0] != word[1]
         return None if not block[1] or is_other else block
 
     def look(self, op: Op, memory: Memory, client: int, mine: Any, seen: Any, slot: int, found: Any) -> Step:
-        """READs the block of the next occupied slot; `found` has the slots of the key so far, with their values."""
+        """READs the block of the next occupied slot; `found`: the slots found so far that hold the key, with their
+        values."""
         while slot < len(seen) and not seen[slot]:
             slot += 1
         if slot < len(seen):
@@ -174,7 +176,7 @@ def start(is_other_there: bool, clients: int, spares: int) -> tuple[Memory, dict
 
 
 def without_generations(memory: Memory) -> Memory:
-    """The same memory, with words as a variant has them whose words have no generation."""
+    """The same memory with generation 0 in every word, for variants whose words have no generation number."""
     slots = tuple((word[0], 0, word[2]) if word else 0 for word in memory.slots)
     return Memory(slots, memory.blocks, memory.free)
 
@@ -183,7 +185,8 @@ Scenario = tuple[list[list[Op]], Memory, dict[str, Value]]
 
 
 def scenarios(variant: str) -> Iterator[Scenario]:
-    """A client that may be slow, one that takes blocks out and uses them again, and a reader of either key."""
+    """Programs for a client that may be slow, and for one that frees blocks, uses them again and then reads either
+    key."""
     get, get_other, delete = Op("get", "K"), Op("get", "L"), Op("delete", "K")
     slow = [[get], [get, get], [Op("put", "K", "x")], [delete], [get_other]]
     busy = [
@@ -197,9 +200,10 @@ def scenarios(variant: str) -> Iterator[Scenario]:
             memory, values = start(is_other_there, 2, spares)
             if not VARIANTS[variant].in_word:
                 memory = without_generations(memory)
-            # each reader follows what the busy client did, so that two clients are enough
+            # the reads follow in the busy client's program, so that two clients are enough
             yield [one, two + three], memory, values
-    # Two clients that PUT a key which is not there, in different slots: one of them removes the key in slot 0 first.
+    # Two clients PUT the absent key K and may take different slots, because one of them first deletes the key in slot
+    # 0.
     blocks = ((1, "L", "l0"),) + ((1, "K", "unused"),) * 4
     absent = Memory(((0, 1 if VARIANTS[variant].in_word else 0, False), 0), blocks, ((1, 2), (3, 4)))
     removal, put, other = Op("delete", "L"), Op("put", "K", "x"), Op("put", "K", "a")

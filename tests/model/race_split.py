@@ -1,10 +1,11 @@
-"""RACE hashing, hardened, while a subtable is split and blocks are used again.
+"""A model of RACE hashing, hardened, while a subtable is split and freed blocks are used again.
 
-Two buckets of one slot each, in the old subtable and in the new one. K moves to the new subtable, L and M stay, and all
-have one fingerprint, so that words differ in block and generation alone: a word is (block, generation, whether it is
-pending, whether it is frozen). A header is "old", "moving" or "new". Each step is one READ or CAS of a word or one READ of
-a block; on a fabric that does not tear buckets a header and its slot are one READ. A client may begin in the old
-subtable whatever has become of it; a split may end after any number of steps, and be gone on with by another.
+The old and the new subtable have two buckets of one slot each. Key K moves to the new subtable, keys L and M stay. All
+have one fingerprint, so that their words differ in block and generation number alone: a word is (block, generation,
+whether it is pending, whether it is frozen). A bucket's header is "old", "moving" or "new". Each step is one READ or
+CAS of a word or one READ of a block; on a fabric that does not tear buckets a header and its slot are one READ. A
+client may begin in the old subtable even after the split; a client that splits may die after any number of steps, and
+another one continues its split.
 """
 
 from collections.abc import Iterator
@@ -17,14 +18,14 @@ from interleavings import Model, Op, Step, Value
 @dataclass(frozen=True)
 class Rules:
     tears_buckets: bool = False  # a header and the slot of its bucket are READ at different instants
-    confirms: bool = True  # … and the headers are READ again before a miss or a free slot is believed
-    freezes: bool = True  # an entry is frozen before it is copied
-    reads_after_header: bool = True  # the slots that are moved are READ after the header says so
-    checks_own_slot: bool = True  # an inserter that reads again sees whether its own slot's bucket has moved
-    stays_out: bool = True  # … and commits nothing in a bucket that is being moved
-    reads_headers: bool = True  # False: a client believes its directory
+    confirms: bool = True  # with tears_buckets: headers are READ again before a miss or a free slot is believed
+    freezes: bool = True  # a split freezes an entry, so that no CAS changes it, before it copies it
+    reads_after_header: bool = True  # a split READs a bucket's slot after it has set the header to "moving", not before
+    checks_own_slot: bool = True  # an INSERT's second READ checks that the bucket of its pending entry has not moved
+    stays_out: bool = True  # an INSERT does not commit its entry in a bucket that is being moved
+    reads_headers: bool = True  # False: a client trusts its directory and takes every header for "old"
     waits_for_pending: bool = True  # a split waits for pending entries of keys that move
-    compares_generations: bool = True  # of word and block
+    compares_generations: bool = True  # readers compare the generation numbers of word and block
 
 
 VARIANTS = {
@@ -45,11 +46,11 @@ Place = tuple[int, int]  # 0: in the old subtable, 1: in the new one; number of 
 
 
 class Memory(NamedTuple):
-    slots: tuple[tuple[Any, ...], ...]  # of the old and of the new subtable
-    headers: tuple[str, ...]  # of the old subtable's buckets
-    is_told: bool  # whether the directory has the new subtable
+    slots: tuple[tuple[Any, ...], ...]  # the slots of the old subtable, and those of the new one
+    headers: tuple[str, ...]  # the headers of the old subtable's buckets
+    is_told: bool  # whether the directory points to the new subtable
     blocks: tuple[tuple[int, str, str], ...]  # (generation, key, value)
-    free: tuple[tuple[int, ...], ...]  # for each client, oldest first
+    free: tuple[tuple[int, ...], ...]  # for each client its free blocks, oldest first
 
     def at(self, place: Place) -> Any:
         return self.slots[place[0]][place[1]]
@@ -98,10 +99,11 @@ class Store:
         result: Step = getattr(self, name)(op, memory, me[0], *rest)
         return result
 
-    # ---- a client
+    # ---- The steps of a client's operation
 
     def allocate(self, op: Op, memory: Memory, client: int) -> Step:
-        """Takes and writes a block; race_reuse.py has blocks that are read while they are written."""
+        """Takes a free block and writes it in one step; race_reuse.py models blocks that are read while they are
+        written."""
         if not memory.free[client]:
             return Step(None, memory, "full")
         number, rest = memory.free[client][0], memory.free[client][1:]
@@ -116,7 +118,8 @@ class Store:
     def look(
         self, op: Op, memory: Memory, client: int, mine: Any, then: Any, seen: Look, header: Any, told: bool
     ) -> Step:
-        """READs the next bucket: where the directory said, and then where the header said."""
+        """READs the next bucket in the old subtable, or in the new one if the directory or the bucket's header says
+        so."""
         bucket = len(seen)
         moves = op.key == "K"
         if moves and told:
@@ -140,7 +143,7 @@ class Store:
         return Step(("fetch", mine, then, seen, to_read[0], ()), memory)
 
     def fetch(self, op: Op, memory: Memory, client: int, mine: Any, then: Any, seen: Look, i: int, found: Any) -> Step:
-        """READs the block of an occupied slot; `found` has the slots of the key so far, with their values."""
+        """READs the block of an occupied slot; `found`: the slots found so far that hold the key, with their values."""
         word = seen[i].word
         block = memory.blocks[word[0]]
         if self.rules.compares_generations and block[0] != word[1]:
@@ -161,7 +164,7 @@ class Store:
             if op.kind == "get":
                 return Step(None, memory, value)
             if seen[i].word[3]:
-                return self.again(memory, mine)  # frozen: waits
+                return self.again(memory, mine)  # the entry is frozen by a split: reads again until it has moved
             return Step(("change", mine, seen[i].place, seen[i].word), memory)
         if op.kind != "put":
             return self.confirmed(op, memory, mine, seen, "miss", None)
@@ -171,7 +174,7 @@ class Store:
         free = [s for s in seen if not s.is_taken() and not (is_leaving and s.header == "moving")]
         if not free:
             return Step(None, memory.freed(client, mine[0]), "full")
-        if free[0].word:  # frozen, and left by a split
+        if free[0].word:  # a frozen entry that a split has copied, so that its slot may be used
             return self.confirmed(op, memory, mine, seen, "link", free[0])
         return Step(("link", mine, free[0]), memory)
 
@@ -181,7 +184,7 @@ class Store:
         return Step((then, mine, slot), memory)
 
     def confirm(self, op: Op, memory: Memory, client: int, mine: Any, seen: Look, then: str, slot: Any, i: int) -> Step:
-        """READs the headers again, one after the other."""
+        """READs the buckets' headers again, one a step, and begins again if one has changed."""
         if seen[i].place[0] == 0 and memory.headers[i] != seen[i].header:
             return self.again(memory, mine, slot if then == "commit" else "decide")
         if i + 1 < len(seen):
@@ -202,7 +205,8 @@ class Store:
     def decided_again(
         self, op: Op, memory: Memory, client: int, mine: Any, then: Place, seen: Look, found: Any
     ) -> Step:
-        """The second look of an INSERT whose pending word is at the place `then`."""
+        """Decides after the second READ of an INSERT, whose pending word is at the place `then`, whether it commits
+        it."""
         own = [each for each in seen if each.place == then]
         is_out = self.rules.checks_own_slot and not own
         is_moving = self.rules.stays_out and op.key == "K" and any(each.header == "moving" for each in own)
@@ -218,7 +222,7 @@ class Store:
         _, after = memory.swapped(place, (*mine, True, False), 0)
         return Step(None, after.freed(client, mine[0]), "conflict")
 
-    # ---- the client that splits
+    # ---- The steps of the client that splits the subtable
 
     def split_begin(self, memory: Memory, bucket: int = 0) -> Step:
         if bucket == BUCKETS:
@@ -236,7 +240,7 @@ class Store:
         return Step(("settle", bucket, memory.at((0, bucket))), memory)
 
     def split_settle(self, memory: Memory, bucket: int, word: Any) -> Step:
-        """READs the block and freezes the word, if its key moves."""
+        """READs the block of a slot's word, and goes on to freeze the word if the block's key moves."""
         if not word:
             return Step(("hand_over", bucket), memory)
         if word[3]:
@@ -286,7 +290,8 @@ def start(slots: tuple[str, str], clients: int, spares: int = 1) -> tuple[Memory
 
 
 def scenarios(steps: int = 0) -> Iterator[Scenario]:
-    """A client that splits, once or after another that died behind so many steps, and one or two that work."""
+    """Programs for a client that splits, with `steps` after another one that died in the split after so many steps, and
+    for one or two clients that use the table meanwhile."""
     split = [Op("split", "S", str(steps)), Op("split", "S")] if steps else [Op("split", "S")]
     get, delete = Op("get"), Op("delete")
     put, other, stays = Op("put", value="a"), Op("put", value="b"), Op("put", "L", "x")
@@ -296,11 +301,12 @@ def scenarios(steps: int = 0) -> Iterator[Scenario]:
         for programs in [[each] for each in alone] + ([] if steps else [list(each) for each in together]):
             memory, values = start(slots, 1 + len(programs), 2)
             yield [split, *programs], memory, values
-    # A slot that the split has left is taken by a key that stays, while a client is between header and slot.
+    # A key that stays takes a slot that the split has freed, while another client has READ the header and not yet the
+    # slot.
     for one in () if steps else ([get], [put], [delete]):
         memory, values = start(("K", "M"), 3)
         yield [split, one, [stays]], memory, values
-    # A block that leaves the table is used again at once, for a key that stays.
+    # A freed block is used again at once, for a key that stays.
     if not steps:
         memory, values = start(("K", ""), 3)
         yield [split, [get], [put, stays]], memory, values

@@ -1,4 +1,5 @@
-"""RACE hashing on a table that does not resize: how INSERT, UPDATE, DELETE and GET of one key K meet in its slots.
+"""A model of RACE hashing on a table that does not resize: how INSERT, UPDATE, DELETE and GET of one key K meet in its
+slots.
 
 A slot holds 0, "X" (another key's entry) or an entry of K: ("K", who wrote it, value, whether it is pending). Each step is one
 READ of a slot or one CAS: the READ of two buckets is not atomic. Blocks are never used again (race_reuse.py).
@@ -14,13 +15,14 @@ from interleavings import Model, Op, Step, Value
 
 @dataclass(frozen=True)
 class Rules:
-    """What a variant does. The default is the published design with one order of slots for all its purposes."""
+    """The rules of a variant. The default is the published design, in which one order of slots serves for scans and for
+    choosing between two entries."""
 
-    scans_backwards: bool = False  # SMART-HT scans in another order than the one by which it keeps one of two entries
-    updates_what_it_finds: bool = False  # INSERT that finds K updates that entry
-    deletes_all: bool = False  # DELETE removes every match, and looks again until there is none
-    is_pending_first: bool = False  # INSERT shows a pending entry, reads again, and commits it only if it is alone
-    reads_again: bool = True  # … False: commits it without that
+    scans_backwards: bool = False  # as SMART-HT: scans go in another order than the choice between two entries
+    updates_what_it_finds: bool = False  # an INSERT that finds an entry of K replaces its value by CAS
+    deletes_all: bool = False  # DELETE removes every entry of K, and reads again until it finds none
+    is_pending_first: bool = False  # INSERT links a pending entry, reads again, and commits it only if K has no other
+    reads_again: bool = True  # False: INSERT commits its pending entry without reading the slots again
 
 
 VARIANTS = {
@@ -93,7 +95,8 @@ class Table:
         return Step(("verify", slot, ()) if self.rules.reads_again else ("commit", slot), after)
 
     def verify(self, op: Op, memory: Any, me: Any, slot: int, seen: tuple[Any, ...]) -> Step:
-        """INSERT reads all slots again, after its CAS."""
+        """READs the next slot again after INSERT's CAS; after the last slot decides whether the entry that it linked
+        stays."""
         order = self.order(memory)
         seen += (memory[order[len(seen)]],)
         if len(seen) < len(order):
@@ -144,7 +147,8 @@ Scenario = tuple[list[list[Op]], tuple[Any, ...], Value]
 
 
 def programs() -> Iterator[list[list[Op]]]:
-    """Two writers and a reader; a writer that reads what it wrote; and another key whose entry leaves its slot."""
+    """Programs of two writers and a reader, of a writer that reads what it wrote, and with another key's entry that is
+    removed."""
     get, delete, other = Op("get"), Op("delete"), Op("other", key="X")
     writes = [Op("insert", value="a"), Op("insert", value="b"), Op("update", value="u"), delete]
     for first, second in itertools.combinations_with_replacement(writes, 2):

@@ -1,4 +1,5 @@
-"""The hardened rules of RACE hashing keep every scenario linearizable, and each rule that is left out is missed."""
+"""Tests of models of RACE hashing: with the hardened rules every scenario is linearizable, and without any one of them
+a violation is found."""
 
 import pytest
 import race_reuse
@@ -49,11 +50,11 @@ def test_the_judge_knows_a_lost_update_and_a_value_that_comes_back():
 def test_hardened_on_a_table_without_reuse(slots):
     searches = table_scenarios("hardened", slots)
     assert len(searches) >= 85
-    # Programs on three slots have many times the states; every fourth of them takes seconds.
+    # With three slots there are many times the states, so only every fourth scenario is explored.
     assert not [s for s in searches[:: 1 if slots == 2 else 4] if violated(s)]
 
 
-# The numbers are those of the exploration that first found the holes; a model that changes them is another model.
+# How many of 85 scenarios are not linearizable, as first explored; other numbers mean that the model has changed.
 @pytest.mark.parametrize(
     "variant, violating",
     [
@@ -97,24 +98,24 @@ def only(variant: str, programs: list[list[Op]], is_other_there: bool, spares: i
 
 
 def test_a_block_of_another_key_hides_a_key_that_is_there():
-    """The block that a GET is about to READ becomes another key's."""
+    """Before a GET READs the block of K, the block is freed and used for L: the GET then misses K."""
     programs = [[Op("get")], [Op("put", value="a"), Op("put", "L", "b")]]
     assert only("none-in-block", programs, True, 1)
     assert not only("hardened", programs, True, 1)
 
 
 def test_a_value_is_read_before_its_update():
-    """The block holds the value of an UPDATE whose CAS has not happened."""
+    """A GET READs, through an old word, a block that an UPDATE has filled with its value and not yet linked by CAS."""
     programs = [[Op("get"), Op("get")], [Op("put", value="a"), Op("put", value="b")]]
     assert only("none-in-block", programs, False, 1)
     assert not only("hardened", programs, False, 1)
 
 
 def test_a_stalled_swap_replaces_another_keys_entry():
-    """The word that an UPDATE of K expects is there again, and is L's."""
+    """An UPDATE's CAS succeeds on the wrong entry (ABA): the word of K that it expects has returned as L's."""
     programs = [[Op("put", value="x")], [Op("delete"), Op("put", "L", "b"), Op("get", "L")]]
     memory, values = race_reuse.start(False, 2, 0)
-    # The slow client has a block of its own; the other has only what it takes out.
+    # The slow client has one free block; the other has none but those that it frees itself.
     memory = race_reuse.Memory(memory.slots, memory.blocks, ((1,), ()))
     bare = race_reuse.without_generations(memory)
     assert violated(Search(race_reuse.model("no-generation"), programs, bare, values))
@@ -133,7 +134,8 @@ def test_hardened_while_a_subtable_splits():
 
 
 def test_hardened_where_buckets_are_torn():
-    # A header and its slot are two steps, and headers are read again: many times the states.
+    # A bucket is READ in two steps, and headers are READ again: many times the states, so only some scenarios are
+    # explored.
     searches = split_scenarios("tearing")
     assert sum(search.run() for search in searches[::6] + searches[-4:]) > 20_000
 

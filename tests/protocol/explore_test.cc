@@ -130,8 +130,8 @@ TEST(Refused, AStoreThatKeepsSomethingInAFile) {
   EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
 }
 
-// An operation that prepares the state (here a DELETE) may leave work to the background coroutine; that work
-// is done before the exploration begins.
+// An operation that prepares the initial state (in this test a DELETE) may leave work to the store's
+// background coroutine; that work is done before the exploration begins.
 TEST(Before, IsOverWithItsBackground) {
   auto scenario = parse_scenario("MIGRATE K | PUT K2");
   ASSERT_TRUE(scenario.has_value() && prepare(*scenario, "DELETE K2").has_value());

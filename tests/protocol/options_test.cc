@@ -1,5 +1,5 @@
 // Runs every protocol with every option at each choice and at both bounds: the value is refused in one line
-// that names the option, or a run with failures satisfies the protocol's claim.
+// that names the option, or a run with injected failures has the consistency that the protocol claims.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

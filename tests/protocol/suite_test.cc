@@ -120,13 +120,14 @@ TEST_P(EveryProtocol, OverTheSimulator) {
   EXPECT_EQ(first->tally().total(), second->tally().total());
 }
 
-// Values that a simulation does not store cost as much as stored ones: the run is the same event by event.
+// Values of which a simulation keeps only the ends (elided) cost as much time as whole ones: the two runs are
+// the same event by event.
 TEST_P(EveryProtocol, ElidedValuesMoveNoInstant) {
   if (has_device()) GTEST_SKIP() << "of the simulator";
   Words flags = {"--protocol", GetParam(), "--fabric", "sim", "--nodes",    "4",  "--clients",   "3",
                  "--get",      "0.5",      "--delete", "0.1", "--key-size", "16", "--warmup",    "100us",
                  "--keys",     "200",      "--seed",   "7",   "--window",   "2",  "--value-size"};
-  // few spare entries, which the load uses up, so that their number matters
+  // so few spare entries that the load uses them up and their number affects the run
   for (const kv::OptionSpec& option : module_.options()) {
     if (!option.key.ends_with(".spare-limit")) continue;
     flags.insert(flags.begin(), {"--" + option.key, "400K"});

@@ -1,4 +1,5 @@
-"""The test cases common to all engines, for test_slurm.py and test_dask.py, with a fake loch-bench.
+"""The test cases common to the engines that run points on Slurm and on Dask (test_slurm.py, test_dask.py), with a fake
+loch-bench.
 
 LOCH_ENGINE_POINTS=200 runs 200 points instead of 40. Folders have names with shell commands, which must not run.
 """

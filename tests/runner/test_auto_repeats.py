@@ -15,7 +15,7 @@ class Rule(unittest.TestCase):
     def test_a_narrow_interval_needs_its_level_and_its_width(self):
         self.assertTrue(auto_repeats.is_narrow([100.0, 100.5, 101.0, 101.5, 101.9, 102.0]))
         self.assertFalse(auto_repeats.is_narrow([100.0, 100.5, 101.0, 101.5, 101.9, 102.1]))
-        self.assertFalse(auto_repeats.is_narrow([100.0] * 5))  # five repeats have a level of 94 %
+        self.assertFalse(auto_repeats.is_narrow([100.0] * 5))  # five repeats give a level of 94 %, not 95 %
         self.assertTrue(auto_repeats.is_narrow([0.0] * 6))
 
     def test_batches_end_at_the_most(self):

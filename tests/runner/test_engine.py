@@ -1,4 +1,5 @@
-"""Tests an engine's records, lost tasks and lease against a scheduler that only records its calls."""
+"""Tests the part that the engines for Slurm and Dask share (files of points, lost tasks, lease) with a fake scheduler
+that only records its calls."""
 
 import json
 import os

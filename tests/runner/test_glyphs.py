@@ -1,5 +1,6 @@
-"""The labels of the bars of Figure 10 of the guidelines are in the text layer of the paper as private codes, one for each
-digit. They are decoded here from what section 4.3.2 says of the figure, and compared with plots/published."""
+"""The labels of the bars of Figure 10 of "Design Guidelines for High Performance RDMA Systems" (2016) are in the text
+layer of the paper as private codes, one for each digit. They are decoded here from what section 4.3.2 says of the
+figure, and compared with plots/published."""
 
 from __future__ import annotations
 
@@ -8,15 +9,17 @@ from typing import Iterator
 
 from loch.runner import published
 
-# The codes U+E001 to U+E00A of the eight labels, as hexadecimal digits; U+E003 is the point. In the text they stand in this
-# order: ConnectX-3 and Connect-IB by turns, with 0, 10, 50 and 100 % PUTs.
+# The eight bar labels of the figure, written in private codes U+E001 to U+E00A, here as the hexadecimal digits 1 to a;
+# U+E003 is the decimal point. Their order in the paper's text: ConnectX-3 and Connect-IB by turns, with 0, 10, 50 and
+# 100 % PUTs.
 LABELS = ("1234", "55631", "434", "7839", "537", "1732", "38", "5a32")
 POINT = "3"
-LOST, LEFT = (0.72, 0.31), (0.04, 0.12)  # with 10 % PUTs, and with 100 %, on ConnectX-3 and on Connect-IB
+# on ConnectX-3 and on Connect-IB: share of the rate without PUTs that 10 % PUTs cost; share that 100 % PUTs leave
+LOST, LEFT = (0.72, 0.31), (0.04, 0.12)
 
 
 def decoded(digits: dict[str, int]) -> tuple[float, ...]:
-    """The labels' numbers where the codes stand for these digits."""
+    """The numbers on the labels if the codes stand for these digits."""
     return tuple(float("".join("." if code == POINT else str(digits[code]) for code in label)) for label in LABELS)
 
 
@@ -26,7 +29,8 @@ def fits(obtained: float, printed: float) -> bool:
 
 
 def readings() -> Iterator[tuple[float, ...]]:
-    """All assignments of digits that agree with the text."""
+    """The labels' numbers for every assignment of digits to codes that agrees with the shares which section 4.3.2
+    prints."""
     for first in permutations(range(10), 3):
         some = dict(zip("124", first))
         most, tenth = 10 * some["1"] + some["2"] + some["4"] / 10, 1.1 * some["4"]

@@ -1,4 +1,5 @@
-"""Tests of sampled constants: draws, bands, which constant decides, and runs with --samples."""
+"""Tests of `loch run --samples`, which draws hardware constants at random: draws, intervals of results (bands), and
+which constant decides."""
 
 import json
 import math

@@ -1,4 +1,5 @@
-"""Tests of the score over independent numbers: roles, bounds, bases, null models, verdicts by interval, ablation."""
+"""Tests of the score over published numbers that do not follow from others: roles, bounds, bases, comparison with
+simple (null) models, verdicts over repeats, ablation."""
 
 import math
 import unittest

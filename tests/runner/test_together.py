@@ -48,8 +48,8 @@ class Together(Folder):
         self.assertEqual(self.stored("together"), alone)
         by = self.processes()
         self.assertEqual(sum(map(len, by.values())), 12)
-        self.assertGreaterEqual(max(map(len, by.values())), 3, by)
         by.pop("alone", None)
+        self.assertGreaterEqual(max(map(len, by.values()), default=0), 3, by)
         for lines in by.values():  # repeats have other seeds, and so another cluster
             self.assertEqual(len({line.partition("--seed ")[2].split()[0] for line in lines}), 1, lines)
         self.assertEqual(list((self.folder / "together" / "points").glob(".*.tmp")), [])

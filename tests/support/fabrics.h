@@ -25,7 +25,7 @@ struct FabricOptions {
   Nanos deadline = fabric::forever;    // only for sim: time at which the run is ended
   fabric::FaultConfig losses = {};     // for any fabric: faults of the fault decorator
   std::string hardware = "connectx3-10gbe";
-  bool is_plain = false;  // true: without the decorators for faults and request counts
+  bool is_plain = false;  // true: not wrapped by the decorators that inject faults and count requests
 };
 
 // Opens the fabric, which counts its requests unless options.is_plain is set. Aborts if it cannot be opened.

@@ -38,7 +38,7 @@ class Hand {
   }
 
   fabric::OpStats stats;  // identifies the value that the latest GET returned
-  // whether all bytes of the latest GET's value belong to the value that `seen` identifies
+  // the number of the latest GET's value (records.h)
   std::uint64_t seen = 0;
   bool is_whole = false;  // whether all bytes of the latest GET's value belong to number `seen`
 

@@ -41,7 +41,7 @@ void expect_moves_of_keys(const OwnedProtocol& protocol, const std::string& fabr
                           const std::map<std::string, std::string>& options = {});
 // Checks a deployment with one serving node.
 void expect_one_node_to_serve(const OwnedProtocol& protocol, const std::string& fabric);
-// Checks that no operation is lost or executed twice while requests fail, half of them after being executed.
+// Checks that no operation is lost or executed twice while requests fail, half of them after their execution.
 // `options` are set besides retry-after, give-up-after and reconnect-timeout. Returns the store's counters.
 [[nodiscard]] std::map<std::string, double> expect_no_loss_by_failures(
     const OwnedProtocol& protocol, const std::string& fabric,

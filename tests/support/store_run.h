@@ -21,8 +21,9 @@ struct StoreRun {
   double loss = 0;     // share of lost UC and UD messages
   double reorder = 0;  // only sim: share of UD messages that are delayed by up to reorder_span
   Nanos reorder_span = 20'000;
-  double rc_error = 0;                          // share of failing RC requests
-  std::optional<kv::ConflictConfig> conflicts;  // after lost swaps; none: as the protocol does
+  double rc_error = 0;  // share of failing RC requests
+  // what a client does after a failed CAS (backoff); nullopt: as the protocol does by default
+  std::optional<kv::ConflictConfig> conflicts;
   std::uint64_t seed = 1;
 };
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Every machine of the zoo with every protocol and with the fabric's suites: ./loch test --zoo.
+"""Tests every emulated machine (docs/zoo.md) with every protocol and with the conformance and litmus suites of fabrics:
+./loch test --zoo.
 
 usage: matrix.py [--sanitizers] [--valgrind] [--only REGEX] [--jobs N]
 """
@@ -34,7 +35,7 @@ WITH_VALGRIND = {
 
 @dataclass(frozen=True)
 class Step:
-    """One cell of a table; `table` is the name of the build, or valgrind."""
+    """One test run, a cell of a table of results; `table` is the name of the build, or valgrind."""
 
     table: str
     machine: str
@@ -47,7 +48,8 @@ class Step:
 
 
 def without_debug_information(build: Path, to: Path) -> Path:
-    """Copies a build's program and zoo library without debug information: valgrind 3.19 cannot read what Clang 19 writes."""
+    """Copies a build's program and its library of emulated NICs without debug information: valgrind 3.19 cannot read
+    Clang 19's."""
     for name in ("bin/loch-bench", "lib/libloch_zoo.so"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["objcopy", "--strip-debug", str(build / name), str(to / name)], check=True)

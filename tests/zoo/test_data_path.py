@@ -1,4 +1,5 @@
-"""Tests of how the data path of verbs uses a device: doorbells, chains of which a request is refused, domains, RECVs."""
+"""Tests of how the data path of verbs uses a device: doorbells, chains with a refused request, thread domains,
+RECVs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ def protocol(name: str) -> zoo.Protocol:
 
 
 def run(settings: str, name: str, *more: str) -> tuple[Any, dict[str, int]]:
-    """A run's result, and how often it called each function of libibverbs. `request`: the posted work requests."""
+    """A run's result, and how often it called each function of libibverbs; the key "request" has the number of posted
+    work requests."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
         path = Path(folder) / "calls"
         outcome = zoo.run_protocol(zoo.RELEASE, f"{settings},calls={path}", protocol(name), more)
@@ -26,22 +28,24 @@ def run(settings: str, name: str, *more: str) -> tuple[Any, dict[str, int]]:
 
 
 def test_the_slots_of_a_turn_share_a_doorbell() -> None:
-    """32 READs that are posted in one turn are one chain; before, each rang a doorbell of its own."""
+    """READs that 32 window slots post in one turn of the worker's loop go to the device as one chain, with one
+    doorbell."""
     _, calls = run("mlx5-ib", "micro-verbs", "--window", "32", "--get", "1")
     assert calls["request"] >= 1000
     assert calls["ibv_post_send"] * 8 <= calls["request"], calls
 
 
 def test_a_slot_alone_does_not_wait_for_others() -> None:
-    """With one slot nothing may be held back for a longer chain."""
+    """With one window slot each request is given to the device at once, not held back for a longer chain."""
     _, calls = run("mlx5-ib", "micro-verbs", "--window", "1", "--get", "1")
     assert calls["request"] == calls["ibv_post_send"] >= 100
 
 
 @pytest.mark.parametrize("name", ("nessie", "pilaf", "herd"))
 def test_a_request_that_is_refused_within_a_chain(name: str) -> None:
-    """The device takes what stands before the refused request. That completes, those behind are flushed, and the run goes on."""
-    # A message that was lost with its connection is sent again after 160 ms, so the run lasts several times that.
+    """Of a chain with a refused request the device takes the requests before that one, which complete; those behind it
+    are flushed, and the run goes on."""
+    # Runs of 800 ms, because a message that was lost with its connection is sent again only after 160 ms.
     for n in (120, 121, 127, 140):
         with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
             path = Path(folder) / "result.json"
@@ -78,6 +82,6 @@ def test_without_domains_or_private_queues_a_run_is_the_same(settings: str) -> N
 
 
 def test_receive_buffers_of_a_turn_are_posted_together() -> None:
-    """One by one, there would be a call for each SEND that arrives, and for each buffer before the first of them."""
+    """Receive buffers are posted several a call: posted one by one, there would be at least as many calls as SENDs."""
     _, calls = run("mlx5-ib", "pilaf", "--window", "16", "--get", "0")
     assert 0 < calls["ibv_post_srq_recv"] + calls["ibv_post_recv"] < calls["request"], calls

@@ -1,4 +1,5 @@
-"""Tests of `loch devices` and `./loch doctor` on emulated machines: both have the fabric's own judgement and choice."""
+"""Tests of `loch devices` and `./loch doctor` on emulated machines: both print what the verbs fabric itself judges and
+chooses."""
 
 from __future__ import annotations
 
@@ -129,7 +130,7 @@ def test_without_a_device_one_line_says_so() -> None:
 
 @pytest.mark.parametrize("fails", ["ibv_alloc_pd", "ibv_create_cq"])
 def test_a_device_that_cannot_be_opened_is_refused(fails: str, folder: Path) -> None:
-    """The fabric would choose the port by what it says of itself, and fail."""
+    """A device whose port looks usable but which cannot be opened is refused by `loch devices` and ./loch doctor."""
     settings = f"mlx5-roce,fail={fails}:1:ENOMEM"
     answer = listed(settings, status=1)
     assert answer["choice"] is None and "Cannot allocate memory" in answer["refusal"]

@@ -1,4 +1,4 @@
-"""Tests of findings about `--fabric verbs`, each a run on an emulated device that shows the fault."""
+"""Regression tests of `--fabric verbs`: each is a run on an emulated device on which a fault was once found."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ def result_of(settings: str, name: str, *more: str) -> Any:
 
 
 def ended(result: Any) -> int:
-    """Operations, in the window or out of it: a busy machine may complete none within 20 ms."""
+    """Operations inside and outside the measurement window of 20 ms, within which a busy machine may complete none."""
     return int(result["operations"]["total"]) + int(result["operations"].get("outside_window", 0))
 
 
 def test_order_is_asked_of_a_queue_pair_that_is_ready_to_send() -> None:
-    """libmlx5 answers 0 for a queue pair in another state, so that watermarks would never be used on hardware."""
+    """libmlx5 answers the question whether bytes land in order with 0 for a queue pair that is not ready to send;
+    protocols would then never rely on the order."""
     assert result_of("mlx5-ib", "nessie")["capabilities"]["in_order_placement"] is True
     for silent in ("mlx4", "mlx5-adaptive"):
         assert result_of(silent, "nessie")["capabilities"]["in_order_placement"] is False
 
 
 def test_the_least_of_two_unlike_devices_counts() -> None:
-    """If one process ended frames by their last byte and the other expected a checksum, no frame would be accepted."""
+    """Both processes must agree how to detect a frame's arrival, by its last byte or by a checksum; else no frame would
+    be accepted."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as name:
         result = run_in_two("mlx5-roce,order=always", "mlx5-roce,order=never", "nessie-sd", Path(name))
     assert result["capabilities"]["in_order_placement"] is False
@@ -44,7 +46,8 @@ def test_the_least_of_two_unlike_devices_counts() -> None:
 
 
 def test_nessie_has_the_defaults_of_real_time() -> None:
-    """With the defaults of one machine spare entries expire so late that a run measures the allocator."""
+    """Verbs has shm's defaults for spare entries: with others they expire so late that a run measures waits for free
+    entries."""
 
     def spare_entries(of: Any) -> Any:
         options = of["config"]["options"]
@@ -62,7 +65,7 @@ def test_nessie_has_the_defaults_of_real_time() -> None:
 
 
 def test_bytes_on_the_wire_are_those_of_the_link() -> None:
-    """A READ of the same size: RoCE v2 has Ethernet, IP and UDP around each packet, InfiniBand has not."""
+    """A READ takes more bytes on RoCE v2, with Ethernet, IP and UDP headers on each packet, than on InfiniBand."""
 
     def per_operation(settings: str) -> float:
         result = result_of(settings, "drtm-em", "--get", "1")
@@ -82,17 +85,18 @@ def test_what_a_protocol_does_not_use_is_not_asked_for() -> None:
 
 
 def test_the_better_of_two_devices_is_opened() -> None:
-    """Azure HB lists its Ethernet device first."""
+    """The emulated Azure HB machine lists its Ethernet device before the InfiniBand device, which must be chosen."""
     assert result_of("azure-hb", "nessie")["capabilities"]["device"] == "zoo_mlx5_1"
 
 
 def test_a_partition_key_with_full_membership_is_chosen() -> None:
-    """Two limited members of a partition do not hear each other."""
+    """A partition of which the port is a full member is chosen, because two limited members cannot communicate."""
     assert ended(result_of("azure-hb", "nessie", "--device", "zoo_mlx5_1")) > 0
 
 
 def test_unlike_interfaces_of_two_hosts_meet_on_the_subnet_that_both_have() -> None:
-    """On one host the GIDs of a VLAN interface precede those of the untagged interface that both hosts have."""
+    """Two hosts must choose GIDs of the same subnet, although one lists those of a VLAN interface first, which the
+    other lacks."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as name:
         result = run_in_two("mlx5-lag", "mlx5-roce,mtu=4096", "nessie", Path(name))
     assert ended(result) > 0

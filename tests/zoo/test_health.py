@@ -1,4 +1,4 @@
-"""Tests of the line that a result says about the network: what NICs' counters show of a run on emulated devices."""
+"""Tests of a result's line on the health of the network, which comes from NICs' counters: runs on emulated devices."""
 
 from __future__ import annotations
 

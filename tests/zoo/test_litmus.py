@@ -1,5 +1,5 @@
-"""Tests of `loch litmus` on emulated machines: each key by which a device does other than it claims is found in its row of
-the table, and in no other."""
+"""Tests of `loch litmus` (races that test memory order) on emulated machines: if a setting makes a device violate what
+it claims, the table shows this in the row of that race, and in no other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RACES = (
 )
 LENGTH = ("--time", "500ms", "--tries", "100")
 LONGER = ("--time", "3s", "--tries", "1000")
-# Keys of the zoo, and the races whose claim a device with these keys violates.
+# Settings of the emulated NIC -> the races in which it then violates what it claims.
 VIOLATIONS = {
     "unit=4,pause_ns=300": {"read-cpu", "read-write"},
     "write_unit=4,pause_ns=1000": {"read-write"},
@@ -35,7 +35,7 @@ VIOLATIONS = {
     "scope=none,pause_ns=20000": {"cas-nic"},
     "late_us=20000": {"late"},
 }
-# Keys by which a device does what it never ruled out.
+# Settings by which the emulated NIC shows a weak outcome that it never ruled out -> the race that shows it.
 ALLOWED = {
     "scope=nic,pause_ns=20000": "cas-cpu",
     "order=never,overtake=write:0.5": "write-write",
@@ -82,7 +82,8 @@ def violated(rows: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("keys", VIOLATIONS)
 def test_a_device_that_does_other_than_it_claims_is_found_in_its_row(keys: str) -> None:
-    """All races, and then the expected ones for longer where a busy machine gave the nodes no core at the same time."""
+    """Runs all races; expected violations that did not show, as on a busy machine where the nodes' threads do not run
+    at the same time, are tried again for longer."""
     rows = rows_of(litmus(f"mlx5-roce,{keys}", "--json"))
     assert violated(rows) <= VIOLATIONS[keys], {race: (row["seen"], row["tries"]) for race, row in rows.items()}
     for race in VIOLATIONS[keys] - violated(rows):
@@ -90,7 +91,7 @@ def test_a_device_that_does_other_than_it_claims_is_found_in_its_row(keys: str) 
 
 
 def seen_in_three_tries(settings: str, race: str) -> Any:
-    """The row of a race, of the first of three longer tries in which its outcome was seen."""
+    """The row of a race from the first of three longer tries in which its weak outcome was seen, else from the last."""
     for _ in range(3):
         row = rows_of(litmus(settings, "--json", "--race", race, *LONGER))[race]
         if row["seen"]:
@@ -107,10 +108,11 @@ def test_what_a_device_does_not_rule_out_is_seen_and_no_violation(keys: str) -> 
 
 @pytest.mark.parametrize("unit", [2, 4, 16, 64])
 def test_the_unit_of_a_read_is_measured(unit: int) -> None:
-    """The CPU stores words, line by line: a READ in units of more than a word is torn where its pauses are.
+    """The emulated NIC READs in units of `unit` bytes and pauses between them, so a READ that races with a CPU's stores
+    is torn between units: parts of `unit` bytes are (almost) never torn, parts of twice that often.
 
-    Where a thread loses its core in the middle of a unit, it is torn there too, which is seldom, and the measured unit
-    is then smaller, as on a busy machine. Between parts of a unit and parts of two is the largest step of all.
+    On a busy machine a thread may seldom lose its core in the middle of a unit, which is torn then, too; the measured
+    unit is then smaller. So what is compared is the largest increase from parts of one size to parts of twice the size.
     """
     settings = f"mlx5-roce,unit={unit},pause_ns=500"
     row = rows_of(litmus(settings, "--json", "--race", "read-write", *LONGER))["read-write"]
@@ -174,7 +176,7 @@ def test_two_processes(fabric: str, folder: Path) -> None:
 
 
 def by_hostfile(folder: Path, settings: str, hosts: str, *more: str) -> subprocess.CompletedProcess[str]:
-    """Runs ./loch litmus --hostfile with a program that stands on an emulated machine."""
+    """Runs ./loch litmus --hostfile with a loch-bench that runs on an emulated machine."""
     program = folder / "program"
     program.write_text(
         f"#!/bin/sh\nexport LD_PRELOAD={zoo.RELEASE}/lib/libloch_zoo.so LOCH_ZOO={settings},net={folder}/net\n"

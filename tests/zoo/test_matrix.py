@@ -1,5 +1,6 @@
-"""Tests every protocol on every machine of the zoo: it runs and its values are right, or one line refuses it because of what the
-device lacks. ./loch test --zoo adds the fabric's suites, sanitizers and valgrind."""
+"""Tests every protocol on every emulated machine (docs/zoo.md): it runs and its values are right, or one line refuses
+it because of what the device lacks. ./loch test --zoo adds the conformance and litmus suites of fabrics, sanitizers and
+valgrind."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import os
 import matrix
 import zoo
 
-# The fabric's suites run on one emulated device only, the one that moves the bytes of a message in random order.
+# The conformance and litmus suites run on one emulated device only, which moves the bytes of a message in random order.
 SUITES_ON = "mlx5-adaptive"
 
 

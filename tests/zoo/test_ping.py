@@ -1,4 +1,5 @@
-"""Tests of `loch ping` and of the pings of `./loch doctor --hostfile`, in several processes on the zoo's network."""
+"""Tests of `loch ping` and of the pings of `./loch doctor --hostfile`, in several processes on the network of the
+emulated NICs."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def a_folder() -> Iterator[Path]:
 
 
 def tried_thrice(test: Callable[..., None]) -> Callable[..., None]:
-    """The one of three tries that passes counts: processes that get no core for long lose messages or come too late."""
+    """Wraps a test so that it passes if one of three tries does: processes that get no core for long lose messages."""
 
     @functools.wraps(test)
     def tried(**given: Any) -> None:
@@ -71,8 +72,9 @@ def faults(result: Any, kind: str) -> list[list[str]]:
 
 
 def doctor(folder: Path, settings: dict[int, str], hosts: int) -> tuple[int, Any, float]:
-    """Runs doctor over as many lines of this machine; `settings` are LOCH_ZOO by rank, and -1 is that of the others.
-    Returns the exit status, the answer and the seconds that it took."""
+    """Runs ./loch doctor with a hostfile that lists this machine `hosts` times. `settings`: the emulated machine
+    (LOCH_ZOO) of each rank, with key -1 for all other ranks. Returns exit status, answer and the seconds that it
+    took."""
     cases = "".join(f"{rank}) LOCH_ZOO={text} ;; " for rank, text in settings.items() if rank >= 0)
     program = folder / "program"
     program.write_text(

@@ -1,4 +1,5 @@
-"""Tests of several processes on the zoo's network, started by the launcher; all number their queue pairs alike."""
+"""Tests of several processes on the network of the emulated NICs, started by mpirun; the numbers of their queue pairs
+are equal."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def test_late_and_lost_messages_between_processes(folder: Path) -> None:
 
 
 def test_a_node_that_is_killed_comes_back_and_is_served_again(folder: Path) -> None:
-    """The program that tests/cluster runs over Soft-RoCE, in seconds instead of minutes."""
+    """Runs fabric_rejoin_rank, as tests/cluster does over Soft-RoCE, on emulated NICs: in seconds instead of
+    minutes."""
     done = launch(on("mlx5-ib", [RANK], folder, 3))
     said = done.stdout + done.stderr
     assert done.returncode == 0, said

@@ -1,4 +1,5 @@
-"""The zoo's machines, Loch's protocols, and the expected outcome of each protocol on each machine (docs/zoo.md)."""
+"""The emulated machines (the zoo, docs/zoo.md), Loch's protocols, and the expected outcome of each protocol on each
+machine."""
 
 from __future__ import annotations
 
@@ -135,7 +136,7 @@ class Outcome:
 
 
 def environment(build: Path, settings: str) -> dict[str, str]:
-    """The environment of a program that uses the zoo's devices, with the library of the program's own build."""
+    """The environment of a program that uses the emulated NICs, whose library is that of the program's own build."""
     return {
         **os.environ,
         "LD_PRELOAD": str(build / "lib/libloch_zoo.so"),
@@ -177,8 +178,8 @@ def flags_of(protocol: Protocol | str, duration: str = "20ms", nodes: int = 2) -
 def run_protocol(
     build: Path, settings: str, protocol: Protocol, more: Sequence[str] = (), prefix: Sequence[str] = ()
 ) -> Outcome:
-    """One run in one process, behind the words of a tool if any (valgrind, with which all takes longer); its fault says what
-    is wrong with it as a run that has to succeed."""
+    """One run in one process, under a tool if `prefix` names one (valgrind, with which it takes longer). The run has to
+    succeed: the outcome's `fault` says why it did not."""
     with tempfile.TemporaryDirectory(prefix="loch-zoo-") as folder:
         path = Path(folder) / "result.json"
         flags = flags_of(protocol, duration="1500ms" if prefix else "20ms")

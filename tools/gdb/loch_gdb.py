@@ -7,8 +7,7 @@ The command works on a running program and on a core file, on x86-64, in builds 
 the frames of coroutines come from malloc instead of a frame pool). A coroutine's frame begins with the addresses of its
 resume and destroy functions; the number of its suspension point is stored behind its promise. Compilers write no table
 from suspension points to source lines, so this script disassembles the coroutine: the instruction that stores the
-number
-belongs to a co_await, and the program's line table gives the instruction's line.
+number belongs to a co_await, and the program's line table gives the instruction's line.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import gdb
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORD = 8
 FABRIC = "loch::fabric::"
-DEVICES = {  # worker classes that are no wrappers, and for each the class that holds its lists of waiting coroutines
+DEVICES = {  # the fabrics' worker classes (no decorators), each with the class that holds its waiting coroutines
     f"{FABRIC}sim::SimWorker": f"{FABRIC}sim::SimWorker",
     f"{FABRIC}shm::ShmWorker": f"{FABRIC}realtime::RealtimeWorker",
     f"{FABRIC}verbs::VerbsWorker": f"{FABRIC}realtime::RealtimeWorker",
@@ -79,8 +78,8 @@ class Program:
         return self._is_clone(first, "resume") and self._is_clone(second, "destroy")
 
     def begins_inner_frame(self, first: int, second: int) -> bool:
-        """Whether two words begin a Task's frame that the compiler placed inside its caller's frame (resume, then
-        cleanup clone)."""
+        """Whether two words begin a Task's frame that the compiler placed inside its caller's frame: such a frame
+        begins with the address of the Task's resume function, then that of its cleanup clone."""
         return self._is_clone(first, "resume") and self._is_clone(second, "cleanup")
 
     def _is_clone(self, address: int, part: str) -> bool:

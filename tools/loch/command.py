@@ -115,7 +115,8 @@ def _has_hostfile(words: list[str]) -> bool:
 
 
 def _has_rows(command: str, words: list[str]) -> bool:
-    """Whether it is `calibrate` with a table of its own."""
+    """Whether the command is `calibrate` with --rows or --out: it then simulates the rows of a table that the user
+    gives."""
     return command == "calibrate" and any(word.partition("=")[0] in ("--rows", "--out") for word in words)
 
 
@@ -135,8 +136,8 @@ def _set_up(with_setup: bool) -> int:
 
 
 def _ready(need: Callable[[ModuleType], None]) -> int:
-    """Has `need` set up what it requires of loch.setup.needs; returns the exit status. An installed Loch has no
-    loch.setup."""
+    """Calls `need` with the module loch.setup.needs, by which it builds or installs what a command needs; returns the
+    exit status. Not for an installed Loch, which has no loch.setup."""
     from loch.setup import needs, outcome
 
     return outcome.status_of(lambda: need(needs))

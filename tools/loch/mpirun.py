@@ -26,7 +26,8 @@ def mpirun(
     *,
     outlives_ranks: bool = True,
 ) -> list[str]:
-    """The words before the program: `hosts` are names with the number of ranks that each gets, in the order of ranks.
+    """mpirun's command line up to the program: `hosts` are names with the number of ranks of each, in the order of
+    ranks.
 
     With `outlives_ranks` the other ranks go on when one has failed, and the status of mpirun is 0; without, it is that
     of the first rank that failed."""

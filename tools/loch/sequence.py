@@ -44,7 +44,7 @@ RUN = [
     "0ms",
 ]
 SKIPPED = 3  # each client's first operations are not drawn: they fill caches and exchange addresses
-# The tracks on which a work request appears in a trace (common/fabric/sim/tracing.cc).
+# The names of the tracks of a trace (common/fabric/sim/tracing.cc) on which a work request appears.
 POSTED, OUT, IN, REMOTE, ANSWERED = (
     "NIC: work requests",
     "link: out",

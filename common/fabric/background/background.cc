@@ -1,4 +1,5 @@
-// Wraps a fabric so that background processes start, are counted and stop with its run.
+// Wraps a fabric so that background load (processes that only compute) starts and stops with its run, and
+// reports how much they computed.
 #include "common/fabric/background/background.h"
 
 #include <time.h>
@@ -49,7 +50,7 @@ class Background final : public fabric::ForwardingFabric<BackgroundFabric> {
     for (std::uint32_t node = 0; node < inner().nodes(); ++node) {
       if (!inner().is_local(static_cast<fabric::NodeId>(node))) continue;
       if (report.nodes.size() <= node) report.nodes.resize(node + 1);
-      // the background processes are counted in the report of this process's first node
+      // the whole background load of this process is reported with its first node
       count_into(report.nodes[node].counters);
       break;
     }

@@ -1,7 +1,7 @@
-// A decorator that runs background load alongside a fabric's run: background workers start with the run, are
-// counted from the end of the warm-up, and stop with the run. It also records the wall-clock time at which
-// the measurement window began, by which power meters are read. The workers are the inner fabric's own, so
-// that nothing is added to the data path.
+// A decorator that runs background load (processes that only compute) alongside a fabric's run: they start
+// with the run, are measured from the end of the warm-up on, and stop with the run. It also records the
+// wall-clock time at which the warm-up ended, so that a power meter's readings can be cut to the measured
+// part. Protocols use the inner fabric's own workers, so that nothing is added to the data path.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace loch::background {
 
-// Name of a counter of the report's entry for this process's first node: hashes computed by all background
+// Name of a counter in the report's entry for this process's first node: hashes computed by all background
 // workers since the end of the warm-up.
 inline constexpr const char* hashes_counter = "hog_hashes";
 inline constexpr const char* cpu_counter =
@@ -30,9 +30,9 @@ class BackgroundFabric : public fabric::Fabric {
   [[nodiscard]] virtual std::optional<std::int64_t> window_began() const = 0;
 };
 
-// The processes of `load` wait for go(). They have to be started before `inner` is opened: a fork of a
-// process with registered memory may take that memory away from it. A null `load` means no background load:
-// only the start of the window is recorded.
+// Has the processes of `load` begin when run() is called. They have to be forked before `inner` is opened: a
+// fork of a process with registered memory may take that memory away from it. A null `load` means no
+// background load: only the start of the measured part is recorded.
 [[nodiscard]] std::unique_ptr<BackgroundFabric> with_background(std::unique_ptr<fabric::Fabric> inner,
                                                                 std::unique_ptr<CpuLoad> load);
 

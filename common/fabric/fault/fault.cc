@@ -13,8 +13,8 @@
 namespace loch::fabric {
 namespace {
 
-// A coroutine that nobody awaits. Each one ends before the completion or watch that it delivers is seen, so
-// that none outlives the main coroutine that waits for it.
+// A coroutine that nobody awaits. Each ends before the protocol sees the completion, or the end of the wait
+// on a memory word, that the coroutine delivers; so none outlives the main coroutine that waits for it.
 using coro::SelfOwned;
 
 // Completes a request, whose status the caller has set, after `delay` ns.
@@ -38,7 +38,7 @@ struct FaultCounts {
 
 class FaultyWorker;
 
-// Receives the completion of a request in place of the request's own sink. Taken from a pool.
+// Receives the completion of a request in place of the protocol's own sink. Objects are reused from a pool.
 struct Interposed : CompletionSink {
   FaultyWorker* owner = nullptr;
   // the protocol's request, whose completion this sink receives
@@ -93,7 +93,7 @@ class FaultyWorker final : public WrappedWorker {
 
   static SelfOwned watch_in_slices(FaultyWorker* self, WatchWait* wait);
   [[nodiscard]] Fate draw(const WorkRequest& request);
-  // Drops, delays or fails a request as `fate` says, instead of forwarding it unchanged.
+  // Drops, delays or fails a request, as the drawn `fate` says, instead of forwarding it unchanged.
   void divert(WorkRequest& request, Fate fate);
   void fail_lane(const WorkRequest& request) { links_.at(request.peer).failed_lanes |= bit(request); }
   void finish(WorkRequest& request, WcStatus status) {
@@ -316,8 +316,9 @@ void FaultyWorker::do_post_detached(const WorkRequest& request) {
   }
 }
 
-// The inner fabric does not know of the failures that this decorator makes up. A watch that ends with the
-// connection to a peer is therefore cut into slices, and the connection is checked between them.
+// The inner fabric does not know of the failures that this decorator makes up. A wait for a memory word that
+// has to end when the connection to a peer breaks is therefore done in slices of 20 us, after each of which
+// the connection is checked.
 SelfOwned FaultyWorker::watch_in_slices(FaultyWorker* self, WatchWait* wait) {
   constexpr Nanos slice = 20'000;
   Worker& inner = self->inner();

@@ -15,12 +15,12 @@
 namespace loch::fabric {
 
 enum class FaultSource : std::uint8_t {
-  simulator,  // sim: all faults that its model has
-  decorator,  // shm, verbs: faults that the decorator in fault.h can inject, and killed processes
+  simulator,  // the simulator, which injects all faults that its model has
+  decorator,  // other fabrics: the faults of the decorator in fault.h, and killed processes
 };
 
 struct FaultKey {
-  settings::Setting setting;  // aliases: other and former names of the key
+  settings::Setting setting;  // name, range and help of the key; its aliases are other and former names
   bool of_simulator = true;
   bool of_decorator = false;
 };

@@ -61,7 +61,7 @@ TEST(FaultFile, ValuesOutOfRangeAndUnknownNames) {
             std::string::npos);
 }
 
-// A key that is in no fabric's table would be accepted and have no effect.
+// Each key of fault files belongs to the simulator or the decorator: a key of neither would have no effect.
 TEST(FaultFile, EveryKeyIsOfSomeFabricAndItsDefaultIsInItsRange) {
   for (const FaultKey& key : fault_keys()) {
     EXPECT_TRUE(key.of_simulator || key.of_decorator) << key.setting.key;

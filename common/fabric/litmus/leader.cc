@@ -1,5 +1,5 @@
-// The node that leads the races of the litmus suite: begins and ends each race, posts its requests, and
-// counts what the requester can see.
+// Node 0 of the litmus suite (races between one-sided requests and memory accesses): begins and ends each
+// race, posts its requests, and counts the outcomes that the requester can see.
 #include <algorithm>
 
 #include "common/fabric/litmus/node.h"
@@ -26,7 +26,8 @@ class Leader final : public Node {
   [[nodiscard]] bool goes_on(std::uint64_t tries) const {
     return tries < plan_.tries && worker_->now() < until_;
   }
-  // The same where both nodes go on without waiting for each other: both have to have had their tries.
+  // Whether a race goes on in which the nodes do not wait for each other after each try: until both have done
+  // all their tries, or the time is over.
   [[nodiscard]] bool goes_on_with_other(std::uint64_t tries) const {
     const bool is_enough = tries >= plan_.tries && load(layout::echo) == enough(race_number_);
     return !is_enough && worker_->now() < until_;
@@ -47,11 +48,11 @@ class Leader final : public Node {
   [[nodiscard]] coro::Task<void> play();
   [[nodiscard]] coro::Task<void> bear_witness();
 
-  Worker* witness_ = nullptr;  // on queue pairs of its own
+  Worker* witness_ = nullptr;  // second worker of this node, with queue pairs of its own
   Race race_ = Race::read_cpu;
   std::uint64_t race_number_ = 0;
   Nanos until_ = 0;
-  std::uint64_t number_ = 0;  // of the latest WRITE to a word; never used twice
+  std::uint64_t number_ = 0;  // the number that the latest WRITE wrote; never used twice
   std::uint64_t swapped_ = 0;
 };
 
@@ -111,7 +112,8 @@ coro::Task<bool> Leader::write_blocks() {
   co_return true;
 }
 
-// WRITE A, and behind it WRITE B, READ A or FAA A.
+// Each try posts a WRITE to word A and, behind it on the same queue pair, a WRITE to B, a READ of A or an FAA
+// on A.
 coro::Task<bool> Leader::write_and_more(Race race, Seen* seen) {
   for (std::uint64_t tries = 0; goes_on(tries); ++tries) {
     store(layout::source, ++number_);
@@ -130,7 +132,7 @@ coro::Task<bool> Leader::write_and_more(Race race, Seen* seen) {
     if (race == Race::write_write) {
       const bool is_answered = co_await await_echo(number_);
       if (!is_answered) co_return false;
-      continue;  // node 1 counts
+      continue;  // node 1's CPU counts the outcomes of this race
     }
     const std::uint64_t old = race == Race::write_atomic ? chain[1].result : load(layout::landing);
     ++seen->tries;
@@ -158,7 +160,7 @@ coro::Task<bool> Leader::write_in_front_of_sends() {
   co_return true;
 }
 
-// Adds 1 to the lower half of the word by CAS.
+// Adds 1 by CAS to the lower half of the word to whose upper half node 1 adds.
 coro::Task<bool> Leader::swap(std::uint64_t word) {
   std::uint64_t known = 0;
   swapped_ = 0;
@@ -172,8 +174,9 @@ coro::Task<bool> Leader::swap(std::uint64_t word) {
   co_return true;
 }
 
-// The word's halves count the swaps of the two sides that took effect; `seen->tries` has those of node 1 that
-// succeeded.
+// Counts swaps that were lost. The lower half of the word counts the swaps of this node that took effect, the
+// upper half those of node 1; swapped_ and `seen->tries` count those that succeeded as this node and node 1
+// saw it.
 coro::Task<bool> Leader::count_lost_swaps(std::uint64_t word, Seen* seen) {
   const Completion last = co_await worker_->faa(peer_memory_, word, 0);
   if (!last.ok()) co_return fail_with(race_, fmt::format("an FAA failed: {}", name(last.status)));
@@ -199,7 +202,8 @@ coro::Task<bool> Leader::write_long(Seen* seen) {
   co_return true;
 }
 
-// After the completion, the second worker tells node 1, on another queue pair, to look.
+// After a WRITE has completed, this node's second worker tells node 1 over another queue pair to look at the
+// written word.
 coro::Task<bool> Leader::write_and_bear_witness(bool has_read_behind) {
   for (std::uint64_t tries = 0; goes_on(tries); ++tries) {
     store(layout::source, ++number_);
@@ -231,7 +235,8 @@ coro::Task<void> Leader::bear_witness() {
     store(layout::witnessed, known);
     const WorkRequest write = request(Verb::write, layout::flag, layout::witnessed);
     const Completion done = co_await witness_->execute(write);
-    if (!done.ok()) co_return;  // node 1 gives no answer then, which ends the race
+    // node 0's other worker then waits in vain for node 1's answer, which ends the race
+    if (!done.ok()) co_return;
   }
 }
 
@@ -296,7 +301,7 @@ coro::Task<void> Leader::play() {
     const bool is_well = co_await run_race(index);
     if (is_well) continue;
     const bool is_told = co_await tell(layout::command, give_up);
-    static_cast<void>(is_told);  // a node that cannot be told gives up by itself
+    static_cast<void>(is_told);  // a node that cannot be told gives up after its own time limit
   }
   worker_->store_word(*region_, layout::completed, nothing_more);
 }

@@ -1,5 +1,5 @@
-// What the leading and the following node of the litmus suite have in common: the layout of their memory,
-// their requests, and the words by which they agree.
+// What both nodes of the litmus suite (races between one-sided requests and memory accesses) have in common:
+// the layout of their memory, their requests, and the values of the words by which they coordinate.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,29 +16,30 @@ inline constexpr const char* region_name = "litmus";
 inline constexpr std::uint32_t word_bytes = 8, line_bytes = 64, long_bytes = 8192;
 inline constexpr NodeId leading = 0, following = 1;
 
-// Offsets in a node's region; both nodes have the same layout.
+// Offsets in a node's registered region; both nodes have the same layout.
 namespace layout {
-// Words of the following node that the leading one writes.
+// Words in node 1's memory that node 0 writes.
 inline constexpr std::uint64_t command = 0, cas_cpu = 64, cas_nic = 128, spare = 192;
 inline constexpr std::uint64_t block = 4096, long_block = 16'384, stop = 32'768;
 inline constexpr std::uint64_t a = stop - 192, b = stop - 128, flag = stop - 64;
-// Words of the leading node; `completed` is for its second worker.
+// Words in node 0's memory: node 1 writes `echo` and `report`; node 0's second worker polls `completed`.
 inline constexpr std::uint64_t echo = 256, completed = 320, report = 1024;
-// Local sources and destinations of requests.
+// Offsets of the local buffers of a node's own requests.
 inline constexpr std::uint64_t source = 384, told = 448, witnessed = 512, landing = 576;
 inline constexpr std::uint64_t own_block = 8192, own_long = 40'960, receives = 53'248;
 inline constexpr std::uint64_t bytes = 65'536;
 }  // namespace layout
 
 inline constexpr std::uint32_t receive_buffers = 8;
-// In `echo`: the following node has done as many rounds of this race as there are to be tries.
+// The value that node 1 writes to `echo` when it has done as many rounds of this race as there are to be
+// tries.
 [[nodiscard]] constexpr std::uint64_t enough(std::uint64_t race_number) { return (1ull << 40) + race_number; }
-inline constexpr std::uint64_t give_up = 255;           // as a command: the races have ended early
-inline constexpr std::uint64_t nothing_more = ~0ull;    // in `completed`: the races have ended
+inline constexpr std::uint64_t give_up = 255;           // as value of `command`: the races have ended early
+inline constexpr std::uint64_t nothing_more = ~0ull;    // as value of `completed`: all races have ended
 inline constexpr std::uint64_t last_message = 1 << 30;  // payload of the SEND that ends a race
 
-// What the following node counted, as it writes it to the leading one. The sum tells a report that arrived
-// whole from one of which parts are still under way, whatever the order in which they land.
+// What node 1 counted, as it WRITEs it to node 0. By the checksum `sum` node 0 knows when all parts have
+// landed, whatever their order.
 struct Report {
   std::array<std::uint64_t, 2 + units.size()> counts{};
   std::uint64_t sum = 0;
@@ -86,7 +87,7 @@ class Node : public Player {
     store_word_release(region_->at(offset), value);
   }
   [[nodiscard]] LocalSlice here(std::uint64_t offset) const { return {region_, offset}; }
-  // A request to the other node.
+  // Makes a request to the other node's memory.
   [[nodiscard]] WorkRequest request(Verb verb, std::uint64_t there, std::uint64_t local,
                                     std::uint32_t length = word_bytes) const {
     return one_sided(verb, peer_memory_, there, here(local), length, nullptr);
@@ -94,7 +95,7 @@ class Node : public Player {
   [[nodiscard]] bool can_run(Race race) const {
     return claim_of(race, worker_->capabilities()).missing.empty();
   }
-  // Notes why the races end here. Returns false.
+  // Notes why the races end early. Returns false.
   bool fail_with(Race race, std::string_view why) {
     if (fault_.empty()) fault_ = fmt::format("{}: {}", name(race), why);
     return false;

@@ -1,5 +1,5 @@
-// Tests the races between two nodes of one process: on shared memory, on the simulation, and with a node that
-// does not answer.
+// Tests the litmus suite between two nodes of one process: on shared memory, on the simulation, and with a
+// node that does not answer.
 #include "common/fabric/litmus/player.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,8 @@ TEST(Litmus, TheSimulationKeepsItsClaims) {
     EXPECT_NE(row.verdict, Verdict::violated) << name(row.race);
     EXPECT_NE(row.verdict, Verdict::not_tried) << name(row.race);
   }
-  // The CPU stores line by line, and a READ fetches lines at different instants.
+  // In the simulation the CPU stores one cache line at a time and a READ fetches lines at different instants,
+  // so a line is the longest part of the block that is never torn.
   EXPECT_EQ(played.rows[0].unit, 64u);
 }
 
@@ -88,7 +89,7 @@ TEST(Litmus, TheSimulationsFaultsAreFoundWhereTheyAre) {
 TEST(Litmus, ANodeThatDoesNotFollowEndsTheRaces) {
   auto fabric = shm::make_shm({.nodes = 2});
   ASSERT_TRUE(fabric);
-  // Node 1 has a plan without races: it ends at once.
+  // Node 1 gets a plan without races, so it ends at once and answers nothing.
   const Plan plan{.races = {Race::write_write}, .time = second / 10, .tries = 10, .patience = second / 5};
   auto leader = Player::make(**fabric, 0, plan);
   auto other = Player::make(**fabric, 1, {.races = {}});

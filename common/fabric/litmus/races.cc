@@ -1,4 +1,5 @@
-// Names the races, says what devices claim of them, and judges what was counted.
+// Names the litmus suite's races, derives from a device's capabilities which outcomes it rules out, and
+// judges the counts.
 #include "common/fabric/litmus/races.h"
 
 #include <fmt/format.h>
@@ -132,7 +133,8 @@ Row judge(Race race, const Seen& counts, const Capabilities& can) {
   if (row.claim.unit != 0) {
     row.unit = unit_of(counts);
     row.seen = 0;
-    // A part that is torn tears every longer part that has it.
+    // If a part of n bytes is torn, so is every longer part that contains it: the count for the longest unit
+    // that the device claims covers the shorter ones.
     for (std::size_t i = 0; i < units.size(); ++i) {
       if (units[i] <= row.claim.unit) row.seen = counts.torn[i];
     }

@@ -1,4 +1,5 @@
-// The races of the litmus suite between two nodes, what is counted of each, and what the devices claim of it.
+// The litmus suite: races between one-sided requests and other memory accesses on two nodes, what is counted
+// in each, and which outcomes the devices rule out.
 #pragma once
 
 #include <array>
@@ -12,61 +13,63 @@
 
 namespace loch::fabric::litmus {
 
-// Node 0 posts the requests that a race is named after, unless the race says otherwise; their target is node
-// 1's memory.
+// The races. Unless its comment says otherwise, node 0 posts a race's requests, and their target is node 1's
+// memory, in which A and B are words.
 enum class Race : std::uint8_t {
   read_cpu,       // READs a block into which node 1's CPU stores
-  read_write,     // WRITEs a block that node 1 READs by loopback
+  read_write,     // node 0 WRITEs a block that node 1 READs by loopback
   write_write,    // WRITE A, WRITE B: node 1's CPU sees B and then looks at A
-  write_read,     // WRITE A, READ A
-  write_atomic,   // WRITE A, FAA A
-  write_send,     // WRITE A, SEND: node 1 looks at A when it has received the message
+  write_read,     // WRITE A, then READ A: whether the READ misses the WRITE
+  write_atomic,   // WRITE A, then FAA on A: whether the FAA misses the WRITE
+  write_send,     // WRITE A, then SEND: node 1's CPU loads A when it has received the message
   cas_cpu,        // CAS against node 1's CPU, which swaps the same word by its own instruction
   cas_nic,        // CAS against node 1, which swaps the same word by loopback
   early,          // whether node 1's CPU sees the first word of a long WRITE before its completion
   at_completion,  // whether node 1's CPU does not see a WRITE although it has completed
-  late,           // the same, although a READ behind the WRITE has completed too
+  late,           // whether node 1's CPU does not see a WRITE although it and a later READ have completed
 };
 inline constexpr std::size_t races_count = 11;
 
 [[nodiscard]] std::string_view name(Race race);
-// What is counted, such as "a READ misses the WRITE before it".
+// The outcome that is counted in the race, such as "a READ misses the WRITE in front of it".
 [[nodiscard]] std::string_view outcome(Race race);
 [[nodiscard]] std::vector<std::string> race_names();
 
-inline constexpr std::uint32_t block_bytes = 512;  // length of the block of read_cpu and read_write
-// Lengths of aligned parts of the block, each of which is or is not torn: 2, 4, …, block_bytes.
+// bytes of the block that is read and written in the races read_cpu and read_write
+inline constexpr std::uint32_t block_bytes = 512;
+// Lengths of the aligned parts of the block for which torn READs are counted: 2, 4, …, block_bytes.
 inline constexpr std::array<std::uint32_t, 9> units = {2, 4, 8, 16, 32, 64, 128, 256, block_bytes};
 
-// What was counted of one race.
+// What was counted in one race: tries, and tries in which the outcome (see outcome()) was seen.
 struct Seen {
   std::uint64_t tries = 0;
   std::uint64_t seen = 0;
-  // read_cpu, read_write: number of READs in which some aligned part of this length was torn, by units[]
+  // For read_cpu and read_write. torn[i]: number of READs in which at least one aligned part of units[i]
+  // bytes was torn.
   std::array<std::uint64_t, units.size()> torn{};
   bool operator==(const Seen&) const = default;
 };
 
-// Counts the READ of a block into `seen`. Every byte of the block is written with one value, so that a part
-// with two values is torn.
+// Counts into `seen` one READ that returned `block`. Each store of the block gives all its bytes one value,
+// so a part in which two values are found is torn.
 void count_torn(std::span<const std::byte, block_bytes> block, Seen& seen);
-// The value with which the block is written the n-th time.
+// The word that fills the block when it is written for the n-th time.
 [[nodiscard]] constexpr std::uint64_t block_word(std::uint64_t n) {
   return (n % 251 + 1) * 0x0101010101010101;
 }
 
 struct Claim {
-  bool is_forbidden = false;  // whether the outcome may never be seen
+  bool is_forbidden = false;  // whether the devices or the fabric rule the outcome out
   std::string text;           // who says so
   std::string missing;        // what the devices lack to run the race; empty: nothing
-  std::uint32_t unit = 0;     // read_cpu, read_write: aligned bytes that may not be torn
+  std::uint32_t unit = 0;     // read_cpu, read_write: length of the aligned parts that may not be torn
 };
 [[nodiscard]] Claim claim_of(Race race, const Capabilities& can);
 
 enum class Verdict : std::uint8_t {
-  as_claimed,  // forbidden and never seen, or allowed and seen
-  violated,    // forbidden and seen
-  not_seen,    // allowed and never seen
+  as_claimed,  // the outcome was ruled out and never seen, or allowed and seen
+  violated,    // the outcome was ruled out and seen nevertheless
+  not_seen,    // the outcome was allowed and never seen
   not_tried,
 };
 [[nodiscard]] std::string_view name(Verdict verdict);
@@ -81,7 +84,7 @@ struct Row {
   Seen counts;
 };
 [[nodiscard]] Row judge(Race race, const Seen& counts, const Capabilities& can);
-// The rows as text.
+// The verdicts as a table of text, a row for each race.
 [[nodiscard]] std::string to_table(std::span<const Row> rows);
 
 }  // namespace loch::fabric::litmus

@@ -1,4 +1,5 @@
-// Tests what devices are taken to claim of each race, and the verdict on what was counted.
+// Tests which outcomes of the litmus suite's races a device's capabilities rule out, and the verdict on what
+// was counted.
 #include "common/fabric/litmus/races.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ Block block_of(std::uint64_t number) {
   return block;
 }
 
-// A block of the number `before`, whose bytes from `at` on have `after`.
+// A block that was read while its second value replaced its first: bytes from `at` on have the second.
 Block torn_at(std::uint32_t at) {
   Block block = block_of(1);
   const Block after = block_of(2);

@@ -36,7 +36,8 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-// Remembers from the messages of the other processes which runs their clients have ended.
+// Remembers, from the messages of the other processes, the number of the last run whose clients have ended
+// there.
 class EndedRuns {
  public:
   explicit EndedRuns(std::size_t ranks) : ended_(ranks) {}
@@ -86,7 +87,8 @@ class OfiFabric final : public Fabric {
     shared_.capabilities = capabilities_of(provider_->info(), config.waits_for_writes);
     shared_.clock_base = realtime::read_clock(CLOCK_MONOTONIC);
     shared_.clocks_by_ticks = !config.exact_clock && realtime::kernel_trusts_ticks();
-    shared_.pauses = false;  // no PAUSE between polls: polling a completion queue takes as long itself
+    // no PAUSE instruction between polls: polling a completion queue already takes as long as one
+    shared_.pauses = false;
     shared_.provider = provider_.get();
     shared_.control = config.control;
     shared_.peers.resize(config.nodes);

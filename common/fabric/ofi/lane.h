@@ -36,7 +36,8 @@ struct Slot : Context {
   Slot* next = nullptr;
   void* description = nullptr;  // the provider's handle of this memory; null if it needs none
   WorkRequest* request = nullptr;
-  WorkRequest copy;  // copy of a detached request, which the poster need not keep
+  // copy of a request of post_detached(), which the poster need not keep
+  WorkRequest copy;
   std::uint64_t operand = 0, compare = 0, result = 0;
   std::byte inline_data[inline_most];
 

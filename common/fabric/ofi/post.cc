@@ -174,7 +174,7 @@ void OfiWorker::do_post(WorkRequest* chain) {
 
 void OfiWorker::do_post_detached(const WorkRequest& request) {
   const std::lock_guard held(gate_);
-  // The cast is safe: submit() copies a detached request and does not write to it.
+  // The cast is safe: submit() copies a request that comes from post_detached() and does not write to it.
   submit(const_cast<WorkRequest&>(request), true);
 }
 

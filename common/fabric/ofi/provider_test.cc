@@ -11,7 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// A description as fi_getinfo returns it, with these orders and sizes.
+// A provider's description as fi_getinfo returns it, with these msg_order bits of both directions and the
+// sizes up to which the provider keeps the order of data.
 Info described(std::uint64_t sent, std::uint64_t received, std::size_t raw_size, std::size_t waw_size) {
   Info info(fi_allocinfo());
   info->fabric_attr->prov_name = strdup("made-up");

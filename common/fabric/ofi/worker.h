@@ -82,7 +82,7 @@ struct WorkerCounters {
   std::atomic<std::uint64_t> errors = 0;   // operations that ended in an error
   std::atomic<std::uint64_t> waits = 0;    // tries to start a request that had to wait for an earlier one
   std::atomic<std::uint64_t> dropped = 0;  // messages on UC or UD that found no RECV
-  std::atomic<std::uint64_t> assists = 0;  // calls of poll_for_idle() that made progress
+  std::atomic<std::uint64_t> assists = 0;  // calls by the progress thread that made progress for this worker
 };
 
 class OfiWorker final : public realtime::RealtimeWorker {
@@ -155,7 +155,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   struct Receives {
     Ring<PostedReceive> posted;
     Ring<Received> arrived;
-    std::atomic<std::uint32_t> ready = 0;  // size of `arrived`, readable without holding gate_
+    std::atomic<std::uint32_t> ready = 0;  // size of `arrived`, readable without holding the lock gate_
   };
   // The result of delivering a message or one of its pieces: the message is complete; other pieces are to
   // come, or the message's first piece was lost; no RECV is posted; the RECV is too short.
@@ -237,7 +237,7 @@ class OfiWorker final : public realtime::RealtimeWorker {
   std::uint32_t limit_ = 0;      // requests wait while this many operations are in flight
   std::uint32_t in_flight_ = 0;  // operations given to the provider that have not ended
   std::uint32_t unanswered_ = 0;
-  std::uint64_t owed_ = 0;  // requests whose completion sink is still to be called
+  std::uint64_t owed_ = 0;  // requests whose completion has not been delivered to its sink yet
   std::uint32_t turns_since_look_ = 0;
   std::atomic<std::uint64_t> polls_ = 0;
   std::uint64_t polls_seen_ = 0;  // value of polls_ at the progress thread's previous visit

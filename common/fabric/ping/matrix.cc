@@ -1,5 +1,5 @@
 // Combines the nodes' reports on their pings into a matrix, prints the matrix, and finds the host or pair
-// that stands out.
+// whose messages are lost or slow.
 #include "common/fabric/ping/matrix.h"
 
 #include <fmt/format.h>

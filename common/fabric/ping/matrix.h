@@ -1,4 +1,5 @@
-// The matrix of pings between all pairs of nodes, and its verdict: which pair or host stands out.
+// The matrix of pings between all pairs of nodes, and its verdict: between which pairs, or at which host,
+// messages are lost or slow.
 #pragma once
 
 #include <array>
@@ -19,8 +20,9 @@ struct Cell {
   std::optional<double> median_us;  // median of the round trips; none if no ping was replied to
   std::optional<double> rate;       // rate of READs or messages sent in bursts, per second
   std::uint64_t sent = 0;           // number of pings and messages sent
-  std::uint64_t arrived = 0;        // how many of these arrived; RC: replied pings and completed READs
-  std::optional<double> loss;       // share of UC's and UD's that did not arrive; none if `to` gave no answer
+  std::uint64_t arrived = 0;  // how many of the sent ones arrived; RC: replied pings and completed READs
+  // UC and UD: share of what was sent that did not arrive; none if node `to` did not report what arrived
+  std::optional<double> loss;
 };
 
 struct Matrix {
@@ -45,15 +47,16 @@ enum class FindingKind : std::uint8_t { silent, unreachable, loss, slow };
 struct Finding {
   FindingKind kind = FindingKind::silent;
   bool is_fault = true;            // true: runs would fail or become slower; false: only worth a look
-  std::vector<std::string> hosts;  // the host, or the pair of hosts, that stands out
+  std::vector<std::string> hosts;  // the host, or the pair of hosts, that the finding is about
   std::string text;
 };
 
 // If at least this share of the messages is lost, the loss is a fault.
 inline constexpr double faulty_loss = 0.01;
 
-// Names the hosts or pairs that stand out. A host is named instead of its pairs if most of the lost or slow
-// messages are its own. A round trip stands out if it is `slow` times the median of all pairs.
+// Names the hosts or pairs with unusual loss or round trips. A host is named instead of its pairs if most of
+// the lost or slow messages are its own. A round trip is unusual if it is `slow` times the median of all
+// pairs.
 [[nodiscard]] std::vector<Finding> judge(const Matrix& matrix, double slow);
 
 // The matrix as text, a table for each transport.

@@ -1,4 +1,4 @@
-// Tests what the verdict names for given reports.
+// Tests which hosts and pairs the verdict on a matrix of pings names for given reports of the nodes.
 #include "common/fabric/ping/matrix.h"
 
 #include <gtest/gtest.h>
@@ -69,8 +69,8 @@ TEST(PingMatrix, AReceiverThatLosesIsNamed) {
 
 TEST(PingMatrix, LossOfManyHostsNamesTheWorstPair) {
   Cluster cluster;
-  cluster.at(1, 0, uc).arrived = 900;  // 0 to 1
-  cluster.at(3, 2, uc).arrived = 920;  // 2 to 3
+  cluster.at(1, 0, uc).arrived = 900;  // of what node 0 sent to node 1
+  cluster.at(3, 2, uc).arrived = 920;  // of what node 2 sent to node 3
   const auto found = cluster.judged();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].hosts, (std::vector<std::string>{"n0", "n1"}));
@@ -133,7 +133,7 @@ TEST(PingMatrix, ASlowHostAndASlowPairAreNamed) {
     cluster.at(3, peer, uc).median = 40'000;
   }
   cluster.at(0, 1, uc).median = 2'000;
-  // Half of the pairs are slow here, so that the usual round trip has to come from the other half.
+  // Half of the pairs are slow, so that the median has to be one of the other half.
   cluster.at(3, 0, uc).median = 2'000;
   found = cluster.judged();
   ASSERT_EQ(found.size(), 1u);

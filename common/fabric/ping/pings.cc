@@ -14,8 +14,8 @@ namespace loch::fabric::ping {
 namespace {
 
 constexpr std::uint32_t word_bytes = 8, line_bytes = 64, grh_bytes = 40;
-constexpr std::uint32_t ring_slots = 32;  // slots of a peer's pings over UC, and of its replies
-constexpr std::uint32_t burst_most = 32;  // number of requests in a burst
+constexpr std::uint32_t ring_slots = 32;  // slots for a peer's pings over UC, and as many for its replies
+constexpr std::uint32_t burst_most = 32;  // most requests in a burst
 constexpr std::uint32_t numbers = 1024;   // messages of a burst, and pings, are numbered 0 to numbers - 1
 // most single pings from one node to another over one transport
 constexpr std::uint32_t pings_most = 200;
@@ -64,7 +64,8 @@ std::uint64_t load(const Region& region, std::uint64_t offset) {
       .load(std::memory_order_acquire);
 }
 
-struct Turn {  // the time span in which one node pings its partner over one transport
+// One node's turn: the time span in which it pings its partner over one transport.
+struct Turn {
   NodeId peer = 0;
   std::size_t transport = 0;
   Nanos pings_until = 0, until = 0;
@@ -194,12 +195,12 @@ coro::Task<void> PlayerOfNode::connect_to(NodeId peer) {
   if (has(Transport::uc)) {
     const WorkRequest hello = message_request(peer, Transport::uc, message, 0);
     const Completion done = co_await worker_->execute(hello);
-    static_cast<void>(done);  // a message over UC may be lost
+    static_cast<void>(done);  // the completion is ignored: a message over UC may be lost
   }
   if (has(Transport::rc)) {
     const WorkRequest request = read_request(peer, 0);
     const Completion done = co_await worker_->execute(request);
-    static_cast<void>(done);  // a failure shows again when this peer is pinged
+    static_cast<void>(done);  // the completion is ignored: a failure shows again when this peer is pinged
   }
 }
 
@@ -286,7 +287,7 @@ coro::Task<void> PlayerOfNode::send_in_turn(Turn turn) {
     }
     seen.messages += burst;
     const bool has_reply = co_await ping_once(turn.peer, transport, ++pings, turn.until);
-    static_cast<void>(has_reply);  // the receiver's count says what was lost
+    static_cast<void>(has_reply);  // not needed: the receiver's count says how many messages were lost
     seen.bursts = worker_->now() - began;
   }
 }

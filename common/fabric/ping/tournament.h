@@ -20,7 +20,7 @@ namespace loch::fabric::ping {
 [[nodiscard]] constexpr std::optional<NodeId> partner_of(std::uint32_t nodes, std::uint32_t round,
                                                          NodeId node) {
   const std::uint32_t seats = nodes + nodes % 2, last = seats - 1;
-  // Players a and b below `last` meet in round r if a + b = 2r, and player r meets `last`, modulo `last`.
+  // Modulo `last`, players a and b below `last` meet in round r if a + b = 2r; player r meets player `last`.
   std::uint32_t other = 0;
   if (node == last) {
     other = round;

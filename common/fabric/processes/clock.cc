@@ -34,7 +34,7 @@ std::string boot_of_this_machine() {
 std::optional<Nanos> parse_nanos(std::string_view text) {
   Nanos value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  // Limited to 2^61 ns, so that sums and differences of two parsed times do not overflow.
+  // Times are limited to 2^61 ns, so that sums and differences of two parsed ones do not overflow.
   constexpr Nanos most = Nanos{1} << 61;
   if (error != std::errc{} || end != text.data() + text.size() || value < -most || value > most)
     return std::nullopt;

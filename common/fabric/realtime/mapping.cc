@@ -40,8 +40,8 @@ bool prefer_numa_node(const Mapping& mapping, std::uint32_t numa_node) {
   std::array<unsigned long, 1024 / bits> nodes{};
   if (numa_node >= nodes.size() * bits) return false;
   nodes[numa_node / bits] = 1UL << numa_node % bits;
-  // The policy is MPOL_PREFERRED: with MPOL_BIND an access would end in a SIGBUS where the NUMA node has too
-  // few huge pages.
+  // MPOL_PREFERRED instead of MPOL_BIND, with which an access would end in a SIGBUS where the NUMA node has
+  // too few huge pages.
   return syscall(SYS_mbind, mapping.data(), mapping.bytes(), MPOL_PREFERRED, nodes.data(),
                  nodes.size() * bits, 0UL) == 0;
 }

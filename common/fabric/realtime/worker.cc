@@ -1,4 +1,4 @@
-// Runs one worker thread: its run queue, timers, watches and the order in which it polls.
+// Runs one worker thread: its run queue, timers, waits for memory words, and the order in which it polls.
 #include "common/fabric/realtime/worker.h"
 
 #include <sched.h>
@@ -16,7 +16,8 @@
 namespace loch::fabric::realtime {
 namespace {
 
-// While a timer or a watch has a deadline, the polling loop reads the clock once in this many iterations.
+// While a timer or a wait for a memory word has a deadline, the polling loop reads the clock once in this
+// many iterations.
 constexpr std::uint64_t turns_per_clock = 8;
 // Where workers share cores: number of iterations of the polling loop in a row that find nothing, after which
 // a worker sleeps. After fewer such iterations (turns_before_yield) it yields its core.
@@ -182,8 +183,8 @@ bool RealtimeWorker::find_ready(WatchWait& wait, std::uint32_t from, std::uint32
 }
 
 bool RealtimeWorker::watch_ended(WatchWait& wait) {
-  // The stop flag is read before the watched word: a word that was stored before the run ended then ends the
-  // watch with the outcome `ready`, and not with `stopping`.
+  // The stop flag is read before the awaited word: the wait for a word that was stored before the run ended
+  // then ends with the outcome `ready`, and not with `stopping`.
   const bool is_stopping = stopping();
   if (find_ready(wait)) return true;
   if (wait.set.count == 0 && wait.word.peer && !connected(*wait.word.peer)) {

@@ -1,9 +1,9 @@
-// A worker that is a thread of this machine in real time: its run queue, timers, watches and the order in
-// which it polls. A derived class does what depends on the device (posting, completions, arrivals,
-// reconnecting). No function here allocates, locks, throws or enters the kernel per operation after warm-up.
-// The kernel is entered by sleep_until, and, where there are more workers than cores, to yield the core after
-// a number of fruitless polls: by sched_yield, or, if other programs keep the core for long after each yield,
-// by sleeping until a doorbell rings.
+// A worker that is a thread of this machine in real time: its run queue, timers, waits for memory words, and
+// the order in which it polls. A derived class does what depends on the device (posting, completions,
+// arrivals, reconnecting). No function here allocates, locks, throws or enters the kernel per operation after
+// warm-up. The kernel is entered by sleep_until, and, where there are more workers than cores, to yield the
+// core after a number of fruitless polls: by sched_yield, or, if other programs keep the core for long after
+// each yield, by sleeping until a doorbell rings.
 #pragma once
 
 #include <atomic>
@@ -91,8 +91,8 @@ class RealtimeWorker : public Worker {
   virtual void sleep_until_rung(Nanos /*most*/) {}
   // Called after this worker stored to a word of its node's memory that other workers may be waiting for.
   virtual void has_stored(const Region& /*region*/, std::uint64_t /*offset*/) {}
-  // The bytes whose change this worker waits for, if they lie in one region. Null `region`: its watches are
-  // for several regions, or there is no watch.
+  // The bytes whose change this worker waits for, if they lie in one region. Null `region`: it waits for
+  // words of several regions, or for none.
   struct Span {
     const Region* region = nullptr;
     std::uint64_t begin = 0, end = 0;
@@ -100,7 +100,7 @@ class RealtimeWorker : public Worker {
   [[nodiscard]] Span watched() const;
   [[nodiscard]] bool is_watching() const { return watches_ != nullptr; }
 
-  // Resumes the first waiter, whose `result` holds its message.
+  // Resumes the first of the coroutines that wait for a message; its `result` already holds the message.
   void finish_receive(ReceiveWait*& waiters);
   // The fabric's time in ns when the polling loop last read the clock, which it does not do in every round.
   [[nodiscard]] Nanos recent_time() const { return time_; }

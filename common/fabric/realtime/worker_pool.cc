@@ -41,8 +41,9 @@ struct WorkerPool::Member {
   std::atomic<Nanos> cpu_ended = 0;   // CPU time in ns of all runs that have ended
   std::atomic<Nanos> wall_ended = 0;  // sum of the durations in ns of the runs that have ended
   std::atomic<Nanos> run_started = 0;
-  std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;  // cpu() and wall() when reset_counters was last called
-  clockid_t cpu_clock = 0;                           // CPU clock of the thread; valid while is_running
+  // what cpu() and wall() returned (CPU time and wall-clock time in ns) when reset_counters was last called
+  std::atomic<Nanos> cpu_reset = 0, wall_reset = 0;
+  clockid_t cpu_clock = 0;  // CPU clock of the thread; valid while is_running
 
   [[nodiscard]] Nanos cpu() const { return cpu_ended + (is_running ? read_clock(cpu_clock) : 0); }
   [[nodiscard]] Nanos wall() const {

@@ -1,4 +1,4 @@
-// Creates and maps the shared memory of a job, and watches the processes in it.
+// Creates and maps the shared memory of a job (the processes of one run), and notices when one of them dies.
 #include "common/fabric/shm/job.h"
 
 #include <dirent.h>
@@ -194,8 +194,7 @@ void unlink_with_prefix(std::string_view start) {
   }
 }
 
-// Whether no rank of the job is alive. A rank that never joined counts as dead, because it can do nothing
-// without the others.
+// Whether no rank of the job is alive. A rank that never joined counts as dead.
 bool everyone_gone(const ControlBlock& block) {
   for (std::uint32_t rank = 0; rank < block.ranks; ++rank) {
     const RankSlot& slot = block.slot(rank);

@@ -43,7 +43,8 @@ struct RankSlot {
   std::atomic<std::uint64_t> runs_ended;    // number of runs that this rank's clients have completed
   std::atomic<std::uint64_t> gather_bytes;  // size of this rank's text in the current gather
   std::atomic<std::int32_t> gather_file;    // file descriptor of the rank's text, valid in the rank's process
-  std::atomic<std::uint64_t> gathered;      // identifies the last gather whose texts this rank has read
+  // identifies the last gather (collection of a text from every rank) whose texts this rank has read
+  std::atomic<std::uint64_t> gathered;
   std::atomic<std::uint32_t> workers;
   std::atomic<std::uint32_t> regions;
   RegionEntry region[max_regions];

@@ -41,7 +41,7 @@ std::uint64_t swap_word(std::byte* word, const WorkRequest& request) {
                 offsetof(WorkRequest, is_inline) == 3 && offsetof(WorkRequest, has_immediate) == 5 &&
                 sizeof(WorkRequest::verb) == 1 && static_cast<int>(Verb::write) == 1 &&
                 static_cast<int>(Transport::rc) == 0 && static_cast<int>(Transport::uc) == 1);
-  // All bits but those that tell READ from WRITE, RC from UC, and how the request ends.
+  // A mask of all bits except those that tell READ from WRITE, RC from UC, and how the request ends.
   constexpr auto other = std::bit_cast<std::uint64_t>(Head{0xFE, 0xFE, 0, 0xFF, 0, 0xFF, 0, 0});
   std::uint64_t head;
   std::memcpy(&head, &request, sizeof head);

@@ -319,7 +319,8 @@ TEST(ShmProcesses, TheNextRunRemovesWhatADeadJobLeft) {
     return 1;
   };
   EXPECT_EQ(run_ranks(1, dies), std::vector<int>{-SIGKILL});
-  EXPECT_THAT(left_behind(dead), testing::SizeIs(3));  // control block, region and receive area
+  // what a process that died before the exchange leaves behind: control block, region and receive area
+  EXPECT_THAT(left_behind(dead), testing::SizeIs(3));
   EXPECT_THAT(run_ranks(2, [&](std::uint32_t rank) { return rank_that_works(next, rank, 2); }),
               testing::Each(0));
   EXPECT_THAT(left_behind(dead), testing::IsEmpty());

@@ -20,7 +20,8 @@
 namespace loch::fabric::shm {
 
 struct alignas(64) ReceiveSlot {
-  std::atomic<std::uint64_t> state;  // ticket << 24 | claimant node << 8 | phase
+  // ticket (sequence number of the posted buffer) << 24 | node of the claiming sender << 8 | phase
+  std::atomic<std::uint64_t> state;
   // Fields that the owner writes before it sets the slot's phase to `posted`.
   std::uint64_t offset;
   std::uint64_t user;
@@ -40,7 +41,8 @@ struct ReceiveRing {
   enum Phase : std::uint8_t { empty, posted, claimed, filled, returned };
   static constexpr std::uint64_t slots = 1024;  // twice the receive queue's depth
 
-  // the oldest ticket that may be unclaimed; every older ticket has been claimed
+  // The lowest ticket (sequence number of a posted buffer) that may be unclaimed; all lower ones have been
+  // claimed by senders.
   alignas(64) std::atomic<std::uint64_t> next;
   ReceiveSlot slot[slots];
 
@@ -162,8 +164,8 @@ class ReceiveQueue {
   }
 
   ReceiveRing* ring_;
-  std::uint64_t head_ = 0;  // oldest ticket not yet consumed
-  std::uint64_t tail_ = 0;  // next ticket to post
+  std::uint64_t head_ = 0;  // lowest ticket (sequence number of a buffer) that is not consumed yet
+  std::uint64_t tail_ = 0;  // ticket of the next buffer to be posted
   bool consumed_[ReceiveRing::slots] = {};
   std::vector<Buffer> waiting_;  // buffers that were posted while the ring had no free slot
 };

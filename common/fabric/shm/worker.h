@@ -76,15 +76,15 @@ class ShmWorker final : public realtime::RealtimeWorker {
     std::uint32_t region_count = 0, area_count = 0;
     std::uint32_t epoch = 1;
   };
-  // What is kept of a waiting request because the caller may reuse the memory after post(): the inline
-  // payload, and the request itself if it is detached.
+  // What is copied from a request that waits, because the caller may reuse the memory after post(): the
+  // inline payload, and the request itself if it is detached (nobody waits for its completion).
   struct Copy {
     WorkRequest request;
     std::byte inline_data[max_inline_bytes];
   };
   struct Stalled {
     WorkRequest* request;
-    Copy* copy;      // null if the request is neither detached nor inline
+    Copy* copy;      // null if the request is neither inline nor detached (nobody waits for it)
     Nanos deadline;  // time at which the SEND fails; 0 until its first retry
     bool is_detached;
   };

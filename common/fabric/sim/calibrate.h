@@ -34,8 +34,8 @@ using CalibrationTable = std::vector<CalibrationRow>;
 // (calibration_rows.cc).
 [[nodiscard]] Result<> add_calibration_rows(const HardwareProfile& profile, CalibrationTable* table);
 // Adds a row to the table for each row with the role `calibrate` of FILE.csv in experiments/hardware/data, a
-// table of rounds of READs and WRITEs by threads (calibration_files.cc). `name` precedes the figure in what a
-// row says.
+// table of measured rates at which threads post READs or WRITEs in rounds (calibration_files.cc). A row's
+// description is `name`, then the figure of the paper and the parameters.
 [[nodiscard]] Result<> add_rows_of_file(const HardwareProfile& profile, const std::string& name,
                                         const std::string& file, CalibrationTable* table);
 // Runs the microbenchmarks of one profile, or of every profile ("all"). Takes seconds.

@@ -1,5 +1,5 @@
-// Calibration rows from tables of measurements that others published (experiments/hardware/data): reads a
-// table, simulates the benchmark of each row that constants may be set against, and compares.
+// Calibration rows from tables of published measurements (experiments/hardware/data): simulates the benchmark
+// of each row that is meant for calibration, and puts the measured beside the simulated rate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@
 namespace loch::fabric::sim {
 namespace {
 
-// The columns of a table that say what a row is, beside the measured rate.
+// One row of a table of measurements: the benchmark's parameters and its measured rate in millions of
+// requests a second.
 struct RoundsRow {
   std::string figure, series, verb;
   std::uint32_t threads = 0, depth = 0, bytes = 0;
@@ -46,7 +47,7 @@ std::optional<Number> number(const std::string& text, Number least, Number most)
   return value;
 }
 
-// One row of the table, given as its fields by column; an error names the column.
+// Parses one row of a table of measurements, given as its fields by column name; an error names the column.
 Result<RoundsRow> row_of(const std::map<std::string, std::string>& fields) {
   const auto bad = [&](const char* column) {
     return fail(ErrorCode::invalid_argument, fmt::format("{}: not {}", column, fields.at(column)));
@@ -66,7 +67,8 @@ Result<RoundsRow> row_of(const std::map<std::string, std::string>& fields) {
   return row;
 }
 
-// A thread posts `depth` requests one by one, waits for all of them, and begins again; one node to another.
+// The benchmark in which threads of one node post to another node: each posts `depth` requests one by one,
+// waits for all of them, and begins again.
 Microbenchmark rounds_of_threads(Verb verb, std::uint32_t threads, std::uint32_t depth, std::uint32_t bytes,
                                  DoorbellSharing doorbells) {
   Microbenchmark b;
@@ -99,7 +101,8 @@ Result<> add_rows_of_file(const HardwareProfile& profile, const std::string& nam
     if (std::ranges::find(columns, needed) == columns.end())
       return bad(1, fmt::format("a column {} is missing", needed));
   }
-  std::map<Shape, double> obtained;  // of the benchmarks that have run, since rows may repeat one
+  // rates of the benchmarks that have run: the table may have several rows for one
+  std::map<Shape, double> obtained;
   for (std::size_t at = 2; std::getline(in, line); ++at) {
     const std::vector<std::string> values = split(line);
     if (values.size() != columns.size()) return bad(at, "not as many fields as the header");

@@ -1,5 +1,5 @@
-// The microbenchmarks to which the profile of each NIC was fitted. Identifiers such as "V174" stand for
-// published measurements.
+// The microbenchmarks to which the profile of each NIC was fitted. An identifier such as "V174" names a
+// published measurement in the output of `loch calibrate`.
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -11,12 +11,13 @@ constexpr std::uint32_t most_cores = 128;  // hardware threads of a node, at mos
 
 // The node's cores, and the CPU time that protocol work takes on them.
 struct CpuProfile {
-  // hardware threads of the node, at most `most_cores`, numbered socket by socket; what the operating system
-  // calls CPUs and this model cores
+  // Hardware threads of the node (what the operating system calls CPUs and this model cores), at most
+  // `most_cores`, numbered socket by socket; and sockets.
   std::uint32_t cores = 1, sockets = 1;
-  std::uint32_t physical_cores = 0;  // whose hardware threads they are; 0: each has a core of its own
-  // By how much CPU time grows with the busy hardware threads of the node: by shared_growth when each
-  // physical core has one, and by sibling_growth more when each has all of them.
+  // physical cores that the hardware threads share; 0: each has one of its own
+  std::uint32_t physical_cores = 0;
+  // By what fraction the CPU time of work grows with the busy hardware threads of the node: by shared_growth
+  // when one hardware thread of each physical core is busy, and by sibling_growth more when all are.
   double shared_growth = 0, sibling_growth = 0;
   double post_ns = 0;           // CPU time to build one work request
   double post_recv_ns = 0;      // CPU time to build one RECV work request and ring its doorbell
@@ -32,7 +33,7 @@ struct CpuProfile {
   double line_ns = 0;    // time to fetch a cache line that another core has changed
   // fixed CPU time of one operation of the key-value store: setting up the request, drawing the key
   double operation_ns = 0;
-  // one SHA-256 of a small buffer; background workers compute nothing else
+  // time in ns of one SHA-256 of a small buffer; background workers compute nothing else
   double background_hash_ns = 500;
 };
 

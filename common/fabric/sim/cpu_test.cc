@@ -157,7 +157,8 @@ TEST(NodeCpu, ThirteenPollersLeaveOnePairSharing) {
   for (int i = 0; i < 13; ++i) pollers.push_back(&node.poller(all_cores));
   node.run_to(10 * s);
   EXPECT_GT(node.cpu.usage().busy_fraction(), 0.999);
-  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);  // under one in 60 ms of the 10'000 ms
+  // fewer than one migration per 60 ms of the 10,000 ms
+  EXPECT_LT(node.cpu.usage().migrations, 10'000u / 60);
   Nanos least = 10 * s, most = 0;
   for (const Diary* poller : pollers) {
     least = std::min(least, node.time(*poller));

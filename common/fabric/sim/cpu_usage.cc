@@ -44,8 +44,8 @@ void NodeCpu::book_idle(CpuUsage& books, const Core& core) const {
   (state == idle_states ? books.idle_shallow_ns : books.idle_ns[state]) += counted(core.since);
 }
 
-// Adds to package_awake_ns how long a CPU package was awake in its current period, in which all its cores
-// were idle (was_idle) or some were busy. A package sleeps after all its cores have been idle for
+// Adds to package_awake_ns how long a CPU package was awake in its current period, in which all its
+// cores were idle (was_idle) or some were busy. A package sleeps after all its cores have been idle for
 // package_sleep_us.
 void NodeCpu::book_package(CpuUsage& books, const Package& package, bool was_idle) const {
   Nanos awake = counted(package.since);

@@ -1,5 +1,4 @@
-// Lets threads ring the doorbell registers that they share, one after another in the order in which they
-// come.
+// Lets threads ring the doorbell registers that they share, one after another in the order of arrival.
 #include "common/fabric/sim/doorbells.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The doorbell registers of a simulated node that its threads share. A work request is handed to the NIC by a
-// store to the register of its queue pair. Where several threads' queue pairs have one register, a spin lock
-// is around the store, and the threads burn CPU time until it is theirs.
+// The doorbell registers that threads of a simulated node share. A work request is handed to the NIC by a
+// store to the register of its queue pair. Where queue pairs of several threads have one register, a spin
+// lock protects the store, and a thread burns CPU time until it gets the lock.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +15,25 @@ namespace loch::fabric::sim {
 
 class Doorbells {
  public:
-  static constexpr std::uint16_t own = 0xffff;  // a register that only one queue pair has
-  // The first `private_count` queue pairs have a register of their own, the others `shared` ones; 0 of these:
-  // every queue pair has its own.
+  static constexpr std::uint16_t own = 0xffff;  // stands for a register that belongs to one queue pair alone
+  // The first `private_count` queue pairs that are made get a register of their own each, all others share
+  // `shared` registers. If `shared` is 0, every queue pair has its own.
   explicit Doorbells(std::uint32_t private_count = 0, std::uint32_t shared = 0)
       : private_(private_count), registers_(shared) {}
-  // The register of a queue pair that is made now: the next in turn.
+  // Returns the register of a queue pair that is made now: the shared registers are given out in rotation.
   [[nodiscard]] std::uint16_t assign() {
     const std::uint32_t number = made_++;
     if (registers_.empty() || number < private_) return own;
     return static_cast<std::uint16_t>((number - private_) % registers_.size());
   }
-  // A thread comes to a shared register at `at`, to ring it once. Returns when it has done so; until then it
-  // spins. `thread` only tells threads apart.
+  // A thread wants to ring shared register `which` at time `at`. Returns when it will have done so; it spins
+  // until then. `thread` only identifies the thread.
   [[nodiscard]] Nanos ring(const Timing& timing, std::uint16_t which, const void* thread, Nanos at);
 
  private:
   struct Register {
-    const void* last = nullptr;  // the thread that had it last
-    std::deque<Nanos> gives_up;  // when each of the threads that are there will have rung
+    const void* last = nullptr;  // the thread that last rang by this register
+    std::deque<Nanos> gives_up;  // for each thread that holds or awaits the lock: when it will have rung
   };
   std::uint32_t private_;
   std::vector<Register> registers_;

@@ -1,5 +1,5 @@
 // An event of the simulation: an intrusive list node, so that scheduling it allocates nothing. It is a member
-// of a request, a worker or an awaiter, and is in the queue at most once.
+// of a request, a worker or an awaiter, and is in the event queue at most once at a time.
 #pragma once
 
 #include <cstdint>

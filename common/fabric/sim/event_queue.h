@@ -40,10 +40,10 @@ struct Wheel {
   static constexpr unsigned first_slots = 1U << first_bits, level_slots = 1U << level_bits;
   static constexpr unsigned slots = first_slots + (levels - 1) * level_slots, words = slots / 64;
   static_assert(first_bits + (levels - 1) * level_bits >= 63 && words <= 64);
-  // bits of the words of level 0
+  // the bits of words_in_use_ (a bitmap of the words in `occupied_` that are not 0) that stand for level 0
   static constexpr std::uint64_t first_words = (std::uint64_t{1} << first_slots / 64) - 1;
 
-  // How a time gives its slot of a level: `first` + (at >> shift) % (mask + 1).
+  // How the slot for a time is computed at one level: `first` + (time >> shift) % (mask + 1).
   struct Level {
     unsigned shift = 0, mask = first_slots - 1, first = 0;
   };
@@ -108,8 +108,9 @@ class EventQueue {
   [[nodiscard]] std::size_t size() const { return pushed_ - popped_; }
   // Time of the last event that was popped, or a later limit at which pop_until() found no event.
   [[nodiscard]] Nanos now() const { return now_; }
-  // Whether an event that is pushed for now() would be the next one. Not told after randomize_ties(), because
-  // an event that is not pushed draws no order, and changes those of later ones.
+  // Whether an event that is pushed for the time now() would be popped next. Always false after
+  // randomize_ties(), so that callers push the event: each push draws a random number, and to leave one out
+  // would change the order of later events.
   [[nodiscard]] bool is_next_at_now() const {
     return !is_random_ && tails_[static_cast<std::uint64_t>(now_) % first_slots] == nullptr;
   }
@@ -171,12 +172,12 @@ class EventQueue {
     return event;
   }
 
-  // The first slot in use.
+  // The index of the first slot that holds events.
   [[nodiscard]] unsigned first_slot() const {
     const auto word = static_cast<unsigned>(std::countr_zero(words_in_use_));
     return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[word]));
   }
-  // The earliest time of a slot.
+  // The earliest time of an event in a slot.
   [[nodiscard]] Nanos start_of(unsigned slot) const {
     const unsigned number = slot < first_slots ? 0 : 1 + (slot - first_slots) / Wheel::level_slots;
     const Wheel::Level& level = wheel_levels[number];

@@ -57,7 +57,7 @@ TEST(EventQueue, TellsWhetherNowHasFurtherEvents) {
   EXPECT_EQ(queue.pop(), &events[0]);
   EXPECT_FALSE(queue.is_next_at_now());
   EXPECT_EQ(queue.pop(), &events[1]);
-  EXPECT_TRUE(queue.is_next_at_now());  // the others are later
+  EXPECT_TRUE(queue.is_next_at_now());  // no further event is pending for the present time, 70,300
   queue.push(&events[0], 70'300);
   EXPECT_FALSE(queue.is_next_at_now());
   random.randomize_ties(1);
@@ -211,7 +211,7 @@ TEST(EventQueue, TiesMayBeRandomBySeed) {
     const std::vector<int> order = tied_order(seed);
     EXPECT_EQ(order, tied_order(seed));
     std::vector<int> sorted = order;
-    // The first 25 events popped are still those of the earlier instant, in any order.
+    // The first 25 events popped are still those of the earlier of two instants, in any order.
     std::sort(sorted.begin(), sorted.begin() + 25);
     std::sort(sorted.begin() + 25, sorted.end());
     for (int i = 0; i < 50; ++i) ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i);

@@ -82,7 +82,7 @@ void finish(Simulation& sim, const ScheduledFault& fault) {
     node.is_up = true;  // the node has fresh memory, fresh rkeys and no workers
     ++node.incarnation;
     for (auto& region : node.regions) region->rkey = sim.make_rkey(node, region->id());
-    // The NIC of the restarted node has lost the requests of the node's former workers.
+    // The NIC of the restarted node has lost the requests that the node's former workers had posted.
     for (SimWorker* worker : node.workers) {
       if (worker != nullptr) worker->fence();
     }

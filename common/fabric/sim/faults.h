@@ -69,9 +69,12 @@ struct SimFaults {
   Nanos clock_skew = 0;        // ns; each node's clock differs from true time by at most this
   double clock_drift_ppm = 0;  // each node's clock drifts from true time by at most this
   Nanos jitter = 0;            // ns; each poll is late by at most this
-  double stragglers = 0;       // probability that a worker is a straggler, which is starved of its core
-  Nanos lag = 0;  // ns; longest delay of a straggler's polls; each straggler draws a delay up to this
-  std::uint32_t first_straggler = 0;  // workers whose index is lower than this are never stragglers
+  // probability that a worker is a straggler, which gets its core late at each poll
+  double stragglers = 0;
+  // ns; longest lag (delay of polls) of a straggler; each straggler draws its lag up to this
+  Nanos lag = 0;
+  // workers with a lower index than this are never made stragglers (workers that get their core late)
+  std::uint32_t first_straggler = 0;
   // Probability that a worker loses its core in the middle of a computation (to an interrupt or another
   // thread). The computation then takes up to interrupted_span longer, and memory that the worker is writing
   // stays half-written meanwhile.
@@ -79,8 +82,8 @@ struct SimFaults {
   Nanos interrupted_span = 5'000;
   double slow_dma = 0;  // probability that a DMA takes longer, by up to slow_dma_span
   Nanos slow_dma_span = 10'000;
-  // Failures at scheduled times. The rates below them are mean numbers of randomly drawn failures per node
-  // and second of virtual time.
+  // Failures at scheduled times; below them, the mean numbers of randomly drawn failures per node and second
+  // of virtual time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
   Nanos outage_span = 100'000;  // ns; longest drawn pause, NIC stall, cut, or time from crash to restart

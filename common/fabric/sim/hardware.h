@@ -19,27 +19,31 @@
 
 namespace loch::fabric::sim {
 
-// What a node's many outstanding requests, queue pairs and threads cost at its NIC. All 0: nothing.
+// What many outstanding requests, queue pairs and threads of a node cost at its NIC. All members 0: nothing.
 struct CrowdedNic {
-  // Requests of a node that are posted and not answered, from which on some miss the NIC's cache of work
-  // requests; how many more there are when all miss; and what a miss adds to the gap of a READ or an atomic,
-  // and of another request, in ns.
+  // The NIC's cache of work requests: when more than `posted_entries` requests of a node are posted and
+  // unanswered, a growing share of new ones misses the cache, all of them from posted_entries + posted_ramp
+  // on. A miss lengthens the gap between two requests of the NIC, by posted_read_ns for a READ or atomic,
+  // else by posted_write_ns.
   std::uint32_t posted_entries = 0, posted_ramp = 0;
   double posted_read_ns = 0, posted_write_ns = 0;
-  // The same for READs and atomics of a node that are on the wire; a miss adds to the gap of their answers.
+  // The same cache model for READs and atomics on the wire: a miss lengthens the gap between two of their
+  // answers.
   std::uint32_t answer_entries = 0, answer_ramp = 0;
   double answer_miss_ns = 0;
-  double queue_pair_latency_ns = 0;  // latency of a pass through the NIC for each queue pair in use at it
-  // Latency of a work request that is posted alone while its queue pair has another one outstanding, on a NIC
-  // that takes work requests by MMIO only for a queue pair without one; 0: it takes all by MMIO.
+  // ns that each queue pair in use at a NIC adds to a request's pass through it
+  double queue_pair_latency_ns = 0;
+  // ns that it takes the NIC to fetch a work request which is posted alone to a queue pair that has another
+  // one outstanding, on a NIC that accepts work requests by MMIO only for queue pairs without one; 0: it
+  // accepts all by MMIO.
   double busy_fetch_ns = 0;
-  // Doorbell registers that a process has by default: the first queue pairs have one each, the others get the
-  // shared ones in turn; no shared one: not modelled. And how many the driver can be told to make, one a
-  // thread.
+  // Doorbell registers. By default the first `private_doorbells` queue pairs of a process have one each, and
+  // the others get the `shared_doorbells` in rotation (0: sharing is not modelled); the driver can be told to
+  // make up to own_doorbells, one for each thread.
   std::uint32_t private_doorbells = 0, shared_doorbells = 0, own_doorbells = 0;
-  // For how long a thread has a shared register in which it rings a doorbell: if it had the register last; if
-  // another one had it, and it is free; and if it is passed on among threads that wait, which costs more the
-  // more are there: ns * threads ^ exponent.
+  // For how many ns a thread occupies a doorbell register that threads share: doorbell_again_ns if it also
+  // had it last, doorbell_take_ns if another thread had it last and it is free, else doorbell_pass_ns *
+  // threads there ^ doorbell_exponent.
   double doorbell_again_ns = 0, doorbell_take_ns = 0, doorbell_pass_ns = 0, doorbell_exponent = 0;
 };
 
@@ -69,23 +73,25 @@ struct NicProfile {
   // ns added between two RECVs whose payload is in the completion queue entry
   double inline_receive_ns = 0;
   double pipeline_ns = 0;  // latency of one pass through the NIC
-  // whether requests and the data that answer READs leave through one unit, which is busy until the message
-  // is on the link; otherwise READs take their turn where messages arrive
+  // true: requests and the data that answer READs leave through one unit of the NIC, which is busy until the
+  // message is on the link; false: a READ occupies the unit that handles arriving messages
   bool is_transmit_shared = false;
-  // number of units that transmit, each as many times slower; a queue pair is bound to one of them
+  // number of units that transmit; with n of them each takes n times as long for a message, and a queue pair
+  // always uses the same one
   std::uint32_t transmit_units = 1;
-  // for how many ns the unit that transmits stands still for a queue pair's context that is not in the cache
+  // ns for which a transmitting unit stops when a queue pair's context is not in the NIC's cache
   double context_stall_ns = 0;
-  // READs: bytes of a segment, 0: without limit; and ns added to the gaps of the request and of the response
-  // for each segment beyond one
+  // segment_bytes: a READ of more bytes takes segment_ns longer for each further segment, at the requester's
+  // and at the responder's NIC; 0: a READ is one segment
   std::uint32_t segment_bytes = 0;
   double segment_ns = 0;
   // number of locks for atomics, chosen by address; 1: one lock for the whole NIC
   std::uint32_t atomic_buckets = 1;
   double atomic_hold_ns = 0;             // for how long an atomic holds its lock: one PCIe read and one write
   std::uint32_t queue_pair_entries = 0;  // queue pair contexts that fit in the NIC's cache
-  std::uint32_t translation_entries = 0;   // page translations (MTT entries) that fit in the NIC's cache
-  std::uint32_t work_request_entries = 0;  // work requests that the NIC caches until their response
+  std::uint32_t translation_entries = 0;  // page translations (MTT entries) that fit in the NIC's cache
+  // work requests that the NIC's cache holds, each from its posting until its response
+  std::uint32_t work_request_entries = 0;
   CrowdedNic crowded;
   std::uint64_t page_bytes = 4096;        // page size of registered memory
   std::uint32_t outstanding_fetches = 8;  // PCIe reads for cache misses that can be outstanding
@@ -127,8 +133,8 @@ struct LinkProfile {
   std::uint32_t port_buffer_bytes = 0;
 };
 
-// The range in which a constant lies as far as its source tells, for sampling (docs/runner.md). Both ends are
-// in the constant's unit and enclose its value.
+// The range in which the true value of a constant lies as far as its source tells, for runs with sampled
+// constants (docs/runner.md). Both ends are in the constant's unit and enclose its value.
 struct HardwareRange {
   double low = 0, high = 0;
   // true: values are drawn evenly in the logarithm, and `low` is above 0; false: evenly in the value

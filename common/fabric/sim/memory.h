@@ -45,7 +45,8 @@ class alignas(64) SimRegion : public Region {
   }
   [[nodiscard]] const std::vector<Watched>& watches() const { return watches_; }
 
-  // Marks the region as being between the read and the write of a split atomic, until `at`.
+  // Marks the region until `at` as in use by an atomic that reads the word at one instant and writes it at a
+  // later one (an injected fault).
   void hold_until(Nanos at) { held_until_ = at; }
   [[nodiscard]] Nanos held_until() const { return held_until_; }
 
@@ -71,11 +72,11 @@ class alignas(64) SimRegion : public Region {
 struct Staged {
   Staged* next_free = nullptr;
   const Region* source = nullptr;
-  std::uint64_t offset = 0;  // logical offset in the source region
+  std::uint64_t offset = 0;  // offset in the source region, in which bytes that are not stored count too
   // how many bytes of the source region are stored before the first byte of the message
   std::uint64_t first = 0;
   std::uint64_t kept = 0;    // how many of the message's bytes the source region stores
-  std::uint32_t length = 0;  // logical length of the message
+  std::uint32_t length = 0;  // length of the message, in which bytes that are not stored count too
   std::uint8_t size_class = 0;
   // Number of bytes that the source region stores before byte `at` of the message.
   [[nodiscard]] std::uint64_t kept_before(std::uint32_t at) const {

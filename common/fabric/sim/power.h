@@ -19,17 +19,18 @@ namespace loch::fabric::sim {
 
 // Traffic of the node's NIC over the same span as CpuUsage.
 struct NicUsage {
-  double wire_bytes = 0;   // sent and received together
+  double wire_bytes = 0;   // bytes on the wire, sent and received together
   double utilization = 0;  // mean fraction of the NIC's rate that was used, 0 to 1
 };
 
 // Mean watts over CpuUsage::span, by cause; all zero if the span is 0.
 struct PowerDraw {
-  double idle_w = 0;      // power of the idle node
-  double busy_w = 0;      // cores that poll, compute, switch, wake, or idle too briefly for an idle state
-  double sleeping_w = 0;  // cores in idle states that are not the deepest
+  double idle_w = 0;  // power of the idle node
+  // power of cores that poll, compute, switch, wake, or idle too briefly for an idle state
+  double busy_w = 0;
+  double sleeping_w = 0;  // power of cores in idle states that are not the deepest
   double wake_w = 0;      // the energy of the cores' wake-ups, per second
-  double package_w = 0;   // uncores of the sockets of which some core is awake
+  double package_w = 0;   // power of the uncores of the sockets of which some core is awake
   double nic_w = 0;
   [[nodiscard]] double total_w() const { return idle_w + busy_w + sleeping_w + wake_w + package_w + nic_w; }
 };

@@ -1,4 +1,5 @@
-// Tests power: the two calibrated points are reproduced, and between them the model has the expected shape.
+// Tests the power model: it reproduces the two measured points on which it was calibrated, and has the
+// expected shape between them.
 #include "common/fabric/sim/power.h"
 
 #include <gtest/gtest.h>

@@ -58,11 +58,14 @@ struct alignas(64) SimRequest : Event {
   bool owns_wr = false;  // whether `wr` is the simulation's own copy
   // true: the request has ended; it is retired after all earlier ones of its queue pair
   bool is_done = false;
-  bool is_delayed = false;  // whether the message (UD) was delayed to reorder it, which happens at most once
-  bool is_counted = false;  // whether the request is included in QueuePair::outstanding_reads
-  bool has_lock = false;    // true: a split atomic, between its read and its write, holds a lock of the NIC
-  bool is_posted : 1 = false;  // whether the request is included in SimNode::posted
-  // true: it was posted while its queue pair had another request, so that the NIC fetches it (nic.busy_fetch)
+  // whether the message (UD) was delayed so that others overtake it, which happens at most once
+  bool is_delayed = false;
+  bool is_counted = false;  // whether the request is counted in QueuePair::outstanding_reads
+  // true: an atomic that a fault splits has read and not written yet, and holds a lock of the NIC
+  bool has_lock = false;
+  bool is_posted : 1 = false;  // whether the request is counted in SimNode::posted (posted and unanswered)
+  // true: the request was posted while its queue pair had another one outstanding, so the NIC fetches it
+  // instead of taking it by MMIO (nic.busy_fetch)
   bool is_fetched : 1 = false;
 };
 static_assert(sizeof(SimRequest) == 192);
@@ -106,7 +109,7 @@ struct alignas(64) QueuePair {
   // number of READs and atomics in transit, which the NIC limits (max_rd_atomic)
   std::uint32_t outstanding_reads = 0;
   std::uint16_t doorbell =
-      Doorbells::own;  // its doorbell register, where threads share registers (doorbells.h)
+      Doorbells::own;  // the queue pair's doorbell register, where threads share registers (doorbells.h)
 
   SimRequest* stalled_last = nullptr;
   SimNode* target = nullptr;  // UD: the destination of the latest request

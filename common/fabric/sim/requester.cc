@@ -100,7 +100,7 @@ Picos Stages::context(Simulation& sim, SimNode& node, CachedContext* context) {
 Picos Stages::transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos gap) {
   const Picos now = sim.now_ps();
   if (node.transmit_units.empty()) return node.requester.turn(now, gap);
-  node.requester.busy += gap;  // the mean of the units
+  node.requester.busy += gap;  // busy time as the mean over the node's transmitting units
   std::uint32_t number = qp.owner->index() + qp.lane;
   if (qp.transport != Transport::ud) {
     const NodeId other = qp.home == &node ? qp.peer : qp.home->id;

@@ -36,7 +36,7 @@ struct Server {
 // A context in a NIC's least-recently-used cache. It holds only a number: the links of the LRU list are in an
 // array, which fits into the host's CPU cache, unlike the objects that own contexts.
 struct CachedContext {
-  std::uint32_t number = 0;  // number in the NIC's cache; 0: not seen by the cache yet
+  std::uint32_t number = 0;  // index of the context in the NIC's cache; 0: the cache has not seen it yet
 };
 class ContextCache {
  public:
@@ -114,8 +114,8 @@ class KeyCache {
     if (recent == key || sets_.empty()) return true;
     const std::size_t at = set_of(key);
     Set& set = sets_[at];
-    // All ways are compared without a branch, because the position of the key is unpredictable. The top bit
-    // of (x - 1) & ~x is set only for x = 0.
+    // All ways of the cache set are compared without a branch, because the position of the key is
+    // unpredictable. The top bit of (x - 1) & ~x is set only for x = 0.
     std::uint64_t found = 0;
     for (const std::uint64_t way : set.ways) found |= ((way ^ key) - 1) & ~(way ^ key);
     if (found >> 63 == 0) {

@@ -22,7 +22,7 @@ Receives receives_of(const SimRequest& r) {
   if (!takes_receive(r)) return Receives::nothing;
   return is_in_completion(r) ? Receives::in_completion : Receives::placed;
 }
-// The lock of the responder's NIC that the atomic takes.
+// The lock of the responder's NIC that this atomic has to take.
 Server& lock_of(const SimRequest& r, SimNode& node) {
   return node.atomic_locks[atomic_lock(r.wr->remote_offset, node.atomic_locks.size())];
 }
@@ -101,8 +101,8 @@ bool is_let_in(SimRequest* r) {
   return true;
 }
 
-// Takes the request's turns at the units of the responder's NIC; `span` is its message's time on the link. A
-// READ takes its turn where its answer leaves: at the unit that transmits, if requests and answers share one.
+// Queues the request at the units of the responder's NIC; `span` is its message's time on the link. A READ is
+// queued at the unit that transmits if requests and answers share one, since its answer leaves there.
 void pass_units(SimRequest* r, Receives receives, Picos span, Passage* way) {
   const Timing& timing = r->sim->timing;
   SimNode& node = *r->to;
@@ -384,8 +384,8 @@ void Stages::execute(Event* event) {
   if (!node.is_up || (qp->transport != Transport::ud && node.incarnation != qp->target_incarnation)) {
     return unreachable(r, &Stages::depart);
   }
-  // The write of a split atomic is not delayed by the retry of an earlier request, because the atomic holds
-  // the target region only for a fixed time.
+  // An atomic that a fault splits into a read and a later write is not delayed at its write by the retry of
+  // an earlier request, because it holds the target region only for a fixed time.
   if (is_rc && r->piece == 0 && !r->has_lock && held_back(r, &Stages::execute)) return;
   if (qp->blocker == r) qp->blocker = nullptr;
   // a request that was already executed or refused is only answered

@@ -67,7 +67,7 @@ constexpr std::uint32_t unit_weight = 1024;  // weight of a thread with nice 0
 
 // CPU time of work that takes `span` alone, with a factor of crowding():
 //   span · factor, to the nearest nanosecond
-// Source: as crowding.
+// Source: as for crowding.
 [[nodiscard]] constexpr Nanos crowded(Nanos span, double factor) {
   return static_cast<Nanos>(static_cast<double>(span) * factor + 0.5);
 }

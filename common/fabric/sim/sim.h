@@ -22,8 +22,8 @@ namespace loch::fabric::sim {
 // as long as there are any (separate), or on any core without a server (clients).
 enum class BackgroundPin : std::uint8_t { none, shared, separate, clients };
 
-// Which doorbell registers threads use: those that the driver makes by default, which queue pairs get in
-// turn; or one of its own for each worker of a node, which the driver has to be told (nic.own_doorbells).
+// Which doorbell registers threads use. shared: those that the driver makes by default, which queue pairs get
+// in rotation. own: each worker of a node has one of its own; the driver makes at most nic.own_doorbells.
 enum class DoorbellSharing : std::uint8_t { shared, own };
 
 struct SimConfig {

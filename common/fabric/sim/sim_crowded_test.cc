@@ -1,5 +1,5 @@
-// Tests what many threads, queue pairs and outstanding requests of a node cost: doorbell registers, the
-// caches of work requests, hardware threads; and that what is counted for it is counted down again.
+// Tests what many threads, queue pairs and outstanding requests of a node cost: shared doorbell registers,
+// caches of work requests, hardware threads; and that the counts of outstanding requests return to 0.
 #include <gmock/gmock.h>
 
 #include "common/coro/scope.h"
@@ -15,8 +15,8 @@ constexpr const char* card = "connectx6-200g-ib";
 
 // ---- Doorbell registers ---------------------------------------------------------------------------
 
-// Timing in which a thread has a register for 30 ns if it had it last, for 150 ns if it is free, else for
-// 200 ns * threads there.
+// Timing in which ringing a shared doorbell register takes a thread 30 ns if it had the register last, 150 ns
+// if another one had it and it is free, else 200 ns times the number of threads at it.
 Timing linear_doorbells() {
   HardwareProfile p = load_hardware(card).value();
   p.nic.crowded.doorbell_again_ns = 30;
@@ -31,9 +31,10 @@ TEST(Doorbells, ThreadsRingOneAfterAnother) {
   Doorbells bells(0, 2);
   const int a = 0, b = 0, c = 0;
   EXPECT_EQ(bells.ring(timing, 0, &a, 1000), 1150);
-  EXPECT_EQ(bells.ring(timing, 0, &b, 1000), 1150 + 2 * 200);  // two threads are there
+  EXPECT_EQ(bells.ring(timing, 0, &b, 1000), 1150 + 2 * 200);  // two threads at the register: 200 ns each
   EXPECT_EQ(bells.ring(timing, 0, &c, 1100), 1550 + 3 * 200);
-  EXPECT_EQ(bells.ring(timing, 0, &a, 1150), 2150 + 3 * 200);  // its own first store is over
+  // b, c and a itself: a's first ring ended at 1150
+  EXPECT_EQ(bells.ring(timing, 0, &a, 1150), 2150 + 3 * 200);
   EXPECT_EQ(bells.ring(timing, 1, &a, 1000), 1150) << "another register";
 }
 
@@ -121,8 +122,8 @@ TEST(CrowdedNode, AnswersOfReadsHaveACacheOfTheirOwn) {
 
 // ---- Latencies ------------------------------------------------------------------------------------
 
-// The latencies of READs that a worker posts at once, in the order in which they were posted. Another READ
-// goes before them, after which the NICs have the pages and contexts.
+// The latencies of READs that a worker posts at once, in the order of posting. A READ before them brings the
+// pages and queue pair contexts into the NICs' caches.
 std::vector<Nanos> latencies(const HardwareProfile& profile, std::uint32_t reads) {
   SimConfig config = small_config(2, card);
   config.hardware = profile;
@@ -162,22 +163,22 @@ TEST(CrowdedNode, EachQueuePairInUseAddsToALatency) {
   profile.nic.crowded.queue_pair_latency_ns = 0;
   const Nanos before = latencies(profile, 1)[0];
   profile.nic.crowded.queue_pair_latency_ns = 100;
-  // one queue pair, and three passes: the requester's NIC twice and the responder's
+  // one queue pair at 100 ns, and three passes through NICs: twice the requester's, once the responder's
   EXPECT_EQ(latencies(profile, 1)[0], before + 3 * 100);
 }
 
-// ---- What is counted is counted down again ---------------------------------------------------------
+// ---- The count of outstanding requests returns to 0 -------------------------------------------------
 
 double counter(const TestCluster& cluster, NodeId node, const char* name) {
   return cluster.fabric->report().nodes[node].counters.at(name);
 }
 
-// Posts READs and WRITEs, many at once, until `until`, and reconnects after failures.
+// Posts 40 READs and WRITEs at once, again and again until `until`, and reconnects after failures.
 coro::Task<void> post_on(TestCluster* cluster, Worker* worker, NodeId peer, Nanos until) {
   const auto one = [](TestCluster* of, Worker* by, NodeId to, bool is_read) -> coro::Task<void> {
     const RemoteRegion region = of->fabric->lookup(to, "memory").value();
     const LocalSlice local = of->at(by->node(), 4096);
-    // many fail, as they are to
+    // the completion is ignored: the test lets many requests fail
     if (is_read)
       static_cast<void>(co_await by->read(region, 0, local, 64));
     else
@@ -201,7 +202,8 @@ SimConfig failing(ScheduledFault fault) {
   return config;
 }
 
-// Node 1, which fails, and the others post to each other; afterwards nothing is counted as posted.
+// All three nodes post to each other, and the fault of `config` strikes; afterwards no request may be counted
+// as posted and unanswered.
 void expect_all_counted_down(const SimConfig& config) {
   TestCluster cluster(config);
   for (Worker* worker : cluster.clients) {
@@ -235,8 +237,8 @@ TEST(Posted, IsNoneAfterManyWeakBehaviours) {
 }
 
 TEST(Posted, IsNoneAfterAFenceWhileRequestsAreOnTheirWay) {
-  // more READs than the queue pair may have on the wire: the others wait in the send queue, and no event of
-  // theirs is to come
+  // More READs are posted than the queue pair may have on the wire (4): the others wait in the send queue
+  // without a scheduled event that would end them.
   SimConfig config = failing({Kind::kill, 0, 0, 1'000'000, 0});
   config.hardware.nic.max_rd_atomic = 4;
   TestCluster cluster(config);
@@ -283,7 +285,8 @@ TEST(Posted, DatagramsAndUnreliableWritesAreCountedDownWhenTheyHaveLeft) {
 
 // ---- Hardware threads -----------------------------------------------------------------------------
 
-// How long the slowest of `threads` workers of one node, each pinned to a core of its own, computes 100 us.
+// The time in ns that the slowest of `threads` workers of one node, each pinned to a core of its own, takes
+// for a computation of 100 us.
 Nanos slowest(const HardwareProfile& profile, std::uint32_t threads) {
   SimConfig config = small_config(1, card);
   config.hardware = profile;
@@ -321,7 +324,7 @@ TEST(HardwareThreads, AreUpTo128AndRunAtOnce) {
   HardwareProfile profile = load_hardware(card).value();
   profile.cpu.cores = most_cores;
   profile.cpu.shared_growth = profile.cpu.sibling_growth = 0;
-  EXPECT_EQ(slowest(profile, most_cores), 100'000);  // two on one core would take twice as long
+  EXPECT_EQ(slowest(profile, most_cores), 100'000);  // two threads on one core would take twice as long
 }
 
 TEST(HardwareThreads, TheKernelSpreadsThreadsOverAllOfThem) {

@@ -122,15 +122,16 @@ coro::Task<void> add_ones(Worker* worker, RemoteRegion to, int count) {
   }
 }
 
-// Executes `count` FAAs on a word, with four of them outstanding at a time on one connection.
+// Posts `count` FAAs on one word, four outstanding at a time on one connection.
 coro::Task<void> add_side_by_side(Worker* worker, RemoteRegion to, int count) {
   coro::Scope scope(worker->run_queue());
   for (int i = 0; i < 4; ++i) scope.spawn(add_ones(worker, to, count / 4));
   co_await scope.join();
 }
 
-// Found by seed 1612520849000001000 of pilaf: while a retried request waited for a stalled NIC, the requests
-// behind it were rechecked every nanosecond, which made five million events per simulated millisecond.
+// Found by fuzzing the protocol pilaf (seed 1612520849000001000): while a retried request waited for a
+// stalled NIC, the requests behind it were rechecked every nanosecond, which made five million events per
+// simulated millisecond.
 TEST(SimFailures, WhatWaitsBehindARetriedRequestAtAStalledNicCostsNoEvents) {
   SimConfig config = with_fault({Kind::nic_stall, 1, 0, 1'000'000, 5'000'000});
   config.faults.schedule.push_back({Kind::cut, 0, 0, 1'000'000, 10'000});
@@ -153,8 +154,9 @@ coro::Task<void> add_while_able(Worker* worker, RemoteRegion to) {
   co_await scope.join();
 }
 
-// Found by seed 30007053 of nessie: the requester crashed while one of its requests waited for a retry. Its
-// later requests, which had already arrived at the responder, were rechecked there every nanosecond for ever.
+// Found by fuzzing the protocol nessie (seed 30007053): the requester crashed while one of its requests
+// waited for a retry. Its later requests, which had already arrived at the responder, were rechecked there
+// every nanosecond for ever.
 TEST(SimFailures, WhatWaitsBehindARetriedRequestOfACrashedNodeEndsWithIt) {
   for (Nanos at = 200'000; at < 300'000; at += 2'003) {
     SimConfig config = with_fault({Kind::crash, 0, 0, at, 0});
@@ -174,8 +176,8 @@ coro::Task<void> write_once(Worker* worker, LocalSlice from, RemoteRegion to) {
   EXPECT_TRUE(done.ok());
 }
 
-// Found by seed 40026323 of nessie: the last WRITE of a run had been acknowledged, but was not visible when
-// the tables were audited after the run, and never became so.
+// Found by fuzzing the protocol nessie (seed 40026323): the last WRITE of a run had been acknowledged, but
+// was not visible when the tables were audited after the run, and never became so.
 TEST(SimFailures, WhatWasAcknowledgedIsVisibleWhenTheRunHasEnded) {
   SimConfig config = small_config(2);
   config.faults.late_write = 1;
@@ -193,8 +195,9 @@ TEST(SimFailures, WhatWasAcknowledgedIsVisibleWhenTheRunHasEnded) {
   }
 }
 
-// Found by seed 20014189 of nessie: the loss of an earlier request on its connection delayed a CAS by a retry
-// timer between its read and its write, and meanwhile another connection's CAS was executed.
+// Found by fuzzing the protocol nessie (seed 20014189): the loss of an earlier request on its connection
+// delayed a CAS by a retry timer between its read and its write, and meanwhile another connection's CAS was
+// executed.
 TEST(SimFailures, AtomicsAreAtomicAmongEachOtherWhateverIsLost) {
   SimConfig config = small_config(4);
   config.hardware.nic.retry_timeout_ns = 20'000;

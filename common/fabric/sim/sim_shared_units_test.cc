@@ -1,5 +1,5 @@
-// Tests what READs cost a NIC that asks and answers at once: the unit that transmits requests and answers,
-// the stall for a queue pair's context, and segments.
+// Tests what READs cost a NIC that both requests and answers them: the unit that transmits requests and
+// answers, its stall for a queue pair's context, and segments of long READs.
 #include "tests/support/sim_cluster.h"
 
 namespace loch::fabric::sim {
@@ -32,8 +32,8 @@ coro::Task<void> read_all(TestCluster* cluster, std::uint32_t client, std::uint3
   co_await scope.join();
 }
 
-// A profile whose NIC alone limits the rate of READs: 100 ns for a request, 150 ns for an answer, and 10 ns
-// for what arrives.
+// A profile in which only the NIC limits the rate of READs: 100 ns for a request, 150 ns for an answer, and
+// 10 ns for an arriving answer.
 HardwareProfile slow_nic() {
   HardwareProfile profile = small_config(2, "connectx3-56g-ib").hardware;
   profile.nic.request_read_ns = 100;
@@ -46,7 +46,8 @@ HardwareProfile slow_nic() {
   return profile;
 }
 
-// Mean time in ns between two READs of a node, while `askers` of the two nodes read from the other one.
+// Mean time in ns between two READs of node 0, while `askers` of the two nodes READ from the other one: node
+// 0 alone (1), or both (2).
 double read_gap(const HardwareProfile& profile, std::uint32_t askers, std::uint32_t lanes = 1,
                 std::uint32_t bytes = 8) {
   constexpr int rounds = 400;
@@ -71,7 +72,7 @@ TEST(SharedUnits, RequestsAndAnswersLeaveThroughOneUnit) {
 TEST(SharedUnits, TheUnitIsBusyUntilTheAnswerIsOnTheLink) {
   HardwareProfile profile = slow_nic();
   profile.nic.is_transmit_shared = true;
-  profile.link.gbits_s = 16;  // 2 bytes a ns
+  profile.link.gbits_s = 16;  // 2 bytes per ns on the link
   const WireBytes wire = wire_bytes(Verb::read, Transport::rc, 1000, 4096, LinkFormat::infiniband);
   const double answer = static_cast<double>(wire.response + profile.link.framing_bytes) / 2;
   ASSERT_GT(answer, 500);
@@ -81,10 +82,10 @@ TEST(SharedUnits, TheUnitIsBusyUntilTheAnswerIsOnTheLink) {
 TEST(SharedUnits, AMissStallsWhatIsSent) {
   HardwareProfile profile = slow_nic();
   profile.nic.is_transmit_shared = true;
-  profile.nic.queue_pair_entries = 4;  // of the 2 x 4 workers x 8 queue pairs at each NIC
+  profile.nic.queue_pair_entries = 4;  // room for 4 of the 2 x 4 workers x 8 queue pairs at each NIC
   EXPECT_NEAR(read_gap(profile, 2, 8), 250, 8) << "without a stall, misses are latency that others hide";
   profile.nic.context_stall_ns = 400;
-  // each node sends a request and an answer for every READ, and finds neither context
+  // for each READ of its own a node also answers one, and both queue pairs' contexts miss the cache
   EXPECT_NEAR(read_gap(profile, 2, 8), 250 + 2 * 400, 40);
   EXPECT_NEAR(read_gap(profile, 1, 8), 150 + 400, 20);
   profile.nic.queue_pair_entries = 256;
@@ -99,8 +100,8 @@ TEST(SharedUnits, AQueuePairHasOneOfTheUnits) {
   EXPECT_NEAR(read_gap(profile, 1, 1), 150, 12) << "four workers' queue pairs, one for each unit";
   EXPECT_NEAR(read_gap(profile, 2, 8), 250, 12) << "32 connections at a NIC, 8 for each unit";
   profile.nic.transmit_units = 16;
-  // a node that only answers does so on four queue pairs: four of its units are busy, each for 16 times 150
-  // ns
+  // Node 1 only answers, over four queue pairs, so four of its 16 units are busy; each takes 16 times 150 ns
+  // for an answer.
   EXPECT_NEAR(read_gap(profile, 1, 1), 16 * 150 / 4, 20);
 }
 

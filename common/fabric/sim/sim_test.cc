@@ -221,7 +221,7 @@ coro::Task<void> sleep_often(Worker* worker, int times) {
   for (int i = 0; i < times; ++i) co_await worker->sleep_until(worker->now() + 100);
 }
 
-// READs of one worker, beside another worker that only sleeps, if at all.
+// Runs 50 READs of one worker beside another worker that sleeps `sleeps` times and does nothing else.
 SimReport run_reads(int sleeps, double more_pipeline_ns) {
   SimConfig config = small_config(3);
   config.hardware.nic.pipeline_ns += more_pipeline_ns;
@@ -237,7 +237,8 @@ TEST(SimTraceHash, IsOfEffectsAndTheirInstantsNotOfEvents) {
   const SimReport plain = run_reads(0, 0), slept = run_reads(30, 0);
   EXPECT_GT(slept.events, plain.events + 30);
   EXPECT_EQ(slept.trace_hash, plain.trace_hash);
-  EXPECT_NE(run_reads(0, 1).trace_hash, plain.trace_hash);  // each effect comes some nanoseconds later
+  // with a slower NIC each effect comes some nanoseconds later
+  EXPECT_NE(run_reads(0, 1).trace_hash, plain.trace_hash);
 }
 
 coro::Task<void> warm_then_count(TestCluster* cluster, std::uint32_t worker) {
@@ -321,8 +322,8 @@ TEST(SimMemory, RegionsThatKeepOtherBytesGetThoseThatBothKeep) {
   }
 }
 
-// Ready function of the watched slots: whether a slot's polled word and the word before it have both been
-// written, in either order.
+// The condition of a wait for request slots: whether a slot's polled word and the word before it have both
+// been written, in either order.
 bool has_both_words(void* context, std::uint32_t index, std::uint64_t word) {
   const auto* cluster = static_cast<TestCluster*>(context);
   std::uint64_t before = 0;

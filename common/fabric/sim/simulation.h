@@ -29,14 +29,15 @@ struct SwitchPort {
     Picos gone = 0;    // when the message has left the switch completely
     Picos amount = 0;  // the message's bytes in the buffer, as picoseconds of link time
   };
-  std::vector<Waiting> waiting;  // may still have messages that have left
-  // The sum of the amounts in `waiting`. The buffer holds no more than this, so that the messages need not be
-  // looked at where there is room for as much.
+  // entries of messages that have left the buffer may remain until remove_left()
+  std::vector<Waiting> waiting;
+  // The sum of the amounts in `waiting`, which the filling of the buffer cannot exceed: where it leaves room
+  // for a message, the entries need not be inspected.
   Picos at_most = 0;
   std::uint32_t paused_ns = 0;  // total time for which the node's link was paused, modulo 2^32 ns
   Picos paused = 0;  // picoseconds for which the link was paused since the last reset of the counters
   [[nodiscard]] Picos filled(Picos now) const;
-  void remove_left(Picos now);  // removes the messages that have left
+  void remove_left(Picos now);  // removes the entries of messages that have left the buffer
   // The earliest time at which one of the waiting messages has freed `amount` (picoseconds of link time) of
   // the buffer, or has left completely.
   [[nodiscard]] Picos drained(Picos now, Picos amount) const;
@@ -70,13 +71,15 @@ struct alignas(64) SimNode {
   std::vector<SimWorker*> workers;  // by index; null if there is no such worker
   // number of READs and atomics in transit; the NIC caches their work requests until the response
   std::uint32_t reads_on_the_way = 0;
-  std::uint32_t posted = 0;              // requests of the node's workers that are posted and not answered
-  std::uint32_t queue_pairs_in_use = 0;  // made by the node's workers, or to the node, and not fenced
+  std::uint32_t posted = 0;  // requests of the node's workers that are posted and not answered
+  // queue pairs made by the node's workers, or to the node, and not fenced
+  std::uint32_t queue_pairs_in_use = 0;
   Doorbells doorbells;
   std::uint64_t context_misses = 0, translation_misses = 0, work_request_misses = 0;
   std::uint64_t retries = 0, lost = 0;
   std::vector<Server> atomic_locks;
-  std::vector<Server> transmit_units;  // instead of `requester`, on a card with more than one
+  // used instead of `requester` on a NIC with several units that transmit
+  std::vector<Server> transmit_units;
   SwitchPort port;
   std::int64_t skew = 0;  // ns by which the node's clock differs from virtual time
   std::int64_t drift_ppb = 0;
@@ -87,7 +90,7 @@ struct alignas(64) SimNode {
   std::vector<Nanos> mute_until;  // by peer: before this instant messages to it are lost; empty: none are
 };
 
-// A watch: a worker waits until a word of its memory, or one word of a set, has changed.
+// A wait of a worker until a word of its memory, or one word of a set, has changed.
 struct alignas(64) SimWatch {
   WatchWait* wait = nullptr;
   SimWorker* worker = nullptr;
@@ -95,7 +98,7 @@ struct alignas(64) SimWatch {
   SimWatch *next_of_worker = nullptr, *previous_of_worker = nullptr;
   SimWatch* next_candidate = nullptr;
   SimWatch* next_free = nullptr;
-  // whether the watched memory has changed, so that the watch is checked at the worker's next poll
+  // whether the awaited memory has changed, so that the condition is checked at the worker's next poll
   bool is_candidate = false;
 };
 static_assert(sizeof(SimWatch) == 64);
@@ -107,7 +110,8 @@ struct alignas(64) WorkerAlarm : Event {
   TimerWait* timer = nullptr;
 };
 
-// What the trace hash covers: reads and writes of memory, and what workers get to know, at its instant.
+// What the trace hash covers: each read and write of memory, and each event that a worker notices, with its
+// time.
 enum class Effect : std::uint8_t {
   read = 1,   // the responder's NIC reads memory for a READ
   written,    // the responder's NIC writes the bytes of a WRITE
@@ -118,7 +122,7 @@ enum class Effect : std::uint8_t {
   completed,  // a request has ended
   handled,    // a worker has polled a completion
   taken,      // a worker has polled a message
-  watched,    // a worker's watch has ended
+  watched,    // a worker's wait for a memory word has ended
   failed,     // a failure begins or ends
 };
 
@@ -226,11 +230,11 @@ struct Stages {
   static void complete(SimRequest* request);
   static void retire(Simulation& sim, QueuePair* qp);
   static void release(SimRequest* request);
-  // Takes the request out of SimNode::posted, if it is in there.
+  // Takes the request out of the count SimNode::posted (posted and unanswered) if it is counted there.
   static void unpost(SimRequest* request);
   static Picos context(Simulation& sim, SimNode& node, CachedContext* context);
-  // The time from now until the node's unit that transmits the queue pair's messages begins with one that
-  // takes `gap`: a request of the node, or the answer to a READ.
+  // Queues a message of the queue pair, a request of the node or the answer to a READ, at the node's unit
+  // that transmits it for `gap`. Returns the time from now until the unit begins with it.
   static Picos transmit_turn(Simulation& sim, SimNode& node, const QueuePair& qp, Picos gap);
   static Picos translation(Simulation& sim, SimNode& node, const Region& region, std::uint64_t offset,
                            std::uint64_t length);
@@ -239,7 +243,7 @@ struct Stages {
     return sim.up_to(sim.config.faults.slow_dma_span);
   }
   // Whether the request has to wait because an earlier one of its queue pair is being retried; if so, `stage`
-  // runs later.
+  // is scheduled to run later.
   static bool held_back(SimRequest* request, void (*stage)(Event*)) {
     return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
   }

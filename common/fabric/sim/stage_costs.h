@@ -39,7 +39,7 @@ struct Visit {
 
 // The delays of a request at the servers of one stage, in picoseconds. While a request queues at one server
 // it moves up in the queue of the next, so only its longest wait for a server counts, but the latencies of
-// all servers: the request leaves the stage at now + longest wait + Σ latency. Source: decision 0072.
+// all servers: the request leaves the stage at now + longest wait + Σ latency. Source: docs/decisions/0072.
 struct Passage {
   Picos now = 0;
   Picos turn = 0;   // longest wait for a server, from now
@@ -85,7 +85,7 @@ struct Passage {
 // meanwhile:
 //   min(L, M)
 // Source: a NIC passes on packet by packet; single READs of 16 and 1024 B take 3 and 4 µs (Pilaf 2013,
-// section 2.1; V124).
+// section 2.1; row V124 of `loch calibrate`).
 [[nodiscard]] constexpr std::uint64_t last_packet(const Timing& t, std::uint64_t length) {
   return std::min(length, t.mtu.value());
 }
@@ -95,7 +95,8 @@ struct Passage {
 // for F bytes more (preamble and gap):
 //   (W + n · F)/B
 // Source: IEEE 802.3: preamble 8 B and gap 12 B a frame; on InfiniBand F is derived from Table 4 of Kalia et
-// al. 2016 (V167); W is computed by wire_bytes (InfiniBand architecture, volume 1, chapter 9).
+// al. 2016 (row V167 of `loch calibrate`); W is computed by wire_bytes (InfiniBand architecture, volume 1,
+// chapter 9).
 [[nodiscard]] constexpr Picos link_span(const Timing& t, std::uint64_t wire, std::uint64_t payload_bytes) {
   const std::uint64_t mtu = t.mtu.value();
   const std::uint64_t packets = payload_bytes <= mtu ? 1 : t.mtu.quotient(payload_bytes + mtu - 1);
@@ -124,7 +125,7 @@ struct HandOver {
 // of acknowledgments and credits:
 //   cpu n · t_write_combine, bus n · (64 + P_r + D)/β
 // Source: Kalia et al. 2016, sections 2.1 (write combining) and 3.1 (WQE-by-MMIO); section 5.2.1 has β/(64 +
-// P_r) lines a second (V170).
+// P_r) lines a second (row V170 of `loch calibrate`).
 [[nodiscard]] constexpr HandOver hand_over_by_mmio(const Timing& t, std::uint32_t lines) {
   return {t.write_combine * lines, t.mmio_line * lines};
 }
@@ -152,51 +153,55 @@ struct HandOver {
 // g_verb by the verb, or g_ud for a datagram; g_line for each line after the first; and g_payload if the NIC
 // fetches the payload:
 //   (g_verb or g_ud) + (n − 1) · g_line + (the payload is fetched: g_payload)
-// Source: HERD 2014, section 5.3 (V145) and Kalia et al. 2016, Tables 4 and 5 (V167, V168): peak rates of
-// single verbs; g_line and g_payload are differences between the columns of Table 5.
+// Source: HERD 2014, section 5.3 (row V145 of `loch calibrate`) and Kalia et al. 2016, Tables 4 and 5 (rows
+// V167 and V168 of `loch calibrate`): peak rates of single verbs; g_line and g_payload are differences
+// between the columns of Table 5.
 [[nodiscard]] constexpr Picos requesting_gap(const Timing& t, Verb verb, Transport transport,
                                              std::uint32_t lines, bool fetches_payload) {
   const Picos gap = transport == Transport::ud ? t.request_ud : t.request[gap_of(verb)];
   return gap + (lines - 1) * t.request_line + (fetches_payload ? t.payload : 0);
 }
 
-// Gap that a READ of L bytes has beyond a READ of one segment of s bytes, once at the requester's NIC and
-// once at the responder's; s = 0 is without limit:
+// How much longer the gap (least time between two requests) of a READ of L bytes is, at the requester's NIC
+// and once more at the responder's, on a NIC that cuts READs into segments of s bytes; s = 0: it does not:
 //   (⌈L/s⌉ − 1) · g_segment
-// Source: rc-swarm, sizes: a ConnectX-3 takes 41 ns more for a READ of 264 than of 232 bytes, asked and
-// answered (experiments/hardware/data); that either side takes half of it is assumed.
+// Source: rc-swarm (measured READ rates, experiments/hardware/data), sizes: a ConnectX-3 takes 41 ns more for
+// a READ of 264 than of 232 bytes, asked and answered; that either side takes half of it is assumed.
 [[nodiscard]] constexpr Picos segments_gap(const Timing& t, Verb verb, std::uint32_t length) {
   if (verb != Verb::read || t.segment_bytes == 0 || length == 0) return 0;
   return (length - 1) / t.segment_bytes * t.segment;
 }
 
 // How long the unit of a NIC that transmits both requests and the data that answer READs is busy with a
-// message of this gap and of `span` on the link:
+// message whose gap (least time to the next message) is g and which takes `span` on the link:
 //   max(g, span)
-// Source: rc-swarm: a Connect-IB that asks and answers at once takes g_request + max(g_respond, span) a READ,
-// 19.6 ns at 8 bytes and 43.9 at 392 (measured: 19.5 and 43.5).
+// Source: rc-swarm (measured READ rates, experiments/hardware/data): a Connect-IB that asks and answers at
+// once takes g_request + max(g_respond, span) for a READ, 19.6 ns at 8 bytes and 43.9 at 392 (measured: 19.5
+// and 43.5).
 [[nodiscard]] constexpr Picos transmit_hold(Picos gap, Picos span) { return std::max(gap, span); }
 
-// How long one of n units that transmit is busy with a message that would take all of them `gap`:
+// How long one of a NIC's n transmitting units is busy with a message for which all n together would need
+// `gap`:
 //   n · gap
-// Source: rc-swarm, windows: below the peak rate of a Connect-IB, READs wait for each other some eight times
-// as long as one takes (experiments/hardware/data).
+// Source: rc-swarm (measured READ rates, experiments/hardware/data), windows: below the peak rate of a
+// Connect-IB, READs wait for each other some eight times as long as one takes.
 [[nodiscard]] constexpr Picos unit_span(const Timing& t, Picos gap) { return t.transmit_units * gap; }
 
-// Number of a node's end of the connection of worker w with the worker of the same number at another node, on
-// lane l, of N nodes; the nodes before `other`, the own one not counted, are a:
+// Number, within its node, of the queue pair by which worker w is connected on lane l (index among its queue
+// pairs to one node) with the worker of the same number at the node `other`, of N nodes; a is the number of
+// nodes before `other`, without the own one:
 //   w · (N − 1) + a + l
-// Source: queue pairs are numbered as they are made, one worker's after the other's.
+// Source: queue pairs are numbered as they are made, all of one worker before those of the next.
 [[nodiscard]] constexpr std::uint32_t connection_number(std::uint32_t worker, NodeId own, NodeId other,
                                                         std::uint32_t lane, std::uint32_t nodes) {
   const std::uint32_t before = other > own ? other - 1u : other;
   return worker * (nodes - 1) + before + lane;
 }
 
-// Number of the unit, of n, to which queue pair k of a node is bound:
+// Number of the transmitting unit, of n, to which queue pair k of a node is bound:
 //   k mod n
-// Source: guidelines, sections 3.3 (a queue pair is bound to a unit) and 5.2.1; that they are dealt out in
-// turn is assumed.
+// Source: Kalia et al. 2016, sections 3.3 (a queue pair is bound to a unit) and 5.2.1; that queue pairs are
+// assigned in rotation is assumed.
 [[nodiscard]] constexpr std::uint32_t unit_of(const Timing& t, std::uint32_t queue_pair) {
   return queue_pair % t.transmit_units;
 }
@@ -204,7 +209,8 @@ struct HandOver {
 // For how many picoseconds a queue pair's processing unit in the NIC is still busy with the work request that
 // it fetched before this one. The unit takes one work request every g_queue_pair:
 //   max(busy until − now, 0)
-// Source: Kalia et al. 2016, sections 3.3 (a queue pair is bound to a unit) and 5.2.1, Figure 11b (V171).
+// Source: Kalia et al. 2016, sections 3.3 (a queue pair is bound to a unit) and 5.2.1, Figure 11b (row V171
+// of `loch calibrate`).
 [[nodiscard]] constexpr Picos unit_wait(Picos busy_until, Picos now) {
   return std::max(busy_until - now, Picos{0});
 }
@@ -231,16 +237,17 @@ struct HandOver {
 // read of latency t_read. The NIC can have n such reads under way (nic.outstanding_fetches), so it begins one
 // every t_read/n; the read for this miss begins `turn` picoseconds from now:
 //   turn + t_read
-// Source: HERD 2014, section 5.5 (contexts) and Kalia et al. 2016, section 5.3.2 (work requests, V176); that
-// a miss is one PCIe read, and how many are under way, is assumed.
+// Source: HERD 2014, section 5.5 (contexts) and Kalia et al. 2016, section 5.3.2 (work requests; row V176 of
+// `loch calibrate`); that a miss is one PCIe read, and how many are under way, is assumed.
 [[nodiscard]] constexpr Picos cache_miss(const Timing& t, Picos turn) { return turn + t.pcie_read; }
 
-// How long the unit that transmits stands still for the context of a request's queue pair, at the requester's
-// NIC, and of a READ's or an atomic's, at the responder's:
+// How long the transmitting unit of a NIC stops because a queue pair's context is not in the NIC's cache: at
+// the requester's NIC for any request, at the responder's for a READ or an atomic:
 //   (the context is not in the NIC's cache: t_context)
-// Source: rc-swarm, queue pairs: a READ asked and answered takes 0.8 µs more on a ConnectX-3, and some 12 ns
-// on a Connect-IB, when hardly a context is cached (experiments/hardware/data). That READs through cached
-// contexts wait too follows from rates that stay even; that no arriving WRITE or SEND does is assumed.
+// Source: rc-swarm (measured READ rates, experiments/hardware/data), queue pairs: a READ asked and answered
+// takes 0.8 µs more on a ConnectX-3, and some 12 ns on a Connect-IB, when hardly a context is cached. That
+// READs through cached contexts wait too follows from rates that stay even; that no arriving WRITE or SEND
+// does is assumed.
 [[nodiscard]] constexpr Picos context_stall(const Timing& t, bool is_miss) {
   return is_miss ? t.context_stall : 0;
 }
@@ -261,11 +268,12 @@ struct Pages {
 
 // ---- A crowded NIC ---------------------------------------------------------------------------------
 
-// Share of requests that miss a cache of E entries, in the form of what they add to a gap, with n requests in
-// it and a miss of `miss`; from E + R on all miss:
+// What misses in a NIC's cache of E entries add on average to a gap (least time between two requests) when n
+// requests use the cache and one miss adds `miss`: the share of requests that miss grows from 0 at n = E to 1
+// at n = E + R:
 //   miss · clamp((n − E)/R, 0, 1)
-// Source: SMART's microbenchmarks (smart-micro-fig4-heatmap.csv): from some outstanding requests on the rate
-// falls as they grow, and from some more on it does not fall further.
+// Source: SMART's microbenchmarks (smart-micro-fig4-heatmap.csv): as the outstanding requests grow, the rate
+// falls from some number of them on, and from a larger one on it stays.
 [[nodiscard]] constexpr Picos overflow_gap(Picos miss, std::uint32_t n, std::uint32_t entries,
                                            std::uint32_t ramp) {
   if (miss == 0 || n <= entries) return 0;
@@ -273,33 +281,34 @@ struct Pages {
   return miss * (n - entries) / ramp;
 }
 
-// What a request adds to the gap of the requester's side while n requests of the node are posted and not
-// answered:
+// What misses in the cache of work requests add to the gap (least time between two requests) at the
+// requester's NIC while n requests of the node are posted and unanswered:
 //   overflow_gap(g_posted of the verb, n, E_posted, R_posted)
-// Source: as overflow_gap; the cache is that of work requests (SMART, ASPLOS 2024).
+// Source: as for overflow_gap; the cache is that of work requests (SMART, ASPLOS 2024).
 [[nodiscard]] constexpr Picos posted_gap(const Timing& t, Verb verb, std::uint32_t posted) {
   const Picos miss = gap_of(verb) == gap_read || gap_of(verb) == gap_atomic ? t.posted_read : t.posted_other;
   return overflow_gap(miss, posted, t.posted_entries, t.posted_ramp);
 }
 
-// What the answer to a READ or an atomic adds to the gap of the side that takes it in, while n of them are on
-// the wire:
+// What cache misses add to the gap (least time between two answers) at the NIC that receives the answers to
+// READs and atomics, while n of these are on the wire:
 //   overflow_gap(g_answer, n, E_answer, R_answer)
-// Source: as overflow_gap: READs alone fall a second time, where 1,000 to 1,700 are on the wire.
+// Source: as for overflow_gap: the rate of READs alone falls a second time, where 1,000 to 1,700 are on the
+// wire.
 [[nodiscard]] constexpr Picos answer_gap(const Timing& t, std::uint32_t on_the_way) {
   return overflow_gap(t.answer_miss, on_the_way, t.answer_entries, t.answer_ramp);
 }
 
 // Latency of one pass through a NIC at which n queue pairs are in use:
 //   t_pipeline + n · t_queue_pair
-// Source: smart-micro-fig4-heatmap.csv at depth 1: latency grows with the threads, each of which has a queue
-// pair.
+// Source: SMART's microbenchmarks (smart-micro-fig4-heatmap.csv) with one outstanding request: latency grows
+// with the threads, each of which has a queue pair.
 [[nodiscard]] constexpr Picos pass_latency(const Timing& t, std::uint32_t queue_pairs) {
   return t.pipeline + queue_pairs * t.queue_pair_latency;
 }
 
-// For how long a thread has a doorbell register that threads share; is_again: it had the register last; k
-// threads are there when it comes, itself included:
+// For how long a thread occupies a doorbell register that threads share. is_again: the thread also had the
+// register last; k threads hold or await it, this one included:
 //   is_again: t_again; else k = 1: t_take; else t_pass · k^e
 // Source: SMART (ASPLOS 2024), section 3.1: each register is behind one spin lock; the form and the constants
 // by smart-micro-fig3-threads.csv, per_thread_qp.
@@ -329,7 +338,7 @@ struct Pages {
 // How much data is in a switch's buffer now, measured as its time on the link. The data, `amount` picoseconds
 // in all, leave without a break and have left completely at the time `gone`:
 //   clamp(gone − now, 0, amount)
-// Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
+// Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (docs/decisions/0081).
 [[nodiscard]] constexpr Picos still_waiting(Picos now, Picos gone, Picos amount) {
   return std::clamp(gone - now, Picos{0}, amount);
 }
@@ -337,7 +346,7 @@ struct Pages {
 // Time at which the first `part` picoseconds of the data in a switch's buffer, measured as time on the link,
 // will have left, if all `amount` picoseconds of the data will have left at the time `gone`:
 //   min(max(now, gone − amount) + part, max(now, gone))
-// Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (decision 0081).
+// Source: IEEE 802.1Qbb and 802.3x: a port's memory is emptied at the rate of its link (docs/decisions/0081).
 [[nodiscard]] constexpr Picos part_gone_at(Picos now, Picos gone, Picos amount, Picos part) {
   return std::min(std::max(now, gone - amount) + part, std::max(gone, now));
 }
@@ -345,7 +354,7 @@ struct Pages {
 // How much of a message waits in the switch's buffer. The message's transmission, which takes `span`, begins
 // `turn` from now, and the buffer has room for `room`, all in picoseconds of time on the link:
 //   min(span, turn, room)
-// Source: IEEE 802.1Qbb and 802.3x (decision 0081).
+// Source: IEEE 802.1Qbb and 802.3x (docs/decisions/0081).
 [[nodiscard]] constexpr Picos taken_by_port(Picos span, Picos turn, Picos room) {
   return std::min({span, turn, room});
 }
@@ -354,7 +363,7 @@ struct Pages {
 // takes `span`, begins `turn` from now, and the switch's buffer has room for `room`, all in picoseconds of
 // time on the link:
 //   turn − room if span > room and turn > room, else 0
-// Source: IEEE 802.1Qbb and 802.3x (pause), credits of InfiniBand (decision 0081).
+// Source: IEEE 802.1Qbb and 802.3x (pause), credits of InfiniBand (docs/decisions/0081).
 [[nodiscard]] constexpr Picos link_held(Picos span, Picos turn, Picos room) {
   return span > room && turn > room ? turn - room : 0;
 }
@@ -372,8 +381,9 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
 //   READ: g_read + L · g_byte
 //   takes no receive: g_verb
 //   takes one: g_recv + (L > 0: g_payload, or g_inline_receive in the completion)
-// Source: HERD 2014, section 5.3 (V145) and Kalia et al. 2016, Tables 4 and 5 (V167, V168); g_byte: Pilaf
-// 2013, Table 1 (V123); g_inline_receive: Kalia et al. 2016, section 5.2.2 (V173); decision 0073.
+// Source: HERD 2014, section 5.3 (row V145 of `loch calibrate`) and Kalia et al. 2016, Tables 4 and 5 (rows
+// V167 and V168 of `loch calibrate`); g_byte: Pilaf 2013, Table 1 (row V123 of `loch calibrate`);
+// g_inline_receive: Kalia et al. 2016, section 5.2.2 (row V173 of `loch calibrate`); docs/decisions/0073.
 [[nodiscard]] constexpr Picos responding_gap(const Timing& t, Verb verb, std::uint32_t length,
                                              Receives receives) {
   if (verb == Verb::read)
@@ -403,7 +413,7 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
 // For how long PCIe is busy while the NIC writes a completion queue entry of c bytes with a payload of L
 // bytes in it, and the latency of this write; t_write is the latency of a DMA write:
 //   busy dma_write_span(c + L), latency t_write + dma_write_span(c + L)
-// Source: Kalia et al. 2016, sections 3.2 (inline RECV) and 5.2.2 (V173).
+// Source: Kalia et al. 2016, sections 3.2 (inline RECV) and 5.2.2 (row V173 of `loch calibrate`).
 [[nodiscard]] constexpr Visit write_in_completion(const Timing& t, std::uint64_t length) {
   const Picos entry = dma_write_span(t, t.completion_bytes + length);
   return {entry, entry + t.pcie_write};
@@ -412,14 +422,14 @@ enum class Receives : std::uint8_t { nothing, placed, in_completion };
 // For how long an atomic holds its lock in the NIC, and its latency: t_hold is the time of a PCIe read and a
 // PCIe write:
 //   busy t_hold, latency t_hold
-// Source: Kalia et al. 2016, sections 3.4 and 5.4 (V178): t_hold is the reciprocal of the rate of atomics on
-// one counter.
+// Source: Kalia et al. 2016, sections 3.4 and 5.4 (row V178 of `loch calibrate`): t_hold is the reciprocal of
+// the rate of atomics on one counter.
 [[nodiscard]] constexpr Visit atomic_update(const Timing& t) { return {t.atomic_hold, t.atomic_hold}; }
 
 // Number of the lock that an atomic on the word at `offset` takes, of `locks` locks (a power of two):
 //   offset mod locks
 // Source: Kalia et al. 2016, section 5.4: 4096 buckets by the last 12 bits of the address on Connect-IB, one
-// on ConnectX-3 (V178).
+// on ConnectX-3 (row V178 of `loch calibrate`).
 [[nodiscard]] constexpr std::uint64_t atomic_lock(std::uint64_t offset, std::uint64_t locks) {
   return offset & (locks - 1);
 }

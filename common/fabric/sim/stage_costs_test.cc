@@ -57,7 +57,8 @@ class StageCosts : public testing::Test {
   const Timing t{round_numbers()};
 };
 
-// round_numbers() with a cache of 100 work requests, a cache of 200 answers, and doorbell registers.
+// round_numbers() with a cache of 100 work requests, a cache of 200 answers to READs, and shared doorbell
+// registers.
 HardwareProfile crowded_numbers() {
   HardwareProfile p = round_numbers();
   p.nic.pipeline_ns = 100;

@@ -33,15 +33,15 @@ struct Timing {
   bool is_transmit_shared = false;
   std::uint32_t transmit_units = 1;
   Picos context_stall = 0, segment = 0;
-  std::uint32_t segment_bytes = 0;  // 0: without limit
+  std::uint32_t segment_bytes = 0;  // bytes of a segment of a READ; 0: READs are not cut into segments
   Picos pcie_read = 0, pcie_write = 0, mmio = 0, fetch_gap = 0, network = 0;
   // time on the PCIe bus towards the NIC: of a line written by MMIO, of a doorbell, and of fetching a RECV
   Picos mmio_line = 0, doorbell_packet = 0, recv_fetch = 0;
   Picos completion_entry = 0;  // time of a completion queue entry on the PCIe bus from the NIC to memory
   Picos port_buffer = 0;       // buffer of a switch port, as ps of time on the link; 0: unlimited
   std::int64_t link_femtos_byte = 0, pcie_femtos_byte = 0, respond_femtos_byte = 0;
-  // PCIe time of a packet's header, in answers to reads and in writes; a packet has `pcie_packet` bytes of
-  // data
+  // PCIe time of one packet's header: of packets that answer reads, and of writes. A packet has `pcie_packet`
+  // bytes of data.
   Picos answer_packet = 0, write_packet = 0;
   Divisor pcie_packet;
   Divisor page, mtu;
@@ -49,12 +49,14 @@ struct Timing {
   std::uint64_t completion_bytes = 0;  // size of a completion queue entry
   Nanos post = 0, post_recv = 0, doorbell = 0, write_combine = 0, poll = 0, completion = 0;
   Nanos retry = 0, rnr = 0;
-  // ---- A crowded NIC (CrowdedNic) and processor: 0 and empty where the profile has nothing of it
+  // ---- A crowded NIC (CrowdedNic) and processor: 0 and empty if the profile has no constants for them
   std::uint32_t posted_entries = 0, posted_ramp = 0, answer_entries = 0, answer_ramp = 0;
   Picos posted_read = 0, posted_other = 0, answer_miss = 0, queue_pair_latency = 0, busy_fetch = 0;
-  double doorbell_pass = 0, doorbell_exponent = 0;  // ns; exponent of the number of threads
+  // the time in ns for passing a shared doorbell register on is doorbell_pass * threads ^ doorbell_exponent
+  double doorbell_pass = 0, doorbell_exponent = 0;
   Nanos doorbell_again = 0, doorbell_take = 0;
-  // by number of busy hardware threads of a node: by how much CPU time is longer than alone
+  // indexed by the number of busy hardware threads of a node: factor by which work takes more CPU time than
+  // on an idle node
   std::vector<double> crowding;
 };
 

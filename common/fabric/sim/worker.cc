@@ -30,7 +30,8 @@ SimWorker::SimWorker(Simulation& sim, SimNode& node, const WorkerSpec& spec, con
   late_by_ = weak.jitter;
   if (weak.stragglers > 0 && spec.index >= weak.first_straggler) {
     Rng chosen(sim.config.seed, "laggards", (std::uint64_t{spec.node} << 16) | spec.index);
-    // the product of two random numbers: most stragglers have a small lag, and few a large one
+    // the product of two random numbers: most stragglers (workers that are starved of their core) have a
+    // small lag, and few a large one
     const double share = chosen.uniform() * chosen.uniform();
     if (chosen.chance(weak.stragglers)) late_by_ += static_cast<Nanos>(share * static_cast<double>(weak.lag));
   }
@@ -244,8 +245,8 @@ void SimWorker::begin_watch(WatchWait* wait) {
   watch->wait = wait;
   watch->worker = this;
   watch->region = static_cast<SimRegion*>(const_cast<Region*>(region));
-  // A watch set is checked when any word of a slot changes, because the words before a slot's polled word may
-  // be written after the polled word.
+  // A wait for a set of slots is checked when any word of a slot changes, because the words before a slot's
+  // polled word may be written after the polled word.
   const std::uint64_t first = wait->set.offset + 8;
   const std::uint64_t begin =
       wait->set.count > 0 ? first - std::min<std::uint64_t>(first, wait->set.stride) : wait->word.offset;
@@ -350,7 +351,7 @@ void SimWorker::memory_changed(SimRegion* region, std::uint64_t begin, std::uint
   const std::vector<SimRegion::Watched>& polled = region->watches();
   std::size_t left = polled.size();
   while (left > 0) {
-    // Compares [begin, end) with the ranges that up to 64 watches poll, without branches, which would be
+    // Compares [begin, end) with the ranges that up to 64 waits poll, without branches, which would be
     // unpredictable.
     const std::size_t first = left > 64 ? left - 64 : 0;
     std::uint64_t changed = 0;

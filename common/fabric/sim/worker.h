@@ -79,12 +79,13 @@ class SimWorker final : public Worker {
   // ---- Called by other parts of the simulation -----------------------------------------------
   void connect_all();
   void start(coro::Task<void> main);
-  void end_task();      // at the end of a run: destroys coroutines that have not finished
-  void kill();          // kills the worker between two instructions, as a crash does
-  void tell_to_stop();  // ends the worker's watches and receives, so that servers leave their loops
+  void end_task();  // at the end of a run: destroys coroutines that have not finished
+  void kill();      // kills the worker between two instructions, as a crash does
+  // ends the worker's waits for memory words and messages, so that servers leave their loops
+  void tell_to_stop();
   void completed(
       SimRequest* request);         // a request has ended: queues its completion if a coroutine waits for it
-  void candidate(SimWatch* watch);  // called when the memory that `watch` watches has changed
+  void candidate(SimWatch* watch);  // called when the memory word for which `watch` waits has changed
   // Called when the bytes [begin, end) of a region have changed: notifies the workers that poll them, first
   // the one that began to poll last.
   static void memory_changed(SimRegion* region, std::uint64_t begin, std::uint64_t end);
@@ -93,8 +94,10 @@ class SimWorker final : public Worker {
   [[nodiscard]] Ring<PostedReceive>& receives(Transport transport) { return posted_[index_of(transport)]; }
   [[nodiscard]] bool is_dead() const { return is_dead_; }
   [[nodiscard]] bool is_running() const { return is_started_ && !has_ended_ && !is_dead_; }
-  void fence();          // from now on none of the worker's posted requests takes effect
-  void forget_posted();  // takes the worker's requests out of SimNode::posted, when its node's NIC lost them
+  void fence();  // from now on none of the worker's posted requests takes effect
+  // takes the worker's requests out of the count SimNode::posted (posted and unanswered) when its node's NIC
+  // lost them
+  void forget_posted();
   [[nodiscard]] std::string waits_for() const;  // what the worker waits for, for reporting a deadlock
   [[nodiscard]] SimNode& home() { return node_; }
   // Prefetches the worker's cache lines that are read when a completion arrives and is polled.
@@ -125,10 +128,11 @@ class SimWorker final : public Worker {
 
   void main_ended();
   void wake(Nanos at);  // schedules run() for `at`, or for when the worker is free and on a core
-  // Wakes the worker now, as the last action of an event: without a further event, if it would be the next
-  // one.
+  // Wakes the worker now; to be called as the last action of an event. If the worker's wake-up would be the
+  // next event anyway, calls run() directly instead of scheduling one.
   void wake_or_run();
-  // a completion, message or change of watched memory arrived: schedules run() after the time of a poll
+  // a completion, a message or a change of awaited memory has arrived: schedules run() after the time of a
+  // poll
   void notice();
   void run();
   void poll();
@@ -151,7 +155,7 @@ class SimWorker final : public Worker {
   void finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index);
   bool is_ready(const WatchWait& wait, std::uint32_t* index) const;
   void charge(Nanos span);
-  // CPU time of work that takes `span` on an idle node, with the threads that are busy now.
+  // CPU time of work that takes `span` on an idle node, given the hardware threads that are busy now.
   [[nodiscard]] Nanos slowed(Nanos span) const {
     return sim_.timing.crowding.empty() ? span : slowed_by_others(span);
   }
@@ -183,8 +187,10 @@ class SimWorker final : public Worker {
   // does not charge them again
   bool has_paid_ = false;
   bool has_ended_ = false, is_dead_ = false;
-  bool is_inside_ = false;   // run() is resuming the worker's coroutines
-  bool is_on_core_ = false;  // whether the thread is on a core; copied from the thread, to save a cache miss
+  bool is_inside_ = false;  // run() is resuming the worker's coroutines
+  // whether the thread is on a core; copied from the thread's object, because reading that would cost a cache
+  // miss
+  bool is_on_core_ = false;
   bool is_fenced_ = false;
   Simulation& sim_;
   SimNode& node_;
@@ -196,14 +202,17 @@ class SimWorker final : public Worker {
   SimWatch* candidates_last_ = nullptr;
   std::coroutine_handle<> computing_;
   coro::RunQueue run_queue_;
-  std::vector<QueuePair*> queue_pairs_;  // [lane][transport RC/UC][peer]; grows with the lanes that are used
-  std::vector<QueuePair*> datagram_queue_pairs_;  // by lane
+  // Indexed by lane (number among the queue pairs to one peer), transport (RC, UC) and peer; grows with the
+  // lanes that are used.
+  std::vector<QueuePair*> queue_pairs_;
+  std::vector<QueuePair*> datagram_queue_pairs_;  // indexed by number of the UD queue pair
   bool is_started_ = false;
   SimWatch* watches_ = nullptr;
-  std::uint32_t polled_for_ = 0;  // the sum of the following counts except sleeping_
+  // number of waits for which the worker has to poll: the sum of the counts below, without sleeping_
+  std::uint32_t polled_for_ = 0;
   std::uint32_t outstanding_ = 0, watching_ = 0, receiving_ = 0, spinning_ = 0, sleeping_ = 0,
                 reconnecting_ = 0;
-  Nanos next_alarm_ = forever;  // the earliest deadline alarm that is pending
+  Nanos next_alarm_ = forever;  // time of the earliest alarm that is pending for a deadline
   const Capabilities& capabilities_;
   Nanos work_left_ = 0;  // CPU time of the current work that was left when the worker was preempted
   std::coroutine_handle<> main_;
@@ -216,7 +225,8 @@ class SimWorker final : public Worker {
   std::vector<Peer> peers_;
   Rng poll_rng_;
   Rng interrupt_rng_;
-  Nanos late_by_ = 0;  // largest delay of a poll, from jitter and a straggler's lag
+  // largest delay of a poll: random jitter, and the lag of a worker that is starved of its core
+  Nanos late_by_ = 0;
 };
 
 }  // namespace loch::fabric::sim

@@ -171,14 +171,14 @@ void SimWorker::poll_watches() {
   }
 }
 
-// Ends a watch: unlinks it and makes its waiter ready.
+// Ends a wait for a memory word: unlinks it and makes the waiting coroutine ready.
 void SimWorker::finish(SimWatch* watch, WatchOutcome outcome, std::uint32_t index) {
   watch->region->remove_watch(watch);
   (watch->previous_of_worker != nullptr ? watch->previous_of_worker->next_of_worker : watches_) =
       watch->next_of_worker;
   if (watch->next_of_worker != nullptr) watch->next_of_worker->previous_of_worker = watch->previous_of_worker;
-  // The watch ends for another reason than a change of the memory that it watches, and must leave the list of
-  // watches whose memory has changed.
+  // The wait ends for another reason than a change of the awaited memory, and must leave the list of waits
+  // whose memory has changed.
   if (watch->is_candidate) {
     SimWatch** link = &candidates_first_;
     SimWatch* before = nullptr;

@@ -80,8 +80,9 @@ std::uint64_t torn_memory_at(const WorkRequest& request, bool is_at_landing) {
   return is_at_landing ? request.local.offset : request.remote_offset;
 }
 
-// What a torn request moves: `length` bytes from one region to the other. Of an inline WRITE both are the
-// peer's region, because its payload is all there.
+// The two memory ranges of a torn request: it moves `length` bytes from one to the other. The payload of an
+// inline WRITE lies in the request and not in a region; both ranges are then the peer's, so that only the
+// peer's region decides which bytes are stored.
 struct Ends {
   Region& from;
   std::uint64_t from_at = 0;
@@ -95,7 +96,8 @@ Ends ends_of(const WorkRequest& request, Region& remote) {
   return {remote, request.remote_offset, local, local_at};
 }
 
-// Calls `move` (offset in the message, bytes) for each run of the part that both regions store.
+// Calls `move`(offset in the message, number of bytes) for each run of bytes of `part` that both regions
+// store.
 template <typename Move>
 void for_stored(const Ends& ends, Part part, Move move) {
   for (std::uint64_t done = part.begin; done < part.end;) {
@@ -372,7 +374,7 @@ void StepFabric::complete(StepWorker& worker, StepWorker::Parked& parked, WcStat
   worker.settle();
 }
 
-// ---- watches that became ready, and passing time
+// ---- waits for memory words that are fulfilled, and passing time
 
 bool StepFabric::has_news(Worker& worker) const {
   const StepWorker& w = own(worker);

@@ -84,11 +84,12 @@ class StepWorker final : public Worker {
  private:
   friend StepFabric;
   struct Parked {
-    WorkRequest request;              // a copy of the posted request
-    WorkRequest* original = nullptr;  // the posted request; null if it was posted detached
-    std::vector<std::byte> payload;   // payload of an inline request, copied when it was posted
-    std::optional<Tear> torn;         // set when the first half was executed and the second was not
-    std::vector<std::byte> staged;    // torn: the bytes that were fetched and not placed yet
+    WorkRequest request;  // a copy of the posted request
+    // the posted request; null if it was posted by post_detached(), so that nobody waits for it
+    WorkRequest* original = nullptr;
+    std::vector<std::byte> payload;  // payload of an inline request, copied when it was posted
+    std::optional<Tear> torn;        // set when the first half was executed and the second was not
+    std::vector<std::byte> staged;   // torn: the bytes that were fetched and not placed yet
   };
   struct Buffer {
     LocalSlice slice;
@@ -108,13 +109,13 @@ class StepWorker final : public Worker {
   [[nodiscard]] const Mailbox& mailbox(Transport transport) const {
     return mailboxes_[static_cast<std::size_t>(transport)];
   }
-  // Whether the watch can end; if so, sets its result.
+  // Whether the wait for a memory word can end; if so, sets its result.
   [[nodiscard]] bool is_ready(WatchWait* wait) const;
   [[nodiscard]] bool can_take(const ReceiveWait& wait) const;
   void take(ReceiveWait* wait);
   void park(const WorkRequest& request, WorkRequest* original);
-  // Ends every watch that is ready: its condition on the watched memory holds, the peer is disconnected, or
-  // the run is stopping.
+  // Ends waits for memory words: those whose condition holds or whose peer is disconnected, and all of them
+  // if the run is stopping.
   void settle();
   void forget();
 
@@ -200,14 +201,16 @@ class StepFabric final : public Fabric {
   [[nodiscard]] const std::vector<std::byte>& staged(Worker& worker, std::size_t i) const {
     return own(worker).parked_[i].staged;
   }
-  // Whether a watch of the worker can end, or a message has arrived that a coroutine waits for.
+  // Whether a wait of the worker for a memory word can end, or a message has arrived that a coroutine waits
+  // for.
   [[nodiscard]] bool has_news(Worker& worker) const;
   void take_news(Worker& worker);
-  // The alarms that next_alarm() and ring() consider: timers, deadlines of watches and receives, or both.
+  // The alarms that next_alarm() and ring() consider: timers, deadlines of waits for memory words and
+  // messages, or both.
   enum class Alarms : std::uint8_t { timers, deadlines, all };
   struct Alarm {
     Nanos at = forever;
-    // whether the alarm is the deadline of a watch or receive; otherwise it is a timer
+    // whether the alarm is the deadline of a wait for a memory word or a message; otherwise it is a timer
     bool is_deadline = false;
   };
   [[nodiscard]] Alarm next_alarm(Worker& worker, Alarms which) const;

@@ -1,4 +1,5 @@
-// Tests the step fabric: each verb, messages of each transport, watches, timers, failures, kills and clocks.
+// Tests the step fabric: each verb, messages of each transport, waits for memory words, timers, failures,
+// kills and clocks.
 #include "common/fabric/step/step.h"
 
 #include <gtest/gtest.h>
@@ -336,7 +337,8 @@ TEST(StepFabric, AWriteIsPlacedInHalves) {
   }
 }
 
-// Of an entry of 128 bytes whose 80 in the middle are elided, one half has the head and the other the tail.
+// The region stores the head and the tail of an entry of 128 bytes, and not the 80 bytes between: one half of
+// the torn request moves the head, the other the tail.
 TEST(StepFabric, ATornRequestMovesTheBytesThatAreStored) {
   for (const Verb verb : {Verb::read, Verb::write}) {
     Pair pair({.nodes = 2}, {.entry_bytes = 128, .keep_head = 40, .keep_tail = 8});

@@ -1,4 +1,4 @@
-// The worker of the step fabric: posting, and what its coroutines wait for (watches, messages,
+// The worker of the step fabric: posting, and what its coroutines wait for (memory words, messages,
 // reconnections).
 #include <algorithm>
 #include <utility>

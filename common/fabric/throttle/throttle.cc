@@ -1,4 +1,4 @@
-// Holds a worker's chains of requests back while as many of its requests are outstanding as the limit allows.
+// Holds a worker's chains of requests back while it has as many requests outstanding as the limit allows.
 #include "common/fabric/throttle/throttle.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,8 @@ class ThrottledWorker;
 struct Credit : CompletionSink {
   ThrottledWorker* owner = nullptr;
   CompletionSink* original = nullptr;
-  std::uint32_t requests = 0;  // that have completed with it: itself, and unsignaled ones before it
+  // requests that end with this completion: the signaled one and the unsignaled ones before it
+  std::uint32_t requests = 0;
 };
 
 bool is_limited(const WorkRequest& request) { return request.verb != Verb::send; }
@@ -59,12 +60,13 @@ class ThrottledWorker final : public WrappedWorker {
     for (; chain != nullptr; chain = chain->next) ++requests;
     return requests;
   }
-  // Whether the chain may be posted now. One that is longer than the limit may if nothing is outstanding.
+  // Whether the chain may be posted now. A chain that is longer than the limit may be posted if nothing is
+  // outstanding.
   [[nodiscard]] bool fits(const WorkRequest& chain) const {
     return outstanding_ == 0 || std::uint64_t{outstanding_} + length(&chain) <= tuner_->limit();
   }
   void send(WorkRequest* chain) {
-    std::uint32_t since = 0;  // requests since the last one whose completion is seen
+    std::uint32_t since = 0;  // requests of the chain since the last one that has a completion sink
     for (WorkRequest* request = chain; request != nullptr; request = request->next) {
       ++since;
       if (request->sink == nullptr) continue;
@@ -76,8 +78,8 @@ class ThrottledWorker final : public WrappedWorker {
     }
     inner().post(chain);
   }
-  // Posts the chains that wait for the queue pair of `request`, beyond the limit, since `request` must not
-  // overtake them.
+  // Posts the waiting chains for the queue pair of `request` even if that exceeds the limit, since `request`,
+  // which does not wait, must not overtake them.
   void post_waiting(const WorkRequest& request) {
     for (std::size_t i = 0; i < waiting_.size();) {
       WorkRequest* chain = waiting_[i];
@@ -116,8 +118,8 @@ class ThrottledWorker final : public WrappedWorker {
     if (!self.waiting_.empty() && !std::exchange(self.is_draining_, true)) self.run_queue().push(self.drain_);
     request.sink->fn(request.sink, request);
   }
-  // Posts waiting chains as long as there is room, one at each turn of the run queue, since each takes CPU
-  // time.
+  // Posts waiting chains as long as the limit has room, one each time the run queue resumes this coroutine,
+  // since posting takes CPU time.
   static coro::Root drain(ThrottledWorker* self) {
     for (;;) {
       while (!self->waiting_.empty() && self->fits(*self->waiting_.front())) {
@@ -138,7 +140,7 @@ class ThrottledWorker final : public WrappedWorker {
   std::deque<WorkRequest*> waiting_;
   std::deque<Credit> credits_;
   std::vector<Credit*> free_;
-  bool is_draining_ = false;  // whether drain_ is in the run queue
+  bool is_draining_ = false;  // whether the coroutine drain_ is in the run queue
   std::atomic<std::uint64_t> waits_ = 0;
   std::coroutine_handle<> drain_;
 };
@@ -172,7 +174,7 @@ class ThrottledFabric final : public WrappedFabric<ThrottledWorker> {
  private:
   ThrottleConfig config_;
   std::map<NodeId, std::unique_ptr<Tuner>> tuners_;
-  Tuner unlimited_{~std::uint32_t{0}, 0};  // of server workers
+  Tuner unlimited_{~std::uint32_t{0}, 0};  // for server workers, which are not limited
 };
 
 }  // namespace

@@ -17,7 +17,8 @@ struct ThrottleConfig {
   // READs, WRITEs and atomics that a client worker may have outstanding; 0: a limit for all workers of a node
   // is found by trying (tuner.h)
   std::uint32_t limit = 0;
-  Nanos sample = 8'000'000;  // how long each limit is tried
+  // how long each limit is tried, if the limit is to be found by trying
+  Nanos sample = 8'000'000;
 };
 
 // What --throttle says: "off" (nullopt), "adaptive" (0), or the limit. An error says what was expected.

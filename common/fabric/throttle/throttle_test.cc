@@ -1,5 +1,5 @@
-// Tests the limit of outstanding work requests: that it holds, that nothing waits for ever or out of order,
-// and that the best limit is found.
+// Tests the limit of outstanding work requests: that it holds, that no request waits for ever or is posted
+// out of order, and that the best limit is found.
 #include "common/fabric/throttle/throttle.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ namespace {
 
 // ---- Finding the limit ----------------------------------------------------------------------------
 
-// Lets a worker complete `rate(limit)` requests a microsecond for `span` microseconds.
+// Lets a worker complete `rate(limit)` requests a microsecond for `span` microseconds, with the limit that
+// the tuner has set.
 template <typename Rate>
 void work(Tuner& tuner, std::atomic<std::uint64_t>* completed, Nanos* now, int span, const Rate& rate) {
   for (int i = 0; i < span; ++i) {
@@ -48,7 +49,8 @@ TEST(Tuner, KeepsTheBestForSixtySamplesAndTriesAgain) {
   Nanos now = 0;
   work(tuner, completed, &now, 65, [](std::uint32_t limit) { return limit == 6 ? 20u : 10u; });
   EXPECT_EQ(tuner.limit(), 6u);
-  work(tuner, completed, &now, 590, [](std::uint32_t) { return 1u; });  // less, but it is not looked at
+  // the rate falls, but the tuner measures no rate while it keeps the best limit
+  work(tuner, completed, &now, 590, [](std::uint32_t) { return 1u; });
   EXPECT_EQ(tuner.limit(), 6u);
   work(tuner, completed, &now, 80, [](std::uint32_t limit) { return limit == 12 ? 20u : 10u; });
   EXPECT_EQ(tuner.limit(), 12u);
@@ -82,7 +84,8 @@ TEST(Throttle, TheFlagIsOffAdaptiveOrANumber) {
 
 // ---- Holding requests back ------------------------------------------------------------------------
 
-// Watches from below how many requests a worker has outstanding, and in which order they are posted.
+// Lies below the throttling worker and records how many requests are outstanding, and in which order they are
+// posted.
 class WatchedWorker final : public WrappedWorker {
  public:
   using WrappedWorker::WrappedWorker;
@@ -113,7 +116,7 @@ class WatchedWorker final : public WrappedWorker {
     CompletionSink* original = nullptr;
   };
   int outstanding = 0, most = 0;
-  std::vector<std::uint64_t> order;  // the requests' operands
+  std::vector<std::uint64_t> order;  // the operands of the posted requests
   std::deque<Between> sinks;
 };
 
@@ -128,7 +131,7 @@ class WatchedFabric final : public WrappedFabric<WatchedWorker> {
   }
 };
 
-// Two nodes with a region each; the worker of node 0 posts, through the limit, to node 1.
+// Two nodes with a region each; the worker of node 0 posts to node 1 through a throttled fabric.
 struct Limited {
   explicit Limited(std::uint32_t limit, Nanos sample = 8'000'000) {
     auto below = std::make_unique<WatchedFabric>(sim::make_sim(support::sim_config(2)).value());
@@ -183,7 +186,7 @@ TEST(Throttle, NoMoreThanTheLimitAreOutstanding) {
   }
 }
 
-// A chain of `length` requests of which the last alone is signaled.
+// Posts a chain of `length` requests of which only the last is signaled.
 coro::Task<void> post_chain(Limited* all, std::uint64_t first, std::uint32_t length) {
   std::array<WorkRequest, 8> requests;
   const std::span<WorkRequest> chain(requests.data(), length);
@@ -217,7 +220,8 @@ TEST(Throttle, AChainLongerThanTheLimitGoesAlone) {
 coro::Task<void> post_detached_behind(Limited* all) {
   coro::Scope scope(all->worker->run_queue());
   for (std::uint64_t i = 0; i < 4; ++i) scope.spawn(post_one(all, Verb::write, i));
-  const Nanos soon = all->worker->now() + 600;  // the four are posted, or wait
+  // by then each of the four requests is posted or held back
+  const Nanos soon = all->worker->now() + 600;
   co_await all->worker->spin_until(soon);
   all->worker->post_detached(all->request(Verb::write, 4));
   co_await scope.join();
@@ -235,7 +239,7 @@ coro::Task<void> lose_peer(Limited* all) {
   coro::Scope scope(all->worker->run_queue());
   const auto one = [](Limited* of, std::uint64_t number, int* failed) -> coro::Task<void> {
     WorkRequest request = of->request(Verb::read, number);
-    request.remote.rkey ^= 1;  // refused by the responder, which breaks the connection
+    request.remote.rkey ^= 1;  // a wrong rkey: the responder refuses the request, which breaks the connection
     const Completion done = co_await of->worker->execute(request);
     *failed += !done.ok();
   };

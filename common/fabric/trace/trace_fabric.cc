@@ -19,7 +19,8 @@ constexpr std::uint32_t requests_track = 100'000;
 
 struct SpanRecord {
   Nanos start = 0;
-  Nanos span = 0;  // ns; `unseen` if the request has no completion and is drawn as an instant
+  // ns; `unseen` if the request has no completion, so that the trace shows it as an instant
+  Nanos span = 0;
   std::uint32_t length = 0;
   NodeId peer = 0;
   Verb verb = Verb::read;

@@ -216,7 +216,8 @@ Chosen chosen_of(const Candidate& one, std::string network) {
 
 // ---- Choice of one network for all hosts -------------------------------------------------------
 
-using Candidates = std::vector<std::vector<Candidate>>;  // indexed by host
+// for each host its candidates: usable ports, each with one of its GIDs
+using Candidates = std::vector<std::vector<Candidate>>;
 
 std::optional<std::vector<Chosen>> all_of(const Candidates& hosts, auto is_meant,
                                           const std::string& network) {

@@ -86,8 +86,8 @@ NodeRecord node_of(const Json& json, const Limits& limits) {
 }
 
 // One end of a queue pair as a JSON list: [node, worker, peer, peer worker, lane, transport, qpn, psn], where
-// `lane` numbers the queue pairs between the same two workers. A list is shorter than an object with named
-// fields, and a run may have millions of queue pairs.
+// `lane` numbers the queue pairs between the same two workers. A list, not an object with named fields, to
+// save space: a run may have millions of queue pairs.
 Json link_json(const LinkRecord& link) {
   const LinkKey& key = link.key;
   return {key.node, key.worker, key.peer, key.peer_worker, key.lane, static_cast<unsigned>(key.transport),

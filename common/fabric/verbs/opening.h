@@ -1,5 +1,5 @@
-// Opens a process's device in agreement with the other processes of the run: they choose a common network
-// before, and afterwards find the capabilities that all their devices have. Control path.
+// Opens a process's device in agreement with the other processes of the run: before, all choose a common
+// network; afterwards, they determine the capabilities that all their devices have. Control path.
 #pragma once
 
 #include <memory>

@@ -39,8 +39,9 @@ static_assert(offsetof(WorkRequest, verb) == 0 && offsetof(WorkRequest, transpor
               offsetof(WorkRequest, is_signaled) == 2 && offsetof(WorkRequest, status) == 6 &&
               offsetof(WorkRequest, lane) == 7 && sizeof(WorkRequest::verb) == 1);
 
-// Whether the request is a READ or WRITE over RC on lane 0, neither inline nor fenced and without an
-// immediate, and signaled unless it is detached.
+// Whether the request is of the most frequent kind ("straight"): a READ or WRITE over RC on lane 0 (the first
+// queue pair to the peer), neither inline nor fenced and without an immediate, signaled or posted by
+// post_detached().
 [[nodiscard]] bool is_straight(const WorkRequest& request, bool is_detached) {
   constexpr auto rc = static_cast<std::uint8_t>(Transport::rc);
   constexpr auto wanted = std::bit_cast<std::uint64_t>(Head{0, rc, 1, 0, 0, 0, 0, 0});
@@ -237,7 +238,8 @@ void VerbsWorker::address(ibv_send_wr& out, const SendQueue& queue, const WorkRe
   out.wr.atomic.swap = request.operand;
 }
 
-// Copies inline data to where they stay until the request being staged is posted. Returns the copy's address.
+// Copies inline data to memory that stays valid until the request is posted to the device. Returns the copy's
+// address.
 std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t bytes) {
   std::byte* kept = staged_inline_[static_cast<std::size_t>(next_staged_ - staging_.data())].data();
   copy_from_shared(kept, data, bytes);
@@ -293,7 +295,7 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
-// Posts the queue pair's staged requests to the device as one chain.
+// Posts the queue pair's staged requests (those that wait for its doorbell) to the device as one chain.
 void VerbsWorker::ring_doorbell(SendQueue& queue) {
   ibv_send_wr* bad = nullptr;
   queue.last_staged->next = nullptr;
@@ -310,8 +312,8 @@ void VerbsWorker::ring_doorbell(SendQueue& queue) {
   }
 }
 
-// Posts all staged RECVs to the device, and then all staged requests, because the answer to a request may
-// need one of these RECVs.
+// Posts to the device all RECVs, and then all requests, that wait for a doorbell; RECVs first, because the
+// answer to a request may need one of them.
 void VerbsWorker::ring_doorbells() {
   if (staged_receives_ != 0) give_receives();
   for (SendQueue* queue = first_staged_; queue != nullptr; queue = queue->next_staged) {
@@ -322,8 +324,8 @@ void VerbsWorker::ring_doorbells() {
   next_staged_ = staging_.data();
 }
 
-// Handles a failed ibv_post_send: the device has taken the staged requests before `bad`, but not `bad` and
-// those after it. The connection is cut, because unsignaled requests that the device has taken would
+// Handles a failed ibv_post_send: the device has taken the requests of the chain before `bad`, but not `bad`
+// and those after it. The connection is cut, because unsignaled requests that the device has taken would
 // otherwise stay outstanding until a later signaled request completes, which may never be posted.
 void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   const auto& refused = *reinterpret_cast<const SendSlot*>(bad->wr_id);
@@ -342,8 +344,8 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   if (queue.key.transport != Transport::ud) cut(queue);  // a UD queue pair has no connection
 }
 
-// The queue pair of a READ or WRITE that is valid and can be staged at once, which is the common case. Null:
-// the request has to go through all checks.
+// The queue pair of a READ or WRITE that is valid and can be added to the next doorbell's chain at once,
+// which is the common case. Null: the request has to go through all checks.
 [[gnu::always_inline]] inline SendQueue* VerbsWorker::plain_queue(const WorkRequest& request) const {
   if (request.verb > Verb::write || request.transport == Transport::ud || request.peer >= nodes_ ||
       request.local.region == nullptr || outstanding_ >= most_outstanding_)
@@ -363,7 +365,8 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   return nullptr;
 }
 
-// Stages a request for which plain_queue() found a queue pair: fills the device's work request.
+// Adds a request for which plain_queue() found a queue pair to the next doorbell's chain: fills the device's
+// work request.
 [[gnu::always_inline]] inline void VerbsWorker::stage_plain(SendQueue& queue, WorkRequest& request,
                                                             bool is_detached) {
   ibv_send_wr& out = next_staged_->request;
@@ -386,9 +389,10 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
-// Stages the most frequent kind of request if nothing stands in its way: a READ or WRITE as is_straight()
-// says to worker 0 of a connected peer. Returns false if it did nothing, so that submit() has to stage the
-// request. The caller rings the doorbells, last of all it does, so that it keeps nothing meanwhile.
+// Stages the most frequent kind of request (a READ or WRITE for which is_straight() holds) if it goes to
+// worker 0 of a connected peer and its send queue has room. Returns false if it did nothing, so that submit()
+// has to stage the request. The caller rings the doorbell as its last action, so that it need not save
+// registers across that call.
 [[gnu::always_inline]] inline bool VerbsWorker::stage_straight(WorkRequest& request, bool is_detached) {
   const std::uint32_t to = peer_if_worker_0(request);
   if (!is_straight(request, is_detached) || to >= nodes_ || request.local.region == nullptr ||
@@ -432,7 +436,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   return true;
 }
 
-// Not inlined, so that the callers save no registers for its sake.
+// Not inlined, so that its callers' fast paths need not save registers.
 [[gnu::noinline]] void VerbsWorker::submit(WorkRequest& request, bool is_detached) {
   SendQueue* const free = plain_queue(request);
   if (free == nullptr) [[unlikely]]
@@ -441,8 +445,8 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   stage_plain(*free, request, is_detached);
 }
 
-// A single straight request, the most frequent case, calls nothing unless doorbells have to be rung, so that
-// no register is saved for it.
+// A single request of the most frequent kind calls no function unless doorbells have to be rung, so that no
+// register is saved for it.
 void VerbsWorker::do_post(WorkRequest* chain) {
   struct Several {
     [[gnu::noinline]] static void post(VerbsWorker* worker, WorkRequest* chain) {
@@ -464,8 +468,9 @@ void VerbsWorker::do_post(WorkRequest* chain) {
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
-// Posts a detached atomic on a device that reverses the old word's bytes. The request is copied and made
-// signaled, so that the worker can correct the word when the atomic completes.
+// Posts an atomic for which nobody waits (post_detached()) on a device that returns the old word with its
+// bytes reversed. The request is copied and made signaled, so that the worker can correct the word when the
+// atomic completes.
 void VerbsWorker::post_reversed(const WorkRequest& request) {
   Parked* kept = take_parked();
   kept->worker = this;
@@ -483,7 +488,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
 void VerbsWorker::do_post_detached(const WorkRequest& request) {
   if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
     return post_reversed(request);
-  // The cast is safe: a detached request is only read by submit(), which copies it if it must wait.
+  // The cast is safe: submit() only reads a request of post_detached(), and copies it if it must wait.
   auto& only_read = const_cast<WorkRequest&>(request);
   if (!stage_straight(only_read, true)) return submit(only_read, true);
   if (next_staged_ >= ring_at_) ring_doorbells();

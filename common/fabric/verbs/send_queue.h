@@ -23,8 +23,8 @@ namespace loch::fabric::verbs {
 class VerbsWorker;
 
 // A request that waits for room in the send queue or for a connection. It holds a copy of the request's
-// inline data and, if the request is detached, of the request, because the caller may change these after
-// post().
+// inline data and, if the request came by post_detached(), of the request, because the caller may change
+// these after post().
 struct Parked : CompletionSink {
   static constexpr std::uint32_t inline_most = 256;
   WorkRequest* request = nullptr;
@@ -59,8 +59,8 @@ struct SendQueue {
   // true: this end cut the queue pair, so that requests that complete as flushed may have been executed
   bool is_cut = false;
 
-  // True: the queue pair was cut while its send queue was full, so that the signaled request which drains it
-  // is still to be posted.
+  // True: the queue pair was cut while its send queue was full, so that the signaled request whose completion
+  // retires all others is still to be posted.
   bool needs_marker = false;
 
   QueuePair qp;

@@ -31,7 +31,7 @@ class Silence {
     looked_ = at;
     return lasted_ > most_;
   }
-  // Ends the silence; to be called when a poll found a completion.
+  // Ends the silence (the time without a completion); to be called when a poll found a completion.
   void end() {
     polls_ = 0;
     lasted_ = 0;

@@ -88,7 +88,8 @@ Result<> set_up(Bench& bench, const std::string& name) {
     LOCH_ASSIGN(bench.remote[node], bench.fabric->lookup(node, "memory"));
   }
   const std::uint32_t slot_bytes = bench.test.bytes + grh, stride = (slot_bytes + 63) / 64 * 64;
-  for (int node = 0; node < 2; ++node) {  // receives come first: a datagram without one is lost
+  // RECVs are posted before the run, since a datagram that finds no RECV is lost
+  for (int node = 0; node < 2; ++node) {
     for (std::uint32_t i = 0; i < 64; ++i)
       bench.workers[node]->post_recv(Transport::ud, bench.at(node, 65536 + i * stride), slot_bytes, 0);
   }
@@ -161,7 +162,8 @@ coro::Task<void> play(Bench* bench, int self) {
   WatchWord arrival{bench->memory[self], 4096 + bench->test.bytes - 8};
   const WorkRequest ball = ball_of(*bench, self);
   const Nanos deadline = worker.now() + patience;
-  std::optional<LocalSlice> empty;  // receive buffer to post again after the next SEND
+  // receive buffer of the last message, to be posted again after this side's next SEND
+  std::optional<LocalSlice> empty;
   for (std::uint64_t i = 1; i <= warm_up + bench->test.operations; ++i) {
     const std::uint64_t start = ticks();
     if (self == 0 && i == warm_up + 1) bench->allocated = allocations;

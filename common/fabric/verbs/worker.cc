@@ -119,8 +119,8 @@ Result<> VerbsWorker::open_receives(Transport transport) {
               fmt::format("verbs: cannot create a shared receive queue: {}", std::strerror(errno)));
 }
 
-// Registers the landing words, to which the device writes the old words of atomics: one for each request that
-// can be outstanding, and one for all atomics whose old word nobody needs.
+// Registers the words to which the device writes the old words of atomics (landing words): one for each
+// request that can be outstanding, and one for all atomics whose old word nobody needs.
 Result<> VerbsWorker::open_landing() {
   landing_.resize(std::size_t{most_outstanding_} + 1);
   free_landing_.reserve(most_outstanding_);
@@ -136,8 +136,8 @@ Result<> VerbsWorker::open_landing() {
 
 std::uint32_t VerbsWorker::take_landing_word(bool is_heard) {
   if (!is_heard) return 0;
-  // The list of free landing words is never empty here, because there are as many words as requests that can
-  // be outstanding.
+  // The list of free words for atomics' old values is not empty, because there are as many words as requests
+  // that can be outstanding.
   const std::uint32_t word = free_landing_.back();
   free_landing_.pop_back();
   return word;
@@ -352,7 +352,7 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
   request->sink->fn(request->sink, *request);
 }
 
-// Retires the completed request and all before it in its send queue.
+// Retires the completed request and all outstanding ones before it in its send queue.
 void VerbsWorker::retire_any(const ibv_wc& wc) {
   SendSlot& slot = *reinterpret_cast<SendSlot*>(wc.wr_id);
   SendQueue& queue = *slot.queue;
@@ -416,9 +416,9 @@ void VerbsWorker::adopt_incarnations() {
     links_[peer].incarnation = shared_->incarnations[peer].load();
 }
 
-// Cuts the queue pairs to lost peers at once, before the device's time-outs expire. Also cuts queue pairs to
-// a former incarnation of a restarted peer, because the addresses of the former regions are void. The link to
-// a restarted peer counts as failed until reconnect(), even if it had no connected queue pair.
+// Cuts the queue pairs to lost peers at once, before the device's time-outs expire. Also cuts queue pairs
+// that were connected before a peer restarted, because the addresses of its former regions are void. The link
+// to a restarted peer counts as failed until reconnect(), even if it had no connected queue pair.
 void VerbsWorker::heed_incarnations() {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     Link& link = links_[peer];
@@ -525,8 +525,9 @@ void VerbsWorker::mark_failed(SendQueue& queue) {
   }
 }
 
-// Called repeatedly to reconnect to a peer. Once all failed queue pairs to the peer have drained, starts
-// connecting them again. Returns true when they are connected; the link then has a new epoch.
+// Called repeatedly to reconnect to a peer. Once no failed queue pair to the peer has requests outstanding,
+// starts connecting them again. Returns true when they are connected; the connection then has a new number
+// (epoch()).
 bool VerbsWorker::try_reconnect(NodeId peer) {
   Link& link = links_.at(peer);
   if (shared_->is_lost(peer)) return false;
@@ -552,7 +553,7 @@ bool VerbsWorker::try_reconnect(NodeId peer) {
   link.is_reconnecting = false;
   if (is_refused) return false;  // the next call asks the peer again
   for (SendQueue* queue : link.queues) {
-    leave(*queue);  // fails the queue pair if it was connected just before the peer restarted
+    leave(*queue);  // marks the queue pair as failed if it was connected just before the peer restarted
     if (queue->state != SendQueue::State::ready) return false;
   }
   reach_[peer].failed = 0;

@@ -169,7 +169,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   [[nodiscard]] bool try_reconnect(NodeId peer) override;
 
  private:
-  // Most work requests that are staged at a time, and most completions that one poll takes.
+  // Most work requests that wait for a doorbell at a time, and most completions that one poll takes.
   static constexpr std::uint32_t batch = 32;
   static constexpr int most_completions = 4096;
 
@@ -279,12 +279,13 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
   std::uint32_t outstanding_ = 0;                    // requests outstanding on all queue pairs
   std::uint32_t most_outstanding_ = 0;               // capacity of the send completion queue
-  std::uint64_t owed_ = 0;                           // requests whose completion sink is still to be called
+  // requests whose completion has not been delivered to its sink yet
+  std::uint64_t owed_ = 0;
   std::uint32_t polls_ = 0;
   Sources sources_;
 
-  // Landing words, to which the device writes the old word of an atomic if the atomic has no local buffer or
-  // the device reverses the word's bytes. All are in one registered region, so that the NIC needs a single
+  // Words to which the device writes the old word of an atomic if the atomic has no local buffer or the
+  // device reverses the word's bytes. All are in one registered region, so that the NIC needs a single
   // address translation. Word 0 is for old words that nobody needs.
   std::vector<std::uint64_t> landing_;
   std::vector<std::uint32_t> free_landing_;
@@ -307,7 +308,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   SendQueue* first_staged_ = nullptr;      // list of the queue pairs with staged requests
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of this iteration of the polling loop, before the
-  // staged requests.
+  // requests that wait for their doorbell.
   struct StagedReceive {
     ibv_recv_wr request{};
     ibv_sge slice{};

@@ -72,7 +72,8 @@ def _measure(groups: list[str], repeats: int, suite: rows.Suite) -> list[rows.Ro
 
 
 def ratios(measured: list[rows.Row]) -> dict[str, float]:
-    """By a row's name: the median over the turns of its rate of events over the bare queue's in the same turn."""
+    """For each row of the table, by name: its rate of events divided by that of the bare event queue in the same turn;
+    the median over the turns."""
     queue = next((row for row in measured if row.name == rows.BARE_QUEUE and not row.failure), None)
     if queue is None:
         return {}

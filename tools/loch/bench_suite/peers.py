@@ -1,5 +1,5 @@
-"""The peers of `loch bench-suite`: the churn of the bare queue in other simulators, where Debian's packages are
-installed."""
+"""The simulators beside which `loch bench-suite` puts Loch's (peers): a load of timers set again and again in ns-3,
+SimGrid and simpy, as far as Debian's packages of them are installed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ BUILD_S = 300.0  # seconds of real time that a peer's compilation may take
 
 @dataclass
 class Peer:
-    """A peer: the command that makes so many events as its last argument says, or why there is none."""
+    """Another simulator: the command that executes as many events as its last argument says, or why there is none."""
 
     name: str
-    slower: int  # by how much fewer events it makes, so that turns last about as long
+    slower: int  # divides the number of events, so that a turn lasts about as long as Loch's
     command: list[str] = field(default_factory=list)
     absence: str = ""
 
 
 @dataclass(frozen=True)
 class Library:
-    """A simulator in C++: its source here, the package with its headers, and one of them."""
+    """A simulator in C++: our program for it, Debian's package with its headers, and one of these headers."""
 
     name: str
     source: str
@@ -50,7 +50,7 @@ INCLUDED = "/usr/include"
 
 @contextlib.contextmanager
 def built() -> Iterator[list[Peer]]:
-    """The peers, with those in C++ compiled into a temporary folder."""
+    """The other simulators' programs; those in C++ are compiled into a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="loch-peers-") as folder:
         yield [*(_compiled(library, folder) for library in LIBRARIES), _simpy()]
 

@@ -21,7 +21,7 @@ QUEUE_PROGRAM = os.path.join(places.BUILD, "release", "common", "fabric", "sim",
 PATIENCE_S = 600.0  # seconds of real time after which a turn is given up
 
 NESSIE = ["--protocol", "nessie", "--hardware", "connectx3-10gbe", "--get", "0.5"]
-# The runs, with the simulated time that each takes after its warm-up, in microseconds.
+# The simulated runs whose speed is measured: name, flags of `loch bench`, simulated microseconds after the warm-up.
 FULL_RUN = (
     "full run: nessie, 15 nodes of 12 clients, 16 KB",
     [*NESSIE, "--nodes", "15", "--clients", "12", "--value-size", "16K", "--keys", "200000"],
@@ -42,7 +42,7 @@ BY_NODES = tuple(
 )
 
 
-LEAST_CPU_S = 0.05  # CPU time of a load below which its difference from no load is noise
+LEAST_CPU_S = 0.05  # a load that takes less CPU time than this cannot be told from the noise of the set-up's time
 
 
 class Failed(Exception):
@@ -51,7 +51,7 @@ class Failed(Exception):
 
 @dataclass
 class Row:
-    """A row of the table, with the values of its turns by their names."""
+    """A row of the table, with the values that its turns measured, by the values' names."""
 
     name: str
     turn: Callable[[], dict[str, float]]
@@ -77,7 +77,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Suite:
-    """What is measured: the program, and by how much the loads are smaller than they are by default."""
+    """What is measured: the program loch-bench, and the number that divides the default size of each load."""
 
     program: str
     share: int = 1
@@ -85,8 +85,8 @@ class Suite:
 
 @dataclass(frozen=True)
 class Ended:
-    """A process that has ended: what it printed, its CPU time (the system's too, and its own alone) and the most memory
-    that it held."""
+    """A process that has ended: what it printed, its CPU time (user and system; user alone) and the most memory that it
+    held."""
 
     output: str
     cpu_s: float
@@ -143,10 +143,10 @@ def _run_turn(suite: Suite, flags: list[str], span_us: int) -> dict[str, float]:
 
 
 def _load_s(suite: Suite, before: Ended, after: Ended) -> float:
-    """The CPU time of a load: that of a process with it, less that of a process without; set-up included in a brief
-    suite.
+    """The CPU time of a load: that of a process with the load, less that of a process which only sets up. In a suite
+    with smaller loads (share > 1) the set-up is not subtracted.
 
-    The system's time is left out, because it is the set-up's page faults, whose time varies more than the load's.
+    Only user time counts: system time is spent in page faults of the set-up, and varies more than the load's time.
     """
     if suite.share > 1:
         return max(after.user_s, 1e-6)

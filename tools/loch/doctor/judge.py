@@ -57,7 +57,7 @@ class Verdict:
 
 # ---- RDMA devices, as loch-bench reports them ----------------------------------------------------
 def _by_name(facts: dict) -> dict[str, dict]:
-    """The kernel's files on each device, by name; a device that the program lists may be missing here."""
+    """What the kernel's files say of each RDMA device, by name; they may lack a device that loch-bench lists."""
     return {device["name"]: device for device in facts["devices"]}
 
 

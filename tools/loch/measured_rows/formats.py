@@ -1,4 +1,5 @@
-"""The table formats of `loch calibrate --rows`: which columns tell a format, and the bench run that stands for a row."""
+"""The table formats of `loch calibrate --rows`: which columns tell a format, and the bench run that stands for a
+row."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Any, Callable
 from loch.measured_rows import stores
 from loch.measured_rows.rows import CannotRun, Extra, Field, Row, RowModel, SMART_HARDWARE, checked
 
-OPERATIONS = 100_000  # operations that are measured, over all machines
-ROUNDS = 10  # and at least so many for each operation that is outstanding
-QUEUE_PAIRS_MAX = 64  # of a thread to one machine, as micro-verbs.queue-pairs allows
+OPERATIONS = 100_000  # operations that a run measures, over all machines
+ROUNDS = 10  # a run measures at least this many operations for each one that is outstanding at a time
+QUEUE_PAIRS_MAX = 64  # most queue pairs of a thread to one machine that the option micro-verbs.queue-pairs allows
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Format:
     flags: Callable[[Row, str], list[str]]  # flags of `loch bench` for a row; the second argument is --hardware, or ""
     rate: Callable[[Row, float], float]  # converts operations a second of all nodes to the unit of `published`
     title: Callable[[Row], str]
-    # columns beside the rate, from the document of a result
+    # further columns of the written table, beside the rate, from a result's JSON document
     more: Callable[[dict[str, Any]], dict[str, float]] = lambda result: {}
 
 
@@ -68,7 +69,7 @@ class RoundsRow(RowModel):
 
 
 ROUNDS_COLUMNS = frozenset(("series", "verb", "threads", "depth", "block_bytes"))
-SERIES = {  # flags of `loch bench` by series
+SERIES = {  # flags of `loch bench` by the table's column `series`
     "per_thread_qp": ("--doorbells", "shared"),
     "per_thread_doorbell": ("--doorbells", "own"),
     "doorbell_and_throttling": ("--doorbells", "own", "--throttle", "adaptive", "--throttle-sample", "50us"),
@@ -76,7 +77,7 @@ SERIES = {  # flags of `loch bench` by series
 
 
 def rounds_flags(row: Row, hardware: str = "") -> list[str]:
-    """The flags of `loch bench` for a row of SMART's microbenchmarks; CannotRun if it is none that can be run."""
+    """The flags of `loch bench` for a row of SMART's microbenchmarks; CannotRun if the row cannot be simulated."""
     shape = checked(RoundsRow, row)
     verb, transport = verb_and_transport(shape.verb)
     sharing = SERIES.get(shape.series)
@@ -89,7 +90,8 @@ def rounds_flags(row: Row, hardware: str = "") -> list[str]:
         *("--get", "1", "--keys", "16", "--key-size", "16", "--value-size", str(shape.block_bytes)),
         *("--micro-verbs.verb", verb, "--micro-verbs.transport", transport, "--micro-verbs.inline", "off"),
         *("--micro-verbs.direction", "outbound", "--micro-verbs.round", str(shape.depth)),
-        # by time, since threads are not equally fast; the first limits of --throttle are tried in the warm-up
+        # The run lasts a fixed time, since threads are not equally fast. --throttle finds its first limits in the
+        # warm-up.
         *("--warmup", "500us", "--duration", "500us"),
     ]
 
@@ -100,7 +102,7 @@ SWARM_COLUMNS = frozenset(
 
 
 def swarm_flags(row: Row, hardware: str = "") -> list[str]:
-    """The flags of `loch bench` for a row of rc-swarm; CannotRun if the row is none that can be run."""
+    """The flags of `loch bench` for a row of rc-swarm; CannotRun if the row cannot be simulated."""
     shape = checked(SwarmRow, row)
     verb, transport = verb_and_transport(shape.verb, shape.transport)
     profile = hardware or shape.hardware

@@ -90,7 +90,7 @@ def named_failures(table: Table, outcomes: list[Outcome]) -> int:
 
 
 def read_table(path: str) -> Table:
-    """Reads a table and finds its format; CommandError if it is no such table."""
+    """Reads a table and finds its format; CommandError if the file is no table of a known format."""
     try:
         with open(path, "rb") as stream:
             data = stream.read(FILE_MAX + 1)
@@ -157,7 +157,7 @@ def outcome_of(table_format: Format, row: Row, hardware: str, bench: list[str]) 
 
 
 def written(table: Table, outcomes: list[Outcome]) -> str:
-    """The table as CSV with the column `obtained` and those of its format, which are empty where a row was not run."""
+    """The table as CSV with the column `obtained` and further columns of its format; empty where a row was not run."""
     made = list(dict.fromkeys([OBTAINED, *(name for outcome in outcomes for name in outcome.more)]))
     columns = [name for name in table.columns if name not in made] + made
     text = io.StringIO()

@@ -13,17 +13,19 @@ COLUMNS = frozenset(
 )
 GETS = {"ycsb-a": 0.5, "ycsb-b": 0.95, "ycsb-c": 1.0, "update-only": 0.0}  # share of GETs by workload
 DOORBELL, THROTTLING = "doorbell", "throttling"
-# what a system's writes do after a lost swap, weakest first: `loch bench --backoff`
+# SMART's names of what a write does after its CAS failed, weakest first -> value of `loch bench --backoff`
 BACKOFFS = {"backoff_unbounded": "exponential", "backoff_dynamic_limit": "limited", "coroutine_throttling": "throttled"}
 SMART = (DOORBELL, THROTTLING, *BACKOFFS)
 
-# The artifact's table has 256 subtables of 200,000 main buckets, and so 3 * 7 * 100,000 slots, on each memory node.
-# 200,000 has 64 in common with 256, so that one first bucket in 64 is used. The simulated one has as many subtables, of
-# GROUPS * 2 main buckets, which have 64 in common with 256 too, and as large a share of its slots is used.
+# The hash table of SMART's artifact has 256 subtables of 200,000 main buckets on each memory node: 100,000 groups of 3
+# buckets with 7 slots each. 200,000 and 256 have the greatest common divisor 64, so that only one bucket in 64 is ever
+# a key's first. The simulated table also has 256 subtables, of GROUPS * 2 main buckets: the greatest common divisor of
+# that and 256 is 64 too, and as large a share of the slots is used.
 SUBTABLES, SLOTS_PER_GROUP, PUBLISHED_GROUPS, GROUPS = 256, 21, 100_000, 224
 KEYS_MIN = 1000
 
-# CPU time that an update of the artifact takes beside what the profile says, by the one-thread rows of Figure 8
+# CPU time of an update in SMART's artifact beyond that of the hardware profile; from the one-thread rows of its Figure
+# 8
 PUT_CPU_NS = 1600
 
 
@@ -62,7 +64,7 @@ def techniques_of(system: str) -> frozenset[str]:
 
 
 def flags(row: Row, hardware: str = "") -> list[str]:
-    """The flags of `loch bench` for a row; CannotRun if it is none that can be run."""
+    """The flags of `loch bench` for a row; CannotRun if the row cannot be simulated."""
     shape = checked(StoreRow, row)
     gets = GETS.get(shape.workload)
     if gets is None:
@@ -80,15 +82,16 @@ def flags(row: Row, hardware: str = "") -> list[str]:
 
 
 def _keys(shape: StoreRow) -> list[str]:
-    """As large a share of a smaller table is used; how often each of the first keys is asked for stays as it is.
+    """The flags for a smaller hash table with fewer keys, whose slots are as full as those of the published one.
 
-    A hundred million keys would take 9 GB a memory node. What the number of keys decides is how often two clients meet
-    at one key. That is the ranks' doing, which are drawn from all; those beyond the simulated keys fall on them in turn.
+    A hundred million keys would take 9 GB a memory node. Fewer keys change little, because popular keys, at which
+    clients meet, stay as popular: Zipf ranks are drawn from the published number of keys, and a rank beyond the
+    simulated keys stands for one of these in turn.
     """
     load = min(0.9, shape.keys / (shape.memory_nodes * SUBTABLES * PUBLISHED_GROUPS * SLOTS_PER_GROUP))
     slots = SUBTABLES * GROUPS * SLOTS_PER_GROUP
     keys = max(1, min(shape.keys, max(KEYS_MIN, math.floor(load * slots) * shape.memory_nodes)))
-    # a little more than the share, since the number of groups is rounded up
+    # 1.001: a load factor slightly above the used share of the slots, since the number of groups is rounded up
     words = ["--keys", str(keys), "--race.load-factor", f"{1.001 * keys / shape.memory_nodes / slots:.6g}"]
     if shape.zipf == 0:
         return [*words, "--distribution", "uniform"]
@@ -107,9 +110,10 @@ def _techniques(has: frozenset[str]) -> list[str]:
 
 
 def _times(shape: StoreRow, gets: float) -> list[str]:
-    """Limits of outstanding requests are tried in the warm-up. Updates that are tried again at once come to rest slowly.
+    """The flags for warm-up and duration. The warm-up is long enough to find the limits of outstanding requests.
 
-    With 96 threads a popular key has nearly all coroutines waiting in the end, and it takes 100 ms until they are there.
+    Without backoff an update whose CAS failed is tried again at once, and the load takes long to become steady: with 96
+    threads nearly all coroutines come to contend for one popular key, which takes 100 ms.
     """
     waits = techniques_of(shape.system) & set(BACKOFFS)
     warmup, duration = (500, 500) if gets == 1 else (30_000, 10_000) if waits else (100_000, 10_000)
@@ -119,7 +123,7 @@ def _times(shape: StoreRow, gets: float) -> list[str]:
 
 
 def more(result: dict[str, Any]) -> dict[str, float]:
-    """What a result says beside the rate, by column."""
+    """The values of a result that the written table has beside the rate, by column."""
     latency, operations = result["latency_us"]["all"], result["operations"]
     return {
         "obtained_p50_us": latency["p50"],

@@ -1,4 +1,5 @@
-"""./loch calibrate: the program's microbenchmarks, then every row of the published tables beside the hardware profiles."""
+"""./loch calibrate: the program's microbenchmarks, then every row of the published tables beside the hardware
+profiles."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def tables_of(hardware: str, program: str) -> list[Table]:
         if not is_of_a_known_format(path):
             continue  # a table of a store's figures
         table = read_table(str(path))
-        # a row that names no profile stands in no table of this command
+        # rows that name no hardware profile are left out
         rows = [
             row
             for row in table.rows
@@ -78,7 +79,7 @@ def tables_of(hardware: str, program: str) -> list[Table]:
 
 
 def profile_name(hardware: str, program: str) -> str:
-    """The name in a profile, which is given by name or by file."""
+    """The name that a hardware profile gives itself; `hardware` is a profile's name or file."""
     words = [program, "describe", "--hardware", hardware]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     try:
@@ -88,7 +89,7 @@ def profile_name(hardware: str, program: str) -> str:
 
 
 def as_json(table: Table, outcomes: list[Outcome]) -> list[dict[str, Any]]:
-    """The rows that were run, with the keys of the program's own rows."""
+    """The rows that were run, as JSON objects with the same keys as those of loch-bench's own microbenchmarks."""
     rows = []
     for row, outcome in zip(table.rows, outcomes):
         if outcome.rate is None:

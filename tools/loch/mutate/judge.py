@@ -67,8 +67,8 @@ def judges_of(module: Module, fuzz_seeds: int) -> list[Judge]:
             )
         )
     for variant in module.variants:
-        # As many seeds as mutants_test uses: which seed finds the variant first changes when scenarios draw other
-        # values.
+        # More seeds than the variant takes, as in mutants_test: which seed finds it first changes whenever the fuzzer
+        # draws a scenario's values differently.
         argv = (
             BENCH,
             "fuzz",

@@ -27,8 +27,8 @@ class Explore:
 
 @dataclass(frozen=True)
 class Variant:
-    """A known-bad variant that the unedited fuzzer finds within about `seed` seeds: an edit with which it is missed is
-    detected."""
+    """A known-bad variant of a protocol that the unedited fuzzer finds within about `seed` seeds; if the fuzzer misses
+    it after an edit, the edit counts as detected."""
 
     protocol: str
     mutant: str

@@ -1,9 +1,10 @@
-"""`measure: {repeats: auto}`: each point is repeated until the interval of its median is narrow, within limits.
+"""`measure: {repeats: auto}`: each point (run of an experiment) is repeated until the confidence interval of its median
+is narrow, within limits.
 
 Further repeats are decided by the results that came before, so the number of a point's repeats follows from its stored
-results alone: an interrupted run goes on with the same numbers. The rule looks at the values after each batch, and a rule
-that stops when an interval is narrow stops a little too early: the level of an interval at which it stopped is below the
-one that the same number of repeats has when it was fixed beforehand.
+results alone: an interrupted run goes on with the same numbers. Because the rule looks after each batch and stops when
+an interval happens to be narrow, it stops a little too early: the interval's confidence level is then below that of the
+same number of repeats fixed beforehand.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from .model import AUTO_LEAST as LEAST, AUTO_MOST as MOST, Experiment, System
 from .points import PointSource
 from .tables import Results, Row
 
-NARROW = 0.02  # width of an interval, as a share of the median, that needs no further repeat
+NARROW = 0.02  # a confidence interval at most this wide, as a share of the median, needs no further repeats
 
 
 def following(n: int) -> int:
-    """The number of repeats to have after n, when the interval of n repeats is too wide: half as many again."""
+    """How many repeats a point gets in all if n have given too wide an interval: half as many again, up to MOST."""
     return min(MOST, n + max(1, n // 2))
 
 
 def is_narrow(values: list[float]) -> bool:
-    """Whether the interval of the median has a level of 95 % and a width of at most NARROW of the median."""
+    """Whether the median's 95 % confidence interval is at most NARROW of the median wide."""
     if len(values) < LEAST:
         return False
     found = intervals.median(values)
@@ -32,9 +33,9 @@ def is_narrow(values: list[float]) -> bool:
 
 
 def counts(experiment: Experiment, store: PointSource, choices: dict[tuple, dict[str, Any]]) -> dict[tuple, int]:
-    """The number of repeats of each point, by grid.choice_key(), as far as the stored results tell: a point whose repeats
-    are not all stored has those that it needs before anything can be decided, and one of which a repeat failed gets no
-    further ones. Empty unless the experiment asks for `repeats: auto`."""
+    """The number of repeats that each point needs by the results stored so far, by grid.choice_key(). A point keeps its
+    number until all these repeats are stored, and for good if one of them failed. Empty unless the experiment asks for
+    `repeats: auto`."""
     if not experiment.measure.is_auto:
         return {}
     out: dict[tuple, int] = {}

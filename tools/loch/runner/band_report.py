@@ -1,4 +1,5 @@
-"""The bands of sampled constants as text: for the terminal, and as a section of report.md and report.html."""
+"""The bands (intervals of results when hardware constants are drawn at random, `loch run --samples`) as text: for the
+terminal, and as a section of report.md and report.html."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ from .bands import Band, Bands, is_inside
 from .blocks import Block, Code, Heading, Paragraph, Plain
 from .tables import Results
 
-SHOWN = 8  # how many deciding factors a table lists at most
+SHOWN = 8  # a table lists at most this many of the hardware constants with most influence on the results
 
 
 def inside(bands: Bands, comparisons: list[published.Comparison]) -> tuple[int, int]:
-    """How many published numbers lie in their band, of how many that have both; calibrations are left out."""
+    """How many published numbers lie within the interval (band) of the sampled results, and how many have one; numbers
+    to which the simulator was calibrated are left out."""
     found = [
         is_inside(band, each.cell.value)
         for each in comparisons
@@ -31,7 +33,8 @@ def span(band: Band) -> str:
 
 
 def decided(band: Band) -> str:
-    """What decides a band: "pcie.read +0.61 (Sobol 0.42), nic.pipeline −0.40"."""
+    """The constants that decide a result most, with rank correlations: "pcie.read +0.61 (Sobol 0.42), nic.pipeline
+    −0.40"."""
     out = []
     for each in band.decided:
         text = f"{each['factor']} " + f"{each['correlation']:+.2f}".replace("-", "−")
@@ -40,7 +43,8 @@ def decided(band: Band) -> str:
 
 
 def number_rows(bands: Bands, comparisons: list[published.Comparison]) -> list[list[str]]:
-    """One row a published number: id, what, published, obtained, band, in or out, what decides it."""
+    """A row for each published number: id, field, published value, obtained value, interval of the sampled results
+    (band), whether the published value is in it, and which constants decide the result."""
     rows = []
     for each in comparisons:
         band = bands.of_number(each)
@@ -76,7 +80,8 @@ def sentence(bands: Bands, comparisons: list[published.Comparison]) -> str:
 
 
 def claim_rows(bands: Bands, verdicts: list[claims.Verdict]) -> list[list[str]]:
-    """One row a claim: its verdict, and the share of draws in which it holds."""
+    """A row for each claim (a paper's conclusion): in how many draws of the constants it holds, their share, the
+    verdict."""
     rows = []
     for verdict in verdicts:
         held, of = bands.claims.get(verdict.text, (0, 0))
@@ -86,13 +91,14 @@ def claim_rows(bands: Bands, verdicts: list[claims.Verdict]) -> list[list[str]]:
 
 
 def standing(held: int, of: int) -> str:
-    """A claim over all draws: "held" or "not held" where at least 95 % of them agree, else "undecided"."""
+    """A claim's verdict over all draws of the constants: "held" or "not held" if at least 95 % agree, else
+    "undecided"."""
     share = held / of
     return "held" if share >= 0.95 else "not held" if share <= 0.05 else "undecided"
 
 
 def section(results: Results, comparisons: list[published.Comparison], verdicts: list[claims.Verdict]) -> list[Block]:
-    """The section of a report; empty without --samples."""
+    """The report's section on the sampled results; empty without --samples."""
     bands = results.bands
     if bands is None:
         return []
@@ -119,7 +125,7 @@ def section(results: Results, comparisons: list[published.Comparison], verdicts:
 
 
 def lines(results: Results, comparisons: list[published.Comparison], verdicts: list[claims.Verdict]) -> list[str]:
-    """The bands for the terminal; empty without --samples."""
+    """The intervals of the sampled results (bands) as lines for the terminal; empty without --samples."""
     bands = results.bands
     if bands is None:
         return []

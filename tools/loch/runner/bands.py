@@ -1,5 +1,6 @@
-"""Bands over sampled constants (`loch run --samples`): what the draws give for each point, each published number and each
-claim, and which constant decides it; stored in bands.json of the result folder."""
+"""`loch run --samples`: hardware constants are drawn at random from their ranges, and for each point, each published
+number and each claim the draws give an interval of results (a band) and the constants that decide it; stored in
+bands.json of the result folder."""
 
 from __future__ import annotations
 
@@ -27,32 +28,33 @@ NAME = "bands.json"
 
 @dataclass
 class Band:
-    """The band of one quantity over the draws in which it has a value."""
+    """The interval of one result over the random draws of the hardware constants in which it has a value."""
 
     low: float
     middle: float
     high: float
     n: int
-    # the factors that decide the width of this band (influence.Share)
+    # the hardware constants that decide the width of this interval (influence.Share)
     decided: list[dict[str, Any]] = field(default_factory=list)
     explained: float | None = None  # share of the variance that the surrogate (a model fitted to the draws) explains
 
 
 @dataclass
 class Bands:
-    """All that the draws of an experiment gave."""
+    """What the random draws of the hardware constants gave for one experiment."""
 
     samples: int
     seed: int
-    binary: str  # sha256 of the loch-bench that simulated the draws
-    name: str  # the word by which reports call a band; it depends on the number of draws
+    binary: str  # sha256 of the program loch-bench that simulated the draws
+    # what reports call such an interval: "90 % band of N draws" from 19 draws on, otherwise "least to most of N, …"
+    name: str
     factors: list[dict[str, Any]] = field(default_factory=list)
-    # bands by grid.choice_key(), then by result field
+    # intervals of the results by grid.choice_key(), then by result field
     points: dict[tuple, dict[str, Band]] = field(default_factory=dict)
     published: dict[str, Band] = field(default_factory=dict)  # by the number's id and system
     # text of a claim -> number of draws in which the claim holds, and number of all draws
     claims: dict[str, tuple[int, int]] = field(default_factory=dict)
-    failed: int = 0  # number of points of draws that ended without a result
+    failed: int = 0  # number of drawn runs that ended without a result
 
     def of_point(self, system: str, axes: dict[str, Any], name: str) -> Band | None:
         return self.points.get(grid.choice_key(system, axes), {}).get(name)
@@ -62,8 +64,8 @@ class Bands:
 
     @property
     def deciding(self) -> list[tuple[str, int, float]]:
-        """The factors that decide most points: name, for how many it is the strongest, its mean absolute correlation
-        there."""
+        """The constants that decide the results of most points: name, number of results for which the constant is the
+        strongest, and the mean absolute correlation with them."""
         first: Counter[str] = Counter()
         total: Counter[str] = Counter()
         for by_field in self.points.values():
@@ -79,14 +81,14 @@ def number_key(comparison: Comparison) -> str:
 
 
 def is_inside(band: Band, value: float) -> bool:
-    """Whether a published value lies in the band, its own rounding aside."""
+    """Whether a published value lies in the interval; that the paper rounded it is not allowed for."""
     return band.low <= value <= band.high
 
 
 def compute(
     experiment: Experiment, store: PointSource, choices: dict[tuple, dict[str, Any]], samples: Samples, binary: str
 ) -> Bands:
-    """The bands of an experiment from the stored results of its draws."""
+    """The intervals of an experiment's results from the stored results of its draws."""
     out = Bands(samples.number, samples.seed, file_hash(binary), intervals.band_name(samples.number))
     out.factors = [_factor(each) for each in samples.factors]
     fields = dict.fromkeys((*experiment.figure.y, *experiment.figure.rows))
@@ -119,7 +121,7 @@ def of_draw(
     samples: Samples,
     index: int,
 ) -> Results:
-    """The results of one draw, as if its constants were the profiles' own."""
+    """The results of one draw of the constants, in the form of an ordinary run's results."""
     rows = []
     for point in factors.points(experiment, choices, samples, index):
         stored = store.of(point)
@@ -184,7 +186,7 @@ def _rounded(value: Any) -> Any:
 
 
 def read(folder: Path) -> Bands | None:
-    """The bands of a result folder, or None if it has none; BadInput if the file is no bands.json."""
+    """What bands.json of a result folder holds; None if there is none, BadInput if it is malformed."""
     path = folder / NAME
     if not path.is_file():
         return None

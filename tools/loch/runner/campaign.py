@@ -1,5 +1,5 @@
-"""One call of `loch run`: the points of all experiments run in one pool; an experiment's outputs are written once its
-points are complete."""
+"""One call of `loch run`: the points (runs of loch-bench) of all experiments run in one pool; an experiment's outputs
+are written once its points are complete."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ class _Run:
     store: Store
     executor: Executor
     costs: costs.Costs
-    left: set[str] = field(default_factory=set)  # names of points of the current stage that have not ended
+    left: set[str] = field(default_factory=set)  # names of the current stage's points (runs) that have not ended
     tuned: list[dict] | None = None  # the parameters that tuning chose; None before tuning has ended
     choices: list[dict] | None = None  # tuned parameters, and the rates computed from shares of the maximum throughput
     counts: dict[tuple, int] = field(default_factory=dict)  # with `repeats: auto`: the repeats of each point so far
-    samples: factors.Samples | None = None  # the draws of --samples
+    samples: factors.Samples | None = None  # with --samples: the random draws of the hardware constants
     stale: int = 0
     failures: list[str] = field(default_factory=list)
     verdicts: list[claims.Verdict] = field(default_factory=list)
     comparisons: list[published.Comparison] = field(default_factory=list)
     # tables of the figure's values, as (head, rows)
     obtained: list[tuple[list[str], list[list[str]]]] = field(default_factory=list)
-    # with --samples: lines about the bands, and about the hardware constants that decide their widths
+    # with --samples: lines on the intervals of the sampled results, and on the hardware constants that decide their
+    # widths
     banded: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)  # warnings that are printed at the end of the run
     peak: tuple[int, str] = (0, "")  # memory in bytes and title of the simulated point that used most
@@ -166,8 +167,8 @@ class Campaign:
             self._find_maxima(run)
 
     def _find_maxima(self, run: _Run) -> None:
-        """Called once all tuning candidates have run: chooses, and starts the closed-loop runs for loads relative to a
-        maximum."""
+        """Called once all tuning candidates have run: chooses the best, and starts the closed-loop runs for loads
+        relative to a maximum."""
         run.tuned = tuning.choose(run.experiment, run.store)
         maxima = grid.maximum_points(run.experiment, report.choices_by_key(run.tuned))
         todo = self._todo(run, maxima, is_plan=False)
@@ -190,8 +191,8 @@ class Campaign:
             self._write(run)
 
     def _repeat(self, run: _Run) -> None:
-        """Called once the started points of the figure have run: with `repeats: auto` starts the further repeats that the
-        results call for, and writes the outputs when there are none."""
+        """Called once the started points of the figure have run: with `repeats: auto` starts the further repeats that
+        the results call for, and writes the outputs when there are none."""
         before = run.counts
         run.counts = auto_repeats.counts(run.experiment, run.store, report.choices_by_key(run.choices or []))
         further = [
@@ -314,7 +315,7 @@ def _key(point: grid.Point) -> tuple:
 
 
 def _drawn(run: _Run, choices: list[dict]) -> list[grid.Point]:
-    """The points of all draws of --samples."""
+    """The runs of --samples: each point of the figure with each draw of the hardware constants."""
     if run.samples is None:
         return []
     return factors.all_points(run.experiment, report.choices_by_key(choices), run.samples)

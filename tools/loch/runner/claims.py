@@ -13,8 +13,8 @@ from .tables import Results
 
 @dataclass
 class Verdict:
-    """Whether a claim held; None if it could not be evaluated. `why`: the reason, or the axis values at which it
-    failed."""
+    """Whether a claim (a paper's conclusion) held; None if it could not be evaluated. `why`: the reason, or the axis
+    values at which it failed."""
 
     text: str
     held: bool | None

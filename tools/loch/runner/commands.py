@@ -38,7 +38,7 @@ from .stored_json import read_json
 from .units import about
 
 
-SAMPLES_MAX = 10_000  # more draws than this would take weeks
+SAMPLES_MAX = 10_000  # most draws of --samples; more would take weeks
 
 
 def run(args: argparse.Namespace) -> int:
@@ -86,7 +86,8 @@ def _check_names(placed: list[tuple[Experiment, Path]]) -> None:
 
 
 def _draws(args: argparse.Namespace, loaded: list[Experiment], binary: str) -> list[factors.Samples | None]:
-    """The draws of each experiment with --samples; None for one of which nothing can be drawn."""
+    """With --samples, the random draws of hardware constants for each experiment; None where no constant has a
+    range."""
     if args.samples is None:
         if args.seed is not None:
             raise BadInput("--seed: of the draws of --samples, which is not given; measure.seed sets that of the load")
@@ -200,7 +201,7 @@ def score_command(args: argparse.Namespace) -> int:
 
 
 def _change(folder: Path) -> str:
-    """What was changed in a run for an ablation: the overrides of its first experiment."""
+    """What was changed in a run of an ablation: the --set overrides of the first experiment in its folder."""
     found = outputs.folders(folder) if folder.is_dir() else []
     if not found:
         raise BadInput(f"--ablation {folder}: no results in or below it; expected a folder that `loch run` wrote")

@@ -1,10 +1,10 @@
 """`loch compare A B`: whether two result folders differ, by a permutation test over all points of a series together.
 
-A series is one system of an experiment. For each of its points (one combination of axis values) A and B have repeats. If A
-and B did the same, each repeat of a point could as well have come from the other folder. The test therefore exchanges the
-labels A and B among the repeats of each point, in every way or in a random sample of the ways, and asks how often the weighted
-mean of log(B/A) over the points is at least as far from 0 as the one found (Good, Permutation Tests, 2005, chapter 3). Holm's
-method corrects the p values for the number of series and metrics.
+A series is one system of an experiment. For each of its points (one combination of axis values) A and B have repeats.
+If A and B did the same, each repeat of a point could as well have come from the other folder. The test therefore
+exchanges the labels A and B among the repeats of each point, in every way or in a random sample of the ways, and asks
+how often the weighted mean of log(B/A) over the points is at least as far from 0 as the one found (Good, Permutation
+Tests, 2005, chapter 3). Holm's method corrects the p values for the number of series and metrics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from .errors import BadInput, did_you_mean
 from .grid import choice_key, show
 from .tables import Results, Row
 
-# if at most this many exchanges of the labels A and B are possible, the permutation test tries all of them
 LEVEL = 0.05
 ENUMERATED_MAX = 20_000  # up to this many exchanges of the labels A and B are all tried
 SAMPLED = 9_999
@@ -41,7 +40,7 @@ class Test:
     """A permutation test of one series."""
 
     ratio: float  # exp of the weighted mean of log(B/A) over the points
-    p: float  # two-sided, not corrected
+    p: float  # two-sided p value, not corrected for the number of tests
     least_p: float  # the smallest p value that these numbers of repeats can give
     low: float | None  # 95 % interval of `ratio`, by inversion of the test; None if least_p exceeds LEVEL
     high: float | None
@@ -65,7 +64,7 @@ class Point:
 
 @dataclass
 class Series:
-    """One metric of one system."""
+    """The compared values of one metric of one system, and their test."""
 
     experiment: str
     system: str
@@ -304,7 +303,8 @@ def _title(system: str, axes: dict[str, Any]) -> str:
 
 
 def as_text(found: Comparison, points_shown: int = 5) -> str:
-    """The comparison for a terminal: the verdict first, then a row for each series, then the points that changed most."""
+    """The comparison for a terminal: the verdict first, then a row for each series, then the points that changed
+    most."""
     lines = [_verdict(found), ""]
     lines += [f"failed in B alone: {each}" for each in found.newly_failed]
     head = ["series", "metric", "points", "repeats", "B/A", "95 % interval", "p (Holm)", "effect", ""]

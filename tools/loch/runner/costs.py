@@ -1,4 +1,5 @@
-"""Estimates how long points take, from earlier runs in the result folder or from the reference results."""
+"""Estimates how long an experiment's points (runs of loch-bench) take, from earlier runs in the result folder or from
+the reference results."""
 
 from __future__ import annotations
 

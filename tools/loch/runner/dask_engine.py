@@ -1,4 +1,5 @@
-"""Runs points as tasks of a Dask cluster, an existing one or one of processes on this machine; uses dask_bridge.py."""
+"""Runs points (runs of loch-bench) as tasks of a Dask cluster, an existing one or one of processes on this machine;
+uses dask_bridge.py."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Point:
     distributions: dict[str, list[Distribution]] = field(default_factory=dict)
     bands: dict[str, tuple[float, float]] = field(
         default_factory=dict
-    )  # with --samples: by field, the ends of the band
+    )  # with --samples: by field, the ends of the interval of the sampled results
     runs: list[Run] = field(default_factory=list)  # for timeline figures: one run for each repeat with a time series
 
     @property
@@ -114,7 +114,7 @@ class Published:
     place: Place
     value: float | None  # the published value; None if the paper withholds it
     error: float | None  # obtained / published - 1, if both values exist
-    over: str = ""  # name of the base series, if the number is a ratio of two series
+    over: str = ""  # if the number is a ratio of two series: name of the series that is divided by
     kind: str = (
         "published"  # "published", "derived" (from other numbers), "bound" or "calibrated" (the model was fitted to it)
     )
@@ -258,7 +258,7 @@ def _published(results: Results) -> list[Published]:
 
 
 def _kind(comparison: published.Comparison) -> str:
-    """What a published number is, for its mark."""
+    """The kind of a published number, by which its mark in the figure is chosen."""
     cell = comparison.cell
     if cell.calibration:
         return "calibrated"

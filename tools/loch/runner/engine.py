@@ -1,4 +1,5 @@
-"""Simulated points on other machines: the common part of the engines for Slurm (slurm.py) and Dask (dask_engine.py).
+"""Simulated points (runs of loch-bench) on other machines: the common part of the engines for Slurm (slurm.py) and Dask
+(dask_engine.py).
 
 The runner and the nodes share a file system. The engine has a folder beside the stored points. For each point it writes
 a task file there; task.py runs the point on a node and writes how the point ended; the runner stores the result, as it
@@ -74,7 +75,8 @@ def order(argv: list[str], timeout_s: float, environment: dict[str, str]) -> dic
 
 
 class Engine:
-    """Runs points on other machines. A subclass submits points to its scheduler and reports tasks that have ended."""
+    """Runs points (runs of loch-bench) on other machines. A subclass submits points to its scheduler and reports tasks
+    that have ended."""
 
     name = ""
     width = 1  # number of points that run at the same time, for estimates of the run's time
@@ -240,7 +242,8 @@ class Engine:
                 self._lose(left, why)
 
     def _lose(self, numbers: list[int], why: str) -> None:
-        """Submits lost points again. Only the point that was running counts this as one of its tries."""
+        """Submits the points of a dead task again. Only for the point that was running does this count as one of its
+        tries."""
         began = [number for number in numbers if (self.folder / f"{number}.began").exists()]
         for number in numbers:
             task = self._tasks[number]

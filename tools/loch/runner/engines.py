@@ -1,4 +1,4 @@
-"""Chooses the engine of `loch run --on`, and defines its flags."""
+"""Chooses by which scheduler (engine: Slurm or Dask) `loch run --on` runs simulated points, and defines its flags."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def joined(argv: list[str]) -> list[str]:
 
 
 def from_flags(args: argparse.Namespace, environment: Mapping[str, str]) -> Engine | None:
-    """The engine that the flags choose, before it is checked; None if simulated points run on this machine."""
+    """The engine (Slurm or Dask) that the flags choose, not yet checked; None if simulated points run on this
+    machine."""
     if args.on not in ENGINES:
         raise BadInput(f"--on {args.on}: expected local, slurm or dask{did_you_mean(args.on, ENGINES)}")
     for key, owner in _OWNERS.items():

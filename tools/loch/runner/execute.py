@@ -1,4 +1,5 @@
-"""Runs the points of one experiment, each in its own process group and with a time limit. pool.py decides the order."""
+"""Runs the points (runs of loch-bench) of one experiment, each in its own process group and with a time limit. pool.py
+decides the order."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ class _Running:
 
 
 class Executor:
-    """Starts points and stores how each ended. Stopping it kills the running points; ended points stay stored."""
+    """Starts points (runs of loch-bench) and stores how each ended. Stopping it kills the running points; ended points
+    stay stored."""
 
     def __init__(self, experiment: Experiment, store: Store, launch: Launch | None) -> None:
         self.experiment, self.store, self.launch = experiment, store, launch

@@ -1,5 +1,5 @@
-"""What `loch run --samples` varies: constants of hardware profiles that state a range, and readings that a paper leaves
-open (plots/published/readings.yaml); drawn as a Latin hypercube."""
+"""What `loch run --samples` draws at random (factors), as a Latin hypercube: constants of hardware profiles that state
+a range, and options whose values a paper leaves open (readings, plots/published/readings.yaml)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POWERS_OF_TWO = ("nic.atomic_buckets",)
 
 @dataclass(frozen=True)
 class Range:
-    """The range of one constant in one hardware profile, in the constant's unit."""
+    """The range from which one constant of one hardware profile is drawn, in the constant's unit."""
 
     low: float
     high: float
@@ -59,7 +59,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class Factor:
-    """One dimension of the sampling. `ranges` by hardware profile for a constant; `levels` for a reading."""
+    """One quantity that is drawn: a constant with its range in each hardware profile (`ranges`), or an option that the
+    paper leaves open with its possible values (`levels`)."""
 
     name: str
     ranges: tuple[tuple[str, Range], ...] = ()
@@ -76,7 +77,8 @@ class Factor:
 
 @dataclass
 class Samples:
-    """The draws of one experiment: `shares[i][j]` is the share, from 0 to 1, at which draw i takes factor j."""
+    """The random draws of one experiment: in draw i, factor j lies at the share `shares[i][j]` (0 to 1) of its
+    range."""
 
     number: int
     seed: int
@@ -111,7 +113,8 @@ def ranges(binary: str, hardware: str) -> dict[str, Range]:
 
 
 def readings(path: Path = READINGS) -> list[Reading]:
-    """The readings in plots/published/readings.yaml; BadInput with file and line if one lacks its source or values."""
+    """The options that papers leave open (plots/published/readings.yaml); BadInput with file and line if one lacks its
+    source or values."""
     if not path.is_file():
         return []
     out = []
@@ -133,8 +136,8 @@ def hardware_of(params: dict[str, Any]) -> str:
 
 
 def of(experiment: Experiment, binary: str, chosen: list[Reading] | None = None) -> list[Factor]:
-    """The factors of an experiment, sorted by name: every constant that has a range in a profile that it simulates, and
-    every reading of its paper that the experiment does not itself vary."""
+    """What is drawn in an experiment, sorted by name: every constant with a range in a hardware profile that the
+    experiment simulates, and every option that its paper leaves open and that the experiment does not itself vary."""
     profiles = sorted(
         {hardware_of(point.params) for point in grid.points(experiment) if point.params.get("fabric") == "sim"}
     )
@@ -159,8 +162,9 @@ def takes(system: System, option: str, binary: str) -> bool:
 
 
 def is_open(experiment: Experiment, option: str, binary: str) -> bool:
-    """Whether a reading may vary: some simulated system has the option, it is no axis and not tuned, and all systems that
-    have it take it alike. Where they differ in it, it is what the figure is about."""
+    """Whether an option that the paper leaves open may be drawn: a simulated system has it, it is neither an axis nor
+    tuned, and all systems that have it have the same value. Where its values differ, comparing them is the purpose of
+    the figure."""
     if option in experiment.axes or any(option in system.tune for system in experiment.systems):
         return False
     having = [system for system in experiment.systems if takes(system, option, binary) and not system.is_measured]
@@ -179,7 +183,8 @@ def draw(factors: list[Factor], number: int, seed: int, binary: str) -> Samples:
 
 
 def params_of(system: System, params: dict[str, Any], samples: Samples, index: int) -> dict[str, Any]:
-    """The options of one run under draw `index`. What the experiment sets by `hardware_set` itself is not drawn."""
+    """The options of one run with the values of draw `index`, except for constants that the experiment sets itself by
+    `hardware_set`."""
     out = dict(params)
     given = str(params.get("hardware_set", "") or "")
     fixed = {part.partition("=")[0] for part in given.split(",") if part}
@@ -199,8 +204,8 @@ def params_of(system: System, params: dict[str, Any], samples: Samples, index: i
 
 
 def points(experiment: Experiment, choices: dict[tuple, dict[str, Any]], samples: Samples, index: int) -> list[Point]:
-    """The simulated points of draw `index`: one run of each, with a seed of its own and with the parameters that tuning
-    chose for the undrawn constants."""
+    """The simulated points with the values of draw `index`: one run of each, with a seed of its own and with the
+    parameters that tuning chose with the profiles' own constants."""
     out = []
     for system in experiment.systems:
         if system.is_measured:

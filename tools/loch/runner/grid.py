@@ -1,5 +1,5 @@
-"""Expands an experiment into its points: product, zip and exclude of axes, tuning candidates, repeats, order of
-running."""
+"""Expands an experiment into its points (runs of loch-bench): product, zip and exclude of axes, tuning candidates,
+repeats, order of running."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Point:
     chosen: dict[str, Any] = field(default_factory=dict)  # the parameters that tuning chose, or tries
     power: Power | None = None  # how power is read during the point; None: power is not read
     draw: int | None = (
-        None  # for `--samples`: the number of the draw of constants, from 0; None: the values of the files
+        None  # with `--samples`: the number of the random draw of constants, from 0; None: the profiles' own constants
     )
 
     @property
@@ -63,8 +63,8 @@ def show(key: str, value: Any) -> str:
 
 
 def combinations(experiment: Experiment, system: System) -> list[dict[str, Any]]:
-    """The combinations of axis values at which a system runs, in the order of the file, after `exclude` and its
-    `only`."""
+    """The combinations of axis values at which a system runs, in the order of the file: without those that `exclude`
+    removes and those that the system's `only` does not list."""
     groups: list[list[str]] = []
     for axis in experiment.axes:
         zipped = next((group for group in experiment.zips if axis in group), [axis])

@@ -1,8 +1,8 @@
 """Which drawn constant decides which result: rank correlations, and Sobol indices of a quadratic surrogate.
 
-With some 64 draws and 40 factors no surrogate of all factors can be fitted. It takes the few factors of the largest rank
-correlation, as many as leave four draws for each coefficient, and says how much of the variance it explains in draws that
-it was not fitted to (leave one out)."""
+With some 64 draws and 40 factors (drawn constants and options) no surrogate of all factors can be fitted. The surrogate
+has the few factors of the largest rank correlation, as many as leave four draws for each coefficient. How much of the
+variance it explains is told from draws to which it was not fitted (leave one out)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEED = 20240229  # random seed of these evaluations: equal inputs give equal ind
 
 @dataclass(frozen=True)
 class Share:
-    """What one factor does to one result."""
+    """How one factor influences one result: their rank correlation, and the factor's Sobol indices."""
 
     factor: str
     correlation: float  # Spearman's rank correlation over the draws
@@ -29,7 +29,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Decided:
-    """The factors that decide a result, strongest first; none where no correlation stands out."""
+    """The factors with most influence on a result, strongest first; none where no correlation is significant."""
 
     shares: tuple[Share, ...]
     # share of the variance that the surrogate (a fitted model) predicts in leave-one-out validation; None without a
@@ -53,8 +53,8 @@ def correlation(x: Array, y: Array) -> float:
 
 
 def critical(draws: int, factors: int) -> float:
-    """The absolute correlation that the largest of `factors` unrelated ones exceeds in 5 % of all cases (normal
-    approximation, Šidák)."""
+    """The significance limit of a correlation: if none of `factors` factors has any influence, the largest of their
+    absolute correlations exceeds it in 5 % of all cases (normal approximation, Šidák)."""
     from scipy.stats import norm
 
     level = 1 - 0.95 ** (1 / max(1, factors))
@@ -62,8 +62,8 @@ def critical(draws: int, factors: int) -> float:
 
 
 def decide(names: list[str], shares: Array, levels: list[int], values: Array, at_most: int = 3) -> Decided:
-    """The factors that decide `values`, one value a draw. `shares`: draws x factors, from 0 to 1; `levels`: the number of
-    levels of each factor, 0 for a constant."""
+    """The factors with most influence on `values`, one value a draw. `shares`: draws x factors, from 0 to 1; `levels`:
+    the number of levels of each factor, 0 for a constant."""
     n = len(values)
     if n < 4 or not names or float(values.max()) == float(values.min()):
         return Decided((), None)
@@ -86,7 +86,8 @@ def decide(names: list[str], shares: Array, levels: list[int], values: Array, at
 
 
 def _steps(share: Array, levels: int) -> Array:
-    """Shares of a reading as its levels, evenly from 0 to 1; those of a constant unchanged."""
+    """Rounds the shares of a factor with `levels` values to as many steps from 0 to 1; those of a constant stay as they
+    are."""
     return np.minimum(np.floor(share * levels), levels - 1) / (levels - 1) if levels > 1 else share
 
 

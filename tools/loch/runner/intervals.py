@@ -1,4 +1,4 @@
-"""Intervals from order statistics: of a median over repeats, and of what further draws would give."""
+"""Intervals from order statistics: confidence intervals of medians, and prediction intervals of further draws."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import statistics
 from dataclasses import dataclass
 
 LEVEL = 0.95  # confidence level that an interval of a median is meant to have
-BAND = 0.90  # share of further draws that a band is meant to contain
+BAND = 0.90  # share of further draws that a prediction interval (band) is meant to contain
 
 
 @dataclass(frozen=True)
 class Interval:
-    """From the r-th least to the r-th most of n values, and the level that this truly has."""
+    """An interval from the r-th least to the r-th most of n values, with the confidence level that it truly has."""
 
     low: float
     middle: float  # the median
@@ -33,8 +33,9 @@ def _coverage(n: int, rank: int) -> float:
 
 
 def median(values: list[float]) -> Interval:
-    """The interval of the median: the narrowest whose true level is at least LEVEL, or least to most if there is none,
-    with its lower level (6 values: 96.9 %; 5: 93.8 %; 3: 75 %)."""
+    """The confidence interval of the median: the narrowest whose level is at least LEVEL; with fewer than 6 values
+    there is none, and the interval is from least to most, with its lower level (6 values: 96.9 %; 5: 93.8 %; 3: 75
+    %)."""
     ordered = sorted(values)
     n, rank = len(ordered), 1
     while rank + 1 <= n // 2 and _coverage(n, rank + 1) >= LEVEL:
@@ -44,8 +45,9 @@ def median(values: list[float]) -> Interval:
 
 
 def band(values: list[float]) -> Interval:
-    """The band that a further draw falls into with probability `level`: from the r-th least to the r-th most of n draws it
-    is (n + 1 - 2 r) / (n + 1). From 19 draws on r is the largest that keeps 90 %; fewer cannot, and r is 1."""
+    """The prediction interval (band), from the r-th least to the r-th most of n draws. A further draw falls into it
+    with probability (n + 1 - 2 r) / (n + 1), its `level`. r is the largest with a level of at least 90 %; with fewer
+    than 19 draws no level is that high, and r is 1."""
     ordered = sorted(values)
     n = len(ordered)
     rank = max(1, math.floor((n + 1) * (1 - BAND) / 2 + 1e-9))
@@ -54,7 +56,8 @@ def band(values: list[float]) -> Interval:
 
 
 def band_name(n: int) -> str:
-    """What the band of n draws is called: "90 % band of 64 draws", or "least to most of 8, 78 %" if n is below 19."""
+    """What reports call the prediction interval of n draws: "90 % band of 64 draws", or "least to most of 8, 78 %" if n
+    is below 19."""
     if n >= 19:
         return f"{BAND:.0%} band of {n} draws".replace("%", " %")
     return f"least to most of {n}, {100 * (n - 1) / (n + 1):.0f} %"

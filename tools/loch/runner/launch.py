@@ -64,8 +64,8 @@ class Launch:
         return argv + command
 
     def of_a_rank(self, point: Point) -> dict[str, str]:
-        """Environment variables that tell a rank of `point` how many ranks share its machine's memory, for the check of
-        size."""
+        """Environment variables that tell a rank of `point` how many ranks share its machine's memory, so that it can
+        check whether they all fit."""
         if not self.is_for(point):
             return {}
         ranks = int(point.params["nodes"])

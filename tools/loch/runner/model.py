@@ -11,8 +11,8 @@ from .per_axis import PerAxis
 
 POWER_SOURCES = ("ipmi", "rapl", "replay")
 FIGURE_KINDS = ("line", "bars", "table", "cdf", "curve", "map", "timeline")
-# With `repeats: auto`: the repeats that every point has, the fewest whose interval of the median has a level of 95 %; and
-# those at which a point ends, however wide its interval is.
+# With `repeats: auto`: the fewest repeats of a point (with fewer than 6 no interval of the median has a confidence
+# level of 95 %), and the most, however wide the interval still is.
 AUTO_LEAST, AUTO_MOST = 6, 24
 AUTO = "auto"  # in place of a number in `repeats:`
 REPEATS = Option("count", 1, 1000)  # what `repeats:` takes
@@ -48,7 +48,7 @@ class Power:
 
 @dataclass(frozen=True)
 class Measure:
-    repeats: int = 3  # runs of each point; with is_auto, the least
+    repeats: int = 3  # runs of each point; with is_auto, the fewest
     is_auto: bool = False  # whether points are repeated until their medians are known well (auto_repeats.py)
     seed: int = 1  # random seed of the first repeat; each further repeat adds 1
     # wall-clock seconds that a point may take; None: a default that depends on the fabric

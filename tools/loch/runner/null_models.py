@@ -1,8 +1,8 @@
 """Two null models, against which a simulator has to show what it adds.
 
-interpolation: a published number on an axis from its published neighbours alone, log-log; no model of anything.
+interpolation: a published number on an axis from its published neighbours alone, log-log; it models no hardware.
 bandwidth:     a closed loop of clients whose operations take round trips of 2 us (3 us on ConnectX-2) and share the links;
-               no NIC, no bus, no processor. It is told the protocol's messages and bytes, which are definitions."""
+               no NIC, no bus, no processor. The protocol's messages and their bytes are given to it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def interpolated(item: PublishedItem, cell: Cell) -> float | None:
 
 
 def bandwidth(results: Results) -> list[Comparison]:
-    """The published numbers of an experiment as the bandwidth model obtains them; only those that it can answer."""
+    """The bandwidth model's predictions beside an experiment's published numbers, as far as it can predict them."""
     out = copy.copy(results)
     out.rows = [replace(row, fields={**row.fields, **_answers(row)}) if row.ok else row for row in results.rows]
     out._by_place = {}

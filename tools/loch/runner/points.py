@@ -1,4 +1,5 @@
-"""The store of points: their names and files, and which points are done, failed or stale."""
+"""The store of points (single runs of loch-bench): their names and files, and which points are done, failed or
+stale."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ FAILED = ".failed.json"
 
 
 def point_hash(point: Point) -> str:
-    """The name of a point: a hash of its resolved parameters, the repeat's seed included."""
+    """The name of a point (a run of loch-bench): a hash of its resolved parameters, the repeat's seed included."""
     params = point.params if point.power is None else {**point.params, "power": power.text(point.power)}
     identity = {"params": params, "tuning": point.tuning}
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))

@@ -1,4 +1,5 @@
-"""Schedules a run's work: simulated points of all experiments and drawing in parallel, each measured point alone."""
+"""Schedules a run's work: simulated points (runs of loch-bench) of all experiments and drawing in parallel, each
+measured point alone."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class _Waiting:
 
 
 class Pool:
-    """Runs at most `jobs` points and chores at once; `ended` callbacks may add more while the pool runs.
+    """Runs at most `jobs` points and chores (such as drawing) at once; `ended` callbacks may add more while the pool
+    runs.
 
     With an engine, simulated points run on other machines and do not count towards `jobs`.
     """
@@ -73,7 +75,8 @@ class Pool:
         self._chores.append((call, ended))
 
     def run(self, tick: Callable[[], None]) -> None:
-        """Runs until all points and chores have ended; `tick` is called many times a second."""
+        """Runs until all points and all tasks of the runner (chores) have ended; `tick` is called many times a
+        second."""
         try:
             while self._simulated or self._measured or self._chores or self._busy() or self._elsewhere():
                 self._fill()

@@ -26,7 +26,7 @@ KINDS = {"E": "exact", "D": "derived", "T": "trend"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One published number: its id in the list of targets, and its value, None if the paper withholds it.
+    """One published number: its id in plots/published/targets.yaml, and its value, None if the paper withholds it.
 
     The number belongs to a field, a series and an axis value, or is single: then `obtained` is the expression to
     compare.
@@ -105,8 +105,8 @@ _ID = re.compile(r"V\d+[a-z]*")
 
 
 def _item(document: located.Item, found: located.Item, source: str, name: str) -> PublishedItem:
-    """Reads a published item: numbers on axes (`metrics:`, of the item and of its `groups:`), and single numbers
-    (`numbers:`)."""
+    """Reads one figure or table of a paper (an item): numbers on axes (`metrics:`, of the item and of its `groups:`),
+    and single numbers (`numbers:`)."""
     entries = found.mapping()
     _known(found, _ITEM)
     cells: list[Cell] = []
@@ -133,7 +133,7 @@ def _item(document: located.Item, found: located.Item, source: str, name: str) -
 
 
 def _as_listed(cell: Cell) -> Cell:
-    """The cell completed by what the list of targets says about its id."""
+    """The published number `cell`, completed by what the list of targets (targets.yaml) says of its id."""
     target = targets.load(FOLDER).get(targets.base(cell.id))
     if target is None:
         return cell
@@ -261,7 +261,8 @@ def of(results: Results) -> PublishedItem | None:
 
 
 def called(experiment: Experiment) -> str:
-    """The word for an experiment's comparison numbers: "published", or the one that their file gives."""
+    """What figures call the numbers to which an experiment is compared: "published", or the word that their file
+    gives."""
     item = find(experiment.paper.source, experiment.paper.item) if experiment.paper else None
     return item.called if item else "published"
 
@@ -337,13 +338,13 @@ class Comparison:
 
     @property
     def counts(self) -> bool:
-        """Whether the number counts for the score: an exact published number that was predicted."""
+        """Whether the number counts for the score: it is an exact one, and the simulator was not calibrated on it."""
         return self.error is not None and self.cell.kind == "E" and not self.cell.calibration
 
 
 def compare(results: Results) -> list[Comparison]:
-    """Compares every published number on an axis whose series a simulated or verbs system represents, and every single
-    number that the experiment's systems can answer; in the paper's order."""
+    """Compares published numbers with results, in the paper's order: each number on an axis with every system (not on
+    shm) that stands for its series, and each single number whose expression the experiment's systems can evaluate."""
     item = of(results)
     out: list[Comparison] = []
     for cell in item.cells if item is not None else []:

@@ -5,7 +5,7 @@
                  manifest.json     the resolved experiment, tuned parameters, claims, seconds that each point took
                  data.json         distributions, reasons of failures, the machine that measured
                  report.md         the report of the run
-                 bands.json        what sampled constants gave, of experiments run with --samples
+                 bands.json        with --samples: intervals of the results over random draws of hardware constants
   reference/calibration.json       the rows of `loch calibrate`
 """
 

@@ -47,8 +47,8 @@ def origin(results: Results, system: System, place: tuple[tuple[str, Any], ...] 
 
 
 def label(results: Results, system: System) -> str:
-    """A system's label, with the words that a result asks for where its transport is not the published one: "HERD over
-    RC"."""
+    """A system's label; where its results say that its transport is not the published one, with words for that: "HERD
+    over RC"."""
     rows = (row for row in results.rows if row.ok and row.point.system == system.name)
     departure = next((said for row in rows if (said := row.result.known.departure)), "")
     return system.label if not departure or departure in system.label else f"{system.label} {departure}"
@@ -185,8 +185,8 @@ def _verdict(verdict: Verdict) -> Point:
 
 
 def caption(results: Results) -> str:
-    """The figure's caption: how many runs waited for room or were not steady, then what the marks mean, with the number of
-    repeats."""
+    """The figure's caption: in how many runs operations often waited for free entries or were retried, or the rate was
+    not steady; then what the marks mean, with the number of repeats."""
     doubtful = len(caveats(results))
     said = (
         f"{doubtful} of {len(results.rows)} runs waited for room or were not steady (see the report). "
@@ -222,8 +222,8 @@ def _number_of_runs(results: Results) -> str:
 
 
 def bimodal_points(results: Results) -> list[tuple[str, dict[str, Any], str]]:
-    """The drawn values whose repeats fall into two groups far apart, of which no median speaks: system, axis values and
-    result field."""
+    """The values shown in the figure whose repeats fall into two groups far apart, so that their median says little:
+    system, axis values and result field."""
     figure = results.experiment.figure
     return [
         (system.name, axes, name)
@@ -252,7 +252,8 @@ def _two_groups(results: Results) -> str:
 
 
 def interval_name(results: Results) -> str:
-    """What the error bars of a figure are, with their true level: "the 2nd to 9th of 10 (98 % interval of the median)"."""
+    """What the error bars of a figure are, for its caption: "the 2nd least to the 2nd most of 10, a 98 % interval of
+    the median"."""
     sizes = sorted({len(found) for found in repeats(results).values() if found})
     if len(sizes) > 1:
         levels = [intervals.median([float(i) for i in range(n)]).level for n in sizes]
@@ -477,7 +478,8 @@ def commit_of(results: Results) -> str:
 
 
 def source_line(results: Results) -> str:
-    """Which paper and figure a picture reproduces, its verdict and commit; first of all what is reversed in it."""
+    """Which paper and figure a picture reproduces, how many claims held, and the commit; before that, headline
+    conclusions of the paper that the results contradict."""
     from . import second_score  # imported here, because second_score imports modules that import this module
 
     paper = results.experiment.paper

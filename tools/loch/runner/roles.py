@@ -1,5 +1,5 @@
-"""What each published number is worth in the score, what was known of it, which claims count, and the papers' headline
-conclusions (plots/published/roles.yaml)."""
+"""Reads plots/published/roles.yaml: whether each published number counts in the score or only repeats others, whether
+it was known before it was predicted, which claims count, and the papers' headline conclusions."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ BOUNDS = ("least", "most")
 
 @dataclass(frozen=True)
 class Role:
-    """What a number is in the score, and why."""
+    """How the score treats a published number, and why: it counts (independent), or repeats others, follows from
+    definitions, or is a bound."""
 
     name: str = "independent"
     why: str = ""
     bound: str = ""  # of a bound: least or most
-    above: float | None = None  # counts as what it is above this base, in the number's unit
+    above: float | None = None  # relative errors are those of the number's excess over this base (such as idle power)
 
 
 @dataclass(frozen=True)
 class ClaimRole:
-    """Claims that do not count: of an experiment, or whose text contains some words; empty: of any."""
+    """Claims that do not count in the score: those of `experiment` (empty: of any) with the words `contains` in their
+    text."""
 
     experiment: str
     contains: str
@@ -59,11 +61,12 @@ class Roles:
         return self.of_number.get(identity, Role())
 
     def mark(self, identity: str) -> str:
-        """Whether a number was predicted blind, was seen, or something was changed after seeing it."""
+        """Whether the model was made without knowing a number (blind), knowing it (seen), or changed after its
+        prediction had been compared with it (changed)."""
         return self.marks.get(identity, ("seen", ""))[0]
 
     def of_claim(self, experiment: str, text: str) -> ClaimRole | None:
-        """The entry that takes a claim out of the count, or None."""
+        """The entry by which a claim does not count in the score, or None."""
         return next(
             (each for each in self.claims if each.experiment in ("", experiment) and each.contains in text), None
         )
@@ -71,7 +74,8 @@ class Roles:
 
 @lru_cache(maxsize=None)
 def load(folder: Path) -> Roles:
-    """The file of a folder; all numbers independent and seen if it has none. BadInput with file and line otherwise."""
+    """Reads roles.yaml of a folder; without that file every number is independent and seen. BadInput names file and
+    line of an error."""
     path = folder / f"{NAME}.yaml"
     out = Roles()
     if not path.is_file():
@@ -132,7 +136,7 @@ def _role(item: Item) -> Role:
 
 
 def _ids(item: Item) -> list[str]:
-    """The ids of an entry; V43-V63 is all from V43 to V63."""
+    """The ids of published numbers that an entry of roles.yaml lists; V43-V63 is all from V43 to V63."""
     out: list[str] = []
     for each in item.mapping()["ids"].items or [] if "ids" in item.mapping() else []:
         found = re.fullmatch(r"V(\d+)(?:-V(\d+)|[a-z]*)", str(each.value))

@@ -1,4 +1,4 @@
-"""`loch score`: compares every number in the list of targets with stored results."""
+"""`loch score`: compares every published number in the list of targets (targets.yaml) with stored results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Scored:
 
 @dataclass
 class Line:
-    """One line of the score sheet: a published number, a row of the calibration, or a target without either."""
+    """One line of the score sheet: a published number with a result, a row of the calibration, or a published number of
+    the list of targets that has neither."""
 
     id: str
     source: str
@@ -60,7 +61,8 @@ class Sheet:
 
     @property
     def part(self) -> second_score.Part:
-        """The score over independent numbers, of all folders together."""
+        """The score of all folders together, over the published numbers that do not follow from others
+        (independent)."""
         return second_score.merged(scored.part for scored in self.scored)
 
     @property
@@ -139,7 +141,8 @@ def _rows(path: Path) -> list[dict]:
 
 
 def _lines(scored: list[Scored], rows: list[dict]) -> list[Line]:
-    """The lines for all targets, in the order of the list, then for numbers that are in no list."""
+    """The score sheet's lines for all published numbers of the list of targets, in its order, then for numbers that are
+    not in it."""
     by_id: dict[str, list[Line]] = {}
     for each in scored:
         for one in each.comparisons:
@@ -267,7 +270,7 @@ def markdown(sheet: Sheet, root: Path) -> str:
 
 
 def _joined(lines: list[Line]) -> list[tuple[str, Line]]:
-    """Combines consecutive targets of one kind without a result into one line, such as V1 to V84."""
+    """Combines consecutive published numbers of one kind that have no result into one line, such as V1 to V84."""
     out: list[tuple[str, Line]] = []
     first = ""
     for line in lines:
@@ -329,7 +332,7 @@ def to_explain(sheet: Sheet) -> list[tuple[str, str]]:
 
 
 def summary(sheet: Sheet) -> list[str]:
-    """The summary: the accuracy of all numbers, and how much of the list of targets they cover."""
+    """The summary: the accuracy of all published numbers with a result, and how much of the list of all they cover."""
     verdicts = [verdict for _, verdict in sheet.verdicts]
     withheld = sum(line.status == "withheld" for line in sheet.lines)
     text = published.score(sheet.comparisons).text()

@@ -1,5 +1,7 @@
-"""The score over independent numbers: headline conclusions, errors by role and by what was known, bands, null models,
-claims by interval, and what each mechanism buys (docs/runner.md)."""
+"""The score over the published numbers that do not follow from others (docs/runner.md): the papers' headline
+conclusions, errors by a number's role and by whether it was known beforehand, intervals of sampled results, a
+comparison with models that know nothing (null models), claims judged over repeats or draws, and errors without each
+mechanism of the simulator."""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Number:
     error: float
     role: roles.Role
     mark: str
-    # whether the published value lies in the band of results that draws of hardware constants gave; None without a band
+    # whether the published value lies in the interval of results over random draws of hardware constants; None without
+    # draws
     inside: bool | None = None
     # error of a simple model that interpolates between the neighbouring published values
     interpolated: float | None = None
@@ -43,7 +46,7 @@ class Number:
 
 @dataclass
 class Said:
-    """A claim or a headline with its verdict by interval."""
+    """A claim or a headline conclusion of a paper, with its verdict over repeats or draws (by_interval())."""
 
     paper: str
     experiment: str
@@ -64,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Summary:
-    """Errors of some numbers."""
+    """Statistics of the errors of some published numbers."""
 
     numbers: int
     median: float | None
@@ -150,7 +153,8 @@ def _key(comparison: Comparison) -> tuple[str, str, Any]:
 
 
 def error_of(role: roles.Role, value: float, obtained: float) -> float:
-    """The error that the score counts: relative, above the role's base; of a bound what it is short of, 0 if it is met."""
+    """The error that the score counts: the relative error of the excess over the role's base (role.above, such as idle
+    power). For a published bound it is 0 if the result meets the bound."""
     base = role.above or 0.0
     error = (obtained - base) / (value - base) - 1 if value != base else 0.0
     if role.bound == "least":
@@ -159,8 +163,8 @@ def error_of(role: roles.Role, value: float, obtained: float) -> float:
 
 
 def by_interval(results: Results, claim: ClaimText) -> tuple[str, str]:
-    """A claim over all draws where constants were sampled, else over each repeat alone: held if all agree (of draws, 95 %),
-    undecided if they do not."""
+    """A claim's verdict. It is evaluated for each random draw of the constants if there are draws, else for each repeat
+    alone: decided if all repeats (95 % of the draws) agree, otherwise undecided."""
     of_median = claims.judge(results, claim)
     if of_median.held is None:
         return UNKNOWN, of_median.why
@@ -199,7 +203,8 @@ def merged(parts: Iterable[Part]) -> Part:
 
 
 def verdict(part: Part) -> str:
-    """The first line of the score: conclusions that survive, errors of the independent numbers, and the goal."""
+    """The first line of the score: headline conclusions that hold, errors of the independent numbers, and whether the
+    goal is met."""
     counted = [each for each in part.numbers if each.counts]
     found = summarise(counted)
     evaluated = [each for each in part.headlines if each.verdict != UNKNOWN]
@@ -223,7 +228,7 @@ def is_met(found: Summary) -> bool:
 
 
 def markdown(part: Part) -> list[str]:
-    """The sections of the score sheet before its long tables; the verdict is the first line of them."""
+    """The sections of the score sheet before its long tables; they begin with the line of verdict()."""
     counted = [each for each in part.numbers if each.counts]
     named = [each.paper for each in part.headlines] + [each.paper for each in part.numbers]
     papers = [paper for paper in dict.fromkeys(named) if paper]
@@ -317,7 +322,8 @@ def _claims(part: Part) -> list[str]:
 
 
 def ablation(base: Part, without: list[tuple[str, Part]]) -> str:
-    """What each mechanism buys: errors of the independent numbers without it, over the numbers that both runs have."""
+    """An ablation's table: for each mechanism of the simulator that a run was without, the errors with and without it,
+    over the independent numbers that both runs have."""
     rows = []
     for name, part in without:
         found = {each.id: each for each in part.numbers if each.counts}

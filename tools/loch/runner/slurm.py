@@ -1,5 +1,5 @@
-"""Runs points as tasks of Slurm job arrays: sbatch submits them, squeue tells which have ended, scancel cancels
-them."""
+"""Runs points (runs of loch-bench) as tasks of Slurm job arrays: sbatch submits them, squeue tells which have ended,
+scancel cancels them."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class _Question:
 
 
 class Slurm(Engine):
-    """Runs points by Slurm. `options`: passed to sbatch; `points`: per task (None: derived from the number of
-    points)."""
+    """Runs points by Slurm. `options`: passed to sbatch; `points`: how many a task runs (None: derived from the number
+    of points)."""
 
     name = "slurm"
 

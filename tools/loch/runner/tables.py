@@ -44,7 +44,8 @@ def flatten(document: dict, prefix: str = "") -> dict[str, Any]:
 
 @dataclass
 class Row:
-    """One point of the figure with its stored result or failure; `stored` is None if it has not run."""
+    """One point (run of loch-bench) of the figure with its stored result or failure; `stored` is None if it has not
+    run."""
 
     point: Point
     hash: str
@@ -82,7 +83,7 @@ class Results:
         self.experiment = experiment
         self.rows = rows
         self.commit = ""  # the commit of the program that ran the points, if they do not say it (reference results)
-        # bands of the results of draws of hardware constants, if the experiment was run with --samples
+        # intervals of the results over random draws of hardware constants, if the experiment was run with --samples
         self.bands: Bands | None = None
         self._by_place: dict[tuple, list[Row]] = {}
         for row in rows:

@@ -43,7 +43,7 @@ def number(identity: str) -> int:
 
 @lru_cache(maxsize=None)
 def load(folder: Path) -> dict[str, Target]:
-    """All targets by id; empty if the folder has no list."""
+    """All published numbers and trends by id; empty if the folder has no list."""
     path = folder / f"{NAME}.yaml"
     if not path.is_file():
         return {}

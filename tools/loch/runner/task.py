@@ -1,4 +1,5 @@
-"""Runs points on a node that an engine chose: `task.py FOLDER NUMBER…`, or `task.py FOLDER --of BATCH INDEX`.
+"""Runs points (runs of loch-bench) on a node that an engine (Slurm, Dask) chose: `task.py FOLDER NUMBER…`, or `task.py
+FOLDER --of BATCH INDEX`.
 
 FOLDER is the engine's folder on a file system that all nodes share (engine.py). Point N is described by N.task.json.
 Its run leaves N.output, N.result if loch-bench wrote one, and, last, N.ended.json with how it ended, so the other files
@@ -33,7 +34,8 @@ ABANDONED = 75  # exit status: the runner is gone, so nobody waits for the resul
 
 
 class Lease:
-    """Tells whether the runner still lives: it rewrites the lease file regularly, and removes it when it ends."""
+    """Tells whether the runner still lives: the runner rewrites the lease file regularly, and removes it when it
+    ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -43,10 +43,11 @@ def choose(experiment: Experiment, store: Store) -> list[dict]:
 
 
 def with_rates(experiment: Experiment, store: Store, choices: list[dict]) -> list[dict]:
-    """The choices, and for each share_of_max below 1 the rate: that share of the system's closed-loop throughput.
+    """The tuned parameters, and for each share_of_max below 1 the rate: that share of the system's closed-loop
+    throughput.
 
-    The maximum is the median of the repeats that ran. If none ran there is no rate: the point then uses a closed loop
-    and is stored as failed.
+    That throughput is the median of the repeats that ran. If none ran there is no rate: the point then uses a closed
+    loop and is stored as failed.
     """
     if "share_of_max" not in experiment.axes:
         return choices

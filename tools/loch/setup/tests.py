@@ -244,8 +244,8 @@ def _end_with_us(child: subprocess.Popen[bytes]) -> int:
 
 
 def _fresh_base() -> str:
-    """The first of the seeds that only this run uses, from the commit and the time; printed so that the run can be
-    repeated."""
+    """The first of the random seeds for fuzzing that only this run of the tests uses, from the commit and the time;
+    printed so that the run can be repeated."""
     base = os.environ.get("LOCH_FRESH_BASE", "")
     if not base:
         try:

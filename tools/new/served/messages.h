@@ -4,7 +4,8 @@
 //   request | value (PUT) | key | sequence | trailer |     GET, DELETE: K + 16 bytes; PUT: V + K + 16
 //   reply   | value (GET) | trailer |                      V + 8 bytes, or 8 without a value
 //
-// V and K: the sizes of values and keys in bytes, each rounded up to a multiple of 8.
+// V and K: the sizes of values and keys in bytes, each rounded up to a multiple of 8. The trailer is the
+// message's last word; a receiver that polls waits for it.
 #pragma once
 
 #include "common/kv/protocol.h"

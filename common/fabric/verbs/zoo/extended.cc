@@ -96,7 +96,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* asked) {
 
 QueuePair& pair_of(ibv_qp_ex* qp) { return *static_cast<QueuePair*>(qp); }
 
-// The work request that is being built: the last one that an ibv_wr_* call with an opcode has begun.
+// The work request that is being built: the one that the last ibv_wr_* call with an opcode has begun.
 SendRequest& built(ibv_qp_ex* qp) {
   QueuePair& of = pair_of(qp);
   if (of.building.empty()) {

@@ -43,7 +43,8 @@ void complain(const char* format, ...) {
   std::fprintf(stderr, "zoo: %s\n", text);
 }
 
-// The hub is never destroyed, because threads of the program may call verbs until the process exits.
+// The state that all emulated devices share. It is never destroyed, because threads of the program may call
+// verbs until the process exits.
 Hub& hub() {
   static Hub* one = new Hub;
   return *one;
@@ -99,8 +100,9 @@ void Hub::configure() {
   if (const auto ok = open_counters(); !ok) refuse(ok.error());
 }
 
-// Makes the files of error counters, if any were asked for. Processes that are connected with each other have
-// a folder each. LOCH_RDMA_SYSFS is set to the folder, so that the program reads its counters there.
+// Makes the files with the devices' error counters, if any were asked for. Each process has a folder of its
+// own even if processes share an emulated network. LOCH_RDMA_SYSFS is set to the folder, so that the program
+// reads its counters there.
 std::expected<void, std::string> Hub::open_counters() {
   if (settings.counters.empty()) return {};
   const std::string folder =

@@ -1,5 +1,5 @@
-// What all emulated devices of this process share: the settings, the tables of queue pairs and regions, the
-// NIC thread for delayed work, and the connection to other processes.
+// What all emulated devices of this process share (the hub): the settings, the tables of queue pairs and
+// regions, the NIC thread for delayed work, and the connection to other processes.
 #pragma once
 
 #include <array>
@@ -36,8 +36,9 @@ class Hub {
   // after the last open device.
   void opened();
   void closed();
-  // Counts one event of the kind `call`: a call of that function, a posted request or a completion. Returns
-  // 0, or the injected error if this event is to fail: an errno, for Call::completion an ibv_wc_status.
+  // Counts one event of the kind `call`: a call of a function of libibverbs, a posted request or a
+  // completion. Returns 0, or the injected error if this event is to fail: an errno, or for Call::completion
+  // an ibv_wc_status.
   [[nodiscard]] int fault(Call call);
   // Counts a successful request, and raises the asynchronous events that are set for this number of requests.
   void went_well(const QueuePair& qp);

@@ -40,7 +40,8 @@ std::string to_json(const Machine& machine) {
 }  // namespace
 }  // namespace loch::fabric::verbs::zoo
 
-// The table as JSON. The text is valid for the life of the process. Called by Python through ctypes.
+// The table of emulated machines as JSON. The text is valid for the life of the process. Called by Python
+// through ctypes.
 extern "C" [[gnu::visibility("default")]] const char* loch_zoo_machines() {
   namespace zoo = loch::fabric::verbs::zoo;
   static const std::string text = [] {

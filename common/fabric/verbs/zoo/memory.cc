@@ -33,7 +33,8 @@ void shuffled(std::uint64_t address, std::size_t bytes, Visit visit) {
   for (const auto& [at, size] : pieces) visit(at, size);
 }
 
-// Calls visit(at, size) for each part of the span that lies in one aligned unit, with a pause between parts.
+// Calls visit(at, size) for each part of the span that lies in one aligned unit of `unit` bytes, with a pause
+// between parts, so that other accesses can come between.
 template <typename Visit>
 void in_units(const DeviceModel& model, std::uint32_t unit, std::uint64_t address, std::size_t bytes,
               Visit visit) {
@@ -45,7 +46,8 @@ void in_units(const DeviceModel& model, std::uint32_t unit, std::uint64_t addres
   }
 }
 
-// Copies a unit of 4 or 2 aligned bytes at once, any other in words or bytes.
+// Copies 4 or 2 bytes (a Word) by one access if they are aligned. Returns false if they are not, or have
+// another size.
 template <typename Word>
 bool copy_small(std::byte* to, const std::byte* from, std::size_t size, bool is_to_shared) {
   const std::byte* shared = is_to_shared ? to : from;

@@ -17,14 +17,15 @@ enum class InOrder : std::uint8_t {
   always,
 };
 
-// Against whom an atomic really is atomic, whatever the device reports.
+// Which other accesses an atomic of the emulated device is really atomic against, whatever the device
+// reports.
 enum class Scope : std::uint8_t {
-  none,  // against nobody: the word is read and then written
-  nic,   // against atomics of the same device
-  node,  // against those and the CPU's instructions
+  none,  // atomic against nothing: the word is read and then written separately
+  nic,   // atomic against other atomics of the same device
+  node,  // against atomics of the same device and against the CPU's instructions
 };
 
-// The kinds of requests that may take effect before a WRITE that was posted in front of them.
+// The kinds of requests that can be set to take effect before a WRITE that was posted in front of them.
 enum class Kind : std::uint8_t { write, read, atomic, send };
 inline constexpr std::size_t kinds_count = 4;
 
@@ -54,20 +55,24 @@ struct DeviceModel {
   int max_qp_wr = 32768, max_sge = 30, max_cqe = 4194303, max_rd_atomic = 16;
   std::uint32_t max_inline = 828;
   bool has_domains = true;  // whether the device has ibv_alloc_td and ibv_alloc_parent_domain
-  // Properties by which a device can do other than it claims (docs/zoo.md).
+  // Properties in which the emulated device deviates from what it reports (docs/zoo.md).
   Scope scope = Scope::node;
-  // A READ fetches, a WRITE places, so many aligned bytes indivisibly; 0: as many as the CPU copies at once.
+  // `unit`: aligned bytes that a READ fetches indivisibly; `write_unit`: those that a WRITE places
+  // indivisibly; 0: as many as the CPU copies at once.
   std::uint32_t unit = 0, write_unit = 0;
-  std::uint32_t pause_ns = 0;  // between two units, and between an atomic's read and write of the word
+  // ns that an access pauses between two units of `unit` or write_unit bytes, and an atomic between reading
+  // and writing the word
+  std::uint32_t pause_ns = 0;
   // Probability that a WRITE is overtaken by the next request on its queue pair, if that is of this kind.
   double overtaken[kinds_count] = {};
-  std::uint32_t late_us = 0;  // a WRITE becomes visible to the CPU up to so much later than it completes
-  bool has_extended = true;   // whether the device has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*
+  // a WRITE may become visible to the CPU up to this many us after its completion
+  std::uint32_t late_us = 0;
+  bool has_extended = true;  // whether the device has ibv_create_cq_ex, and ibv_create_qp_ex with ibv_wr_*
 };
 
 // An emulated machine: the devices that ibv_get_device_list returns, in their order.
 struct Machine {
-  std::string_view name;        // the value of LOCH_ZOO that selects this machine
+  std::string_view name;        // value of the environment variable LOCH_ZOO that selects this machine
   std::string_view stands_for;  // the card or host that this machine emulates
   std::string_view source;      // where the emulated properties come from
   std::span<const DeviceModel> devices;

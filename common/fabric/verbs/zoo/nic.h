@@ -133,15 +133,15 @@ struct SendRequest {
   Domain* path_domain = nullptr;
   std::uint32_t to_qpn = 0, to_qkey = 0;
   Nanos due = 0;
-  bool is_resent = false;  // whether the request's first transmission counted as lost
+  bool is_resent = false;  // whether the first transmission of the request was counted as lost
 };
 
-// A WRITE that the target's NIC has acknowledged and not placed yet.
+// A WRITE that the target's NIC has acknowledged and holds back instead of placing it in memory at once.
 struct Landing {
   std::uint64_t address = 0;
   std::uint32_t rkey = 0;
   std::vector<std::byte> data;
-  Nanos due = 0;  // it is placed by then
+  Nanos due = 0;  // time at which the WRITE is placed at the latest
   bool is_overtaken = false;
 };
 
@@ -167,13 +167,14 @@ struct QueuePair : ibv_qp_ex {
   Nanos wait_until = 0;  // no request is sent before this time
   Nanos answer_by = 0;   // deadline for the reply to the oldest request; 0: no reply is awaited
   int tries_left = 0, ready_tries_left = 0;
-  std::vector<SendRequest> building;  // the requests between wr_start and wr_complete
+  // requests that ibv_wr_* calls have built since ibv_wr_start and ibv_wr_complete has not posted yet
+  std::vector<SendRequest> building;
   int build_reason = 0;
 
   std::mutex receive_mutex;
   ReceiveQueue receives;
   std::uint32_t expected = 0;    // the PSN of the next request to be executed
-  std::deque<Landing> landings;  // in the order of their requests
+  std::deque<Landing> landings;  // WRITEs that are held back, in the order of their requests
 
   std::mutex events_mutex;
   std::uint32_t events_fetched = 0, events_acked = 0;
@@ -220,7 +221,7 @@ void check_deadline(QueuePair& qp);
 // requests. Called under receive_mutex. settle() flushes the sending half later.
 void break_receiver(QueuePair& qp, ibv_event_type event);
 void flush_receives(QueuePair& qp);
-// Places the WRITEs that are due. Takes receive_mutex.
+// Places the WRITEs that were held back and are due. Takes receive_mutex.
 void land_due(QueuePair& qp);
 
 // ---- Memory ----------------------------------------------------------------------------------------
@@ -232,12 +233,13 @@ struct Access {
   unsigned needs = 0;  // access flags, all of which the region must have
   const Domain* domain = nullptr;
 };
-// The region with the access's key, pinned, if the region permits the access; else an empty pin.
+// The region with the key of the access, pinned so that it cannot be removed meanwhile, if the region permits
+// the access; else an empty pin.
 [[nodiscard]] Slots<Region>::Pin find_region(const Access& access);
 void place(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data);
 void fetch(const DeviceModel& model, std::uint64_t address, std::span<std::byte> to);
-// The same for the target of a WRITE and of a READ: in units of DeviceModel::write_unit and unit, with pauses
-// between, if these are set.
+// Like place() and fetch(), but for the target's memory of a WRITE or READ: in units of
+// DeviceModel::write_unit or unit bytes, with pauses between them, if these are set.
 void place_at_target(const DeviceModel& model, std::uint64_t address, std::span<const std::byte> data);
 void fetch_at_target(const DeviceModel& model, std::uint64_t address, std::span<std::byte> to);
 // Lets other threads run, for at least DeviceModel::pause_ns.

@@ -129,7 +129,7 @@ Request request_of(const QueuePair& qp, const SendRequest& from, std::uint32_t n
   return request;
 }
 
-// The checks of the requester's own NIC before a request is sent; `data` gets the payload.
+// The checks that the requester's own NIC makes before it sends a request; `data` gets the payload.
 ibv_wc_status check(const QueuePair& qp, const SendRequest& request, std::vector<std::byte>& data) {
   if (returns_data(request.opcode)) {
     std::uint64_t room = 0;

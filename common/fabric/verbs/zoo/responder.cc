@@ -40,7 +40,8 @@ unsigned right_for(ibv_wr_opcode opcode) {
   return is_atomic(opcode) ? IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_WRITE;
 }
 
-// An atomic that is none against the CPU, and with Scope::none against no other request either.
+// An atomic that is not atomic: reads the word, pauses and writes it. With Scope::nic, a lock makes it atomic
+// against others of the same device.
 std::uint64_t swap_word_by_parts(const QueuePair& qp, std::uint64_t address, const Request& request) {
   const DeviceModel& model = qp.nic->model();
   std::unique_lock lock(qp.nic->atomics_mutex, std::defer_lock);
@@ -67,7 +68,7 @@ std::uint64_t swap_word(const QueuePair& qp, std::uint64_t address, const Reques
 
 // ---- WRITEs that are visible later than they complete ------------------------------------------------
 
-// How long a WRITE that may be overtaken waits for the request that overtakes it.
+// For how many ns a WRITE that may be overtaken is held back, waiting for a request that overtakes it.
 constexpr Nanos overtaken_for = 50'000;
 
 Kind kind_of(ibv_wr_opcode opcode) {
@@ -80,7 +81,7 @@ void land(QueuePair& qp, Nanos due_by) {
   while (!qp.landings.empty() && qp.landings.front().due <= due_by) {
     const Landing& first = qp.landings.front();
     const Access access{first.rkey, first.address, first.data.size(), IBV_ACCESS_REMOTE_WRITE, qp.domain};
-    // The program may have taken the memory back since.
+    // A WRITE is dropped if the program has deregistered its target memory since it was held back.
     if (const auto region = find_region(access)) place_at_target(qp.nic->model(), first.address, first.data);
     qp.landings.pop_front();
   }
@@ -88,7 +89,7 @@ void land(QueuePair& qp, Nanos due_by) {
 
 constexpr Nanos whenever = std::numeric_limits<Nanos>::max();
 
-// Keeps a WRITE back, and has the NIC's thread place it later. Returns false if it is to be placed now.
+// Holds a WRITE back, and has the NIC's thread place it later. Returns false if it is to be placed at once.
 bool hold(QueuePair& qp, const Request& request, std::span<const std::byte> data) {
   const DeviceModel& model = qp.nic->model();
   if (!holds_writes(model) || !qp.is_reliable() || kind_of(request.opcode) != Kind::write) return false;
@@ -98,7 +99,7 @@ bool hold(QueuePair& qp, const Request& request, std::span<const std::byte> data
     due += static_cast<Nanos>(hub().random() % (std::uint64_t{model.late_us} * 1000));
   } else {
     const auto likely = std::ranges::max(model.overtaken);
-    // A WRITE that overtakes another one is not kept back itself.
+    // A WRITE that overtakes another one is placed at once and not held back itself.
     if (!qp.landings.empty() || !hub().happens(likely)) return false;
     due += overtaken_for;
   }
@@ -109,7 +110,8 @@ bool hold(QueuePair& qp, const Request& request, std::span<const std::byte> data
   return true;
 }
 
-// With late_us, the NIC itself knows what the CPU cannot see yet.
+// On a device whose WRITEs become visible late (late_us), a READ sees WRITEs that the CPU cannot see yet:
+// copies the bytes of WRITEs that are held back into what was read.
 void overlay_landings(const QueuePair& qp, std::uint64_t address, std::span<std::byte> read) {
   if (qp.nic->model().late_us == 0) return;
   for (const Landing& each : qp.landings) {
@@ -120,19 +122,21 @@ void overlay_landings(const QueuePair& qp, std::uint64_t address, std::span<std:
   }
 }
 
-// Before a request is executed: places the WRITEs in front of it that it does not overtake.
+// Called before `request` is executed: places the earlier WRITEs that are held back and that it does not
+// overtake.
 void land_before(QueuePair& qp, const Request& request) {
   if (qp.landings.empty()) return;
   const DeviceModel& model = qp.nic->model();
   const Kind kind = kind_of(request.opcode);
   const bool is_late = model.late_us != 0 && (kind == Kind::read || kind == Kind::write);
   const bool overtakes = model.late_us == 0 && model.overtaken[static_cast<std::size_t>(kind)] > 0;
-  // One request overtakes a WRITE, and no second one.
+  // At most one request overtakes a WRITE that is held back.
   if (!is_late && (!overtakes || qp.landings.front().is_overtaken)) return land(qp, whenever);
   qp.landings.front().is_overtaken = true;
 }
 
-// After it: a READ or an atomic that missed a WRITE shows that already.
+// Called after a request was executed: places the WRITEs that a READ or an atomic has overtaken, because its
+// result shows that already.
 void land_behind(QueuePair& qp, const Request& request) {
   const Kind kind = kind_of(request.opcode);
   const bool is_late = qp.nic->model().late_us != 0;
@@ -244,7 +248,7 @@ Answer execute(QueuePair& qp, const Request& request, std::span<const std::byte>
     if (answer != Answer::done || !takes_receive(request.opcode)) return answer;
   }
   if (!receives_of(qp).take(receive))
-    return Answer::not_ready;  // another queue pair took the shared queue's last receive
+    return Answer::not_ready;  // another queue pair took the last RECV of the shared receive queue
   return deliver(qp, request, receive, data);
 }
 

@@ -1,4 +1,5 @@
-// Parses LOCH_ZOO: the name of an emulated machine, and the keys that change its properties.
+// Parses the environment variable LOCH_ZOO: the name of an emulated machine, and the keys that change its
+// properties.
 #include "common/fabric/verbs/zoo/settings.h"
 
 #include <algorithm>
@@ -62,7 +63,8 @@ constexpr EventName event_names[] = {
     {"DEVICE_FATAL", IBV_EVENT_DEVICE_FATAL}, {"QP_FATAL", IBV_EVENT_QP_FATAL},
     {"PATH_MIG_ERR", IBV_EVENT_PATH_MIG_ERR}, {"CQ_ERR", IBV_EVENT_CQ_ERR}};
 
-// Parses an event to raise: EVENT:N.
+// Parses the key that makes an emulated device raise an asynchronous event: EVENT:N, after N successful
+// requests.
 std::expected<Raise, std::string> parse_raise(std::string_view text) {
   Raise raise;
   const std::size_t colon = std::min(text.find(':'), text.size());
@@ -102,7 +104,8 @@ std::expected<Failure, std::string> parse_failure(std::string_view text) {
   return failure;
 }
 
-// overtake=KIND:P
+// Parses the value of the key `overtake`, KIND:P: with the probability P a request of this kind overtakes the
+// WRITE before it.
 std::expected<bool, std::string> set_overtaken(Settings& settings, std::string_view text) {
   constexpr std::string_view kinds[kinds_count] = {"write", "read", "atomic", "send"};
   const std::size_t colon = std::min(text.find(':'), text.size());
@@ -123,7 +126,8 @@ std::expected<bool, std::string> set_scope(Settings& settings, std::string_view 
   return true;
 }
 
-// Applies a key that changes a property of every device of the machine. False if there is no such key.
+// Applies a key of LOCH_ZOO that changes a property of every device of the machine. Returns false if there is
+// no such key.
 std::expected<bool, std::string> change_devices(Settings& settings, std::string_view key,
                                                 std::string_view text) {
   constexpr double whole = std::numeric_limits<std::int32_t>::max();

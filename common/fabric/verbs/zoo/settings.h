@@ -18,9 +18,9 @@
 
 namespace loch::fabric::verbs::zoo {
 
-// What can be made to fail, in the order of `call_names`: functions of libibverbs, and the two kinds of event
-// `request` and `completion`. A `request` that fails is refused when it is posted; the earlier requests of
-// its chain are accepted. A `completion` that fails has an error status, although its request was executed.
+// What can be made to fail, in the order of `call_names`: functions of libibverbs, and two kinds of event. A
+// `request` that fails is refused when it is posted; the earlier requests of its chain are accepted. A
+// `completion` that fails has an error status, although its request was executed.
 enum class Call : std::uint8_t {
   get_device_list,
   open_device,
@@ -57,10 +57,11 @@ struct Failure {
   int reason = 0;       // an errno; for a completion, an ibv_wc_status
 };
 
-// An asynchronous event to raise.
+// An asynchronous event that the emulated device is to raise.
 struct Raise {
   ibv_event_type type = IBV_EVENT_PORT_ERR;
-  std::uint64_t n = 1;  // the event is raised after this many successful requests
+  // the event is raised when this many requests have succeeded
+  std::uint64_t n = 1;
 };
 
 struct Settings {
@@ -82,7 +83,8 @@ struct Settings {
   std::string calls;  // file for the number of calls of each function, written at exit; "": none
 };
 
-// Parses the value of LOCH_ZOO. The error says in one line what is wrong and what was expected.
+// Parses the value of the environment variable LOCH_ZOO, which chooses the emulated devices. The error says
+// in one line what is wrong and what was expected.
 [[nodiscard]] std::expected<Settings, std::string> parse_settings(std::string_view text);
 
 }  // namespace loch::fabric::verbs::zoo

@@ -169,7 +169,7 @@ LOCH_ZOO_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* to) 
   return 0;
 }
 
-// The old version of ibv_query_port, whose port attributes end with link_layer.
+// ibv_query_port as old binaries call it: their struct of port attributes ends with link_layer.
 LOCH_ZOO_EXPORT int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to) {
   return nic_of(context).verbs.query_port(context, port, reinterpret_cast<ibv_port_attr*>(to),
                                           offsetof(ibv_port_attr, flags));

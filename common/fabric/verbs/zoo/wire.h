@@ -20,7 +20,7 @@
 namespace loch::fabric::verbs::zoo {
 
 struct Frame {
-  std::uint32_t bytes = 0;  // bytes of data that follow the frame
+  std::uint32_t bytes = 0;  // bytes of data that follow this header in the stream
   std::uint16_t from = 0;
   bool is_reply = false;
   Request request;

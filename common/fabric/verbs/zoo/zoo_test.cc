@@ -411,7 +411,8 @@ TEST(ZooTest, AWriteIsOvertakenByOneRequest) {
   }
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   do {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // 100 times as long as a WRITE is kept back
+    // 100 times as long as a WRITE is held back
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   } while (nic.word_in_use(1024) == 1 && std::chrono::steady_clock::now() < patience);
   EXPECT_GE(nic.word_in_use(1024), 2U);
 }

@@ -1,4 +1,5 @@
-// The churn of Loch's event_queue_bench in ns-3: 1,000 timers, each set again at a random distance when it fires.
+// The load of Loch's event_queue_bench (churn) in ns-3: 1,000 timers, each set again at a random distance
+// when it fires.
 #include <ns3/core-module.h>
 
 #include <cstdint>

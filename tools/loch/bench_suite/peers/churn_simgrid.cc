@@ -1,4 +1,5 @@
-// The churn of Loch's event_queue_bench in SimGrid: 1,000 actors, each of which sleeps for random spans.
+// The load of Loch's event_queue_bench (churn) in SimGrid: 1,000 actors, each of which sleeps for random
+// spans.
 #include <simgrid/s4u.hpp>
 
 #include <cstdint>
@@ -23,7 +24,8 @@ void sleep_often() {
 
 int main(int argc, char** argv) {
   left = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
-  // SimGrid's precision of time is 1 ns: distances are in microseconds, so that they are as different as elsewhere.
+  // For SimGrid times less than 1 ns apart are equal; sleeps of whole microseconds keep different times
+  // apart.
   std::mt19937 random(7);
   for (int i = 0; i < 1 << 14; ++i) spans.push_back(1e-6 * (1 + random() % 8191));
   simgrid::s4u::Engine engine(&argc, argv);

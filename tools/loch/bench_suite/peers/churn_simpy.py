@@ -1,4 +1,4 @@
-"""The churn of Loch's event_queue_bench in simpy: 1,000 processes, each of which waits for random spans."""
+"""The load of Loch's event_queue_bench (churn) in simpy: 1,000 processes, each of which waits for random spans."""
 
 import importlib
 import random
@@ -9,7 +9,7 @@ simpy: Any = importlib.import_module("simpy")
 
 
 def main(events: int) -> None:
-    """Makes so many events."""
+    """Runs the simulation until `events` waits have begun."""
     rng = random.Random(7)
     spans = [rng.randrange(8192) for _ in range(1 << 14)]
     made = 0
