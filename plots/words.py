@@ -27,6 +27,7 @@ _PLAIN = {
     "entry_conflicts_percent": "conflicts in entries (% of attempts)",
     "power_w.mean": "power a node (W)",
     "cpu.busy_fraction": "CPU busy (share)",
+    "alloc_us": "time of an ALLOC (µs)",
     "bytes_to_nic": "bytes on the bus a transfer",
     "request_region_mib": "request region (MiB)",
     "cpu.client_busy": "CPU busy, clients (share)",
@@ -68,7 +69,7 @@ _AXES = {
     "micro-verbs.round": "window N",
     "micro-atomic.counters": "counters Z",
     "think": "computation before each operation",
-    "micro-cuckoo.fill": "share of slots that are filled",
+    "race.chunk-blocks": "blocks in a chunk",
     "nessie.filter-bits": "filter bits",
     "locality": "share of accesses to the node's own keys",
 }
