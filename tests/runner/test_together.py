@@ -2,8 +2,12 @@
 fails, hangs, or takes the process with it."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
-from support import SMALL, Folder
+from support import ROOT, SMALL, Folder
 
 SHARES = SMALL.replace("get: 0.5, ", "").replace("{value_size: [2K, 4K, 8K]}", "{get: [0, 0.2, 0.5, 0.8, 0.95, 1]}")
 SHARES = SHARES.replace("figure: {kind: line,", "figure: {kind: line, x: get,")
@@ -31,6 +35,9 @@ class Together(Folder):
             found[path.name] = document
         return found
 
+    def files(self, pattern):
+        return list(self.folder.glob(pattern))
+
     def processes(self):
         """By process that ran points: the lines of its points."""
         by = {}
@@ -52,7 +59,7 @@ class Together(Folder):
         self.assertGreaterEqual(max(map(len, by.values()), default=0), 3, by)
         for lines in by.values():  # repeats have other seeds, and so another cluster
             self.assertEqual(len({line.partition("--seed ")[2].split()[0] for line in lines}), 1, lines)
-        self.assertEqual(list((self.folder / "together" / "points").glob(".*.tmp")), [])
+        self.assertEqual(self.files("together/points/.*.tmp"), [])
 
     def test_one_that_fails_is_the_only_one(self):
         done = self.run_it("out", FAKE_TOGETHER="yes", FAKE_FAIL="get=0.2")
@@ -77,4 +84,30 @@ class Together(Folder):
         self.assertEqual(self.run_it("alone").returncode, 0)
         done = self.run_it("out", FAKE_TOGETHER="yes", FAKE_DIE="seed=1,get=0.5")
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.stored("out"), self.stored("alone"))
+
+    def test_an_interrupted_run_keeps_what_has_ended_and_goes_on(self):
+        self.assertEqual(self.run_it("alone").returncode, 0)
+        self.count.unlink()
+        command = [sys.executable, str(ROOT / "tools/loch"), "--no-setup", "run", "small.yaml", "--jobs", "1"]
+        runner = subprocess.Popen(
+            [*command, "--out", "out"],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment(FAKE_COUNT=str(self.count), FAKE_TOGETHER="yes", FAKE_HANG="get=0.8,seed=2"),
+        )
+        deadline = time.monotonic() + 60
+        while len(self.stored("out")) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        runner.send_signal(signal.SIGINT)
+        _, errors = runner.communicate(timeout=30)
+        self.assertEqual(runner.returncode, 130, errors)
+        kept = self.stored("out")
+        self.assertTrue(2 <= len(kept) < 12, kept)
+        self.count.unlink()
+        self.assertEqual(self.run_it("out", FAKE_TOGETHER="yes").returncode, 0)
+        self.assertEqual(sum(map(len, self.processes().values())), 12 - len(kept))
+        self.assertEqual(self.files("out/points/.*.tmp"), [])  # the interrupted run may have left some
         self.assertEqual(self.stored("out"), self.stored("alone"))
