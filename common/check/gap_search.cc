@@ -85,8 +85,8 @@ class GapSearch {
       if (next_.empty()) return {Verdict::violated, Contradiction::no_order, event.operation};
       now_.swap(next_);
     }
-    // At the end, a configuration is no solution if an INSERT that found the key present still lacks the
-    // write that made it present: no write is left that could have done so.
+    // At the end, a configuration (state of the search) is no solution if an INSERT that found the key
+    // present still lacks the write that made it present: no write is left that could have done so.
     const auto is_even = [](const Configuration& c) { return c.owed == forever; };
     if (!std::ranges::any_of(now_, is_even)) return {Verdict::violated, Contradiction::no_order, none};
     return {};
@@ -434,11 +434,11 @@ class GapSearch {
     return std::ranges::equal(b, std::span(a).last(b.size()), std::less_equal());
   }
 
-  // Whether `a` can do all that `b` can, so that `b` may be discarded: `a` has used no more node losses and
-  // operations with unknown outcome, it was absent later, and each pending operation of `b` has a counterpart
-  // in `a` that is due no sooner. While the key is present, additional pending PUTs of `a` do no harm, as
-  // they can be used at once. While the key is absent, the first pending PUT of `a` must not be due sooner
-  // than that of `b`.
+  // Whether configuration (search state) `a` can do all that `b` can, so that `b` may be discarded: `a` has
+  // used no more node losses and operations with unknown outcome, it was absent later, and each pending
+  // operation of `b` has a counterpart in `a` that is due no sooner. While the key is present, additional
+  // pending PUTs of `a` do no harm, as they can be used at once. While the key is absent, the first pending
+  // PUT of `a` must not be due sooner than that of `b`.
   static bool dominates(const Configuration& a, const Configuration& b) {
     if (a.present != b.present || a.removes.size() != b.removes.size()) return false;
     if (a.free_puts > b.free_puts || a.free_removes > b.free_removes || a.last_absent < b.last_absent ||
@@ -454,8 +454,8 @@ class GapSearch {
 
   void remove_dominated() {
     if (next_.size() < 2) return;
-    // Sort configurations that are likely to dominate others first, so that most others are discarded
-    // after few comparisons.
+    // Sorts configurations (search states) that are likely to dominate others to the front, so that most
+    // dominated ones are discarded after few comparisons.
     const auto promise = [](const Configuration& c) {
       return std::tuple(c.present, c.removes.size(), ~c.puts.size(), c.free_puts, c.free_removes,
                         ~c.last_absent, ~c.last_present, ~c.owed, ~c.losses);
@@ -463,8 +463,8 @@ class GapSearch {
     std::ranges::sort(
         next_, [&](const Configuration& a, const Configuration& b) { return promise(a) < promise(b); });
     std::size_t kept = 0;
-    // index of the first kept configuration with the same `present` and the same number of pending DELETEs as
-    // the one that is judged
+    // index of the first kept configuration (search state) with the same `present` and the same number of
+    // pending DELETEs as the one that is judged
     std::size_t group = 0;
     for (std::size_t i = 0; i < next_.size(); ++i) {
       if (kept > 0 && (next_[group].present != next_[i].present ||

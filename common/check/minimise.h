@@ -4,7 +4,7 @@
 // others did. First the history is cut at the earliest end, and then at the latest beginning, with which it
 // still violates. Bisection finds both, because a history that extends a violating one violates too. Then, in
 // ever smaller groups, GETs are removed, and the outcome of PUTs and DELETEs is made unknown. Number of
-// checks: O(log n) on the whole history, then O(m log m) to O(m^2) on the m operations of the window.
+// checks: O(log n) on the whole history, then O(m log m) to O(m^2) on the m operations that the cuts leave.
 #pragma once
 
 #include <span>
