@@ -81,7 +81,7 @@ SlotFormat::PartsOfAll SlotFormat::parts_of(const fabric::Region& region) const 
     if (brings_value(op)) its.value = value_at() - its.start;
     its.is_kept = has_trailer && arrival(op) == rpc::Arrival::by_check && its.body <= rpc::most_kept_body &&
                   !region.elision().on();
-    // Slots and regions begin with whole words.
+    // Regions and slots begin at word boundaries, so a key at an offset divisible by 8 lies in whole words.
     its.is_key = its.body == keyhash_bytes && its.key == 0 && slot_bytes % 8 == 0 && its.start % 8 == 0;
   }
   return all;

@@ -96,7 +96,7 @@ struct SlotFormat {
   // first byte on, the others from the request's first byte on.
   struct Parts {
     std::uint32_t start = 0, body = 0, key = 0, value = 0;
-    bool is_kept = false;  // whether keep_if_here() keeps such requests of the region
+    bool is_kept = false;  // whether keep_if_here() makes a copy of a request of this operation
     bool is_key = false;   // whether the body is a key alone, which lies in whole words of the slot
   };
   using PartsOfAll = std::array<Parts, ops>;  // by operation

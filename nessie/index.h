@@ -28,7 +28,7 @@ struct WordReading : LaneReading {
                       access.settings().completion == CompletionBy::watermark, now);
   }
   [[nodiscard]] std::optional<onesided::Landing> landing() const { return landing(access.worker().now()); }
-  // The result for the word that has landed; is_unsettled if the word names lost memory, so that
+  // The result for the word that the READ has fetched; is_unsettled if the word names lost memory, so that
   // settle_word() has to follow.
   [[nodiscard]] WordRead landed() const;
 };

@@ -68,8 +68,8 @@ struct Lane {
   NodeState& node;
   WorkerState& own;
   fabric::Worker& worker;
-  std::uint64_t landing_base;  // byte offset of the lane's landing buffer for entries in NodeState::landing
-  std::uint64_t words_base;    // byte offset of the lane's landing buffer for words in NodeState::words
+  std::uint64_t landing_base;  // byte offset in NodeState::landing of the lane's buffer for READs of entries
+  std::uint64_t words_base;    // byte offset in NodeState::words of the lane's buffer for READs of words
   // The cache entry that holds the value of the last GET, if the value came from the cache; released by
   // the next operation.
   kv::WordCache::Pin pinned;

@@ -38,7 +38,7 @@ enum class EntryKind : std::uint8_t {
   copy = 3,  // a copy made by a MIGRATE
 };
 
-// The fields of the meta word.
+// The fields of an entry's meta word.
 struct EntryMeta {
   bool is_valid = false;
   EntryKind kind = EntryKind::free;

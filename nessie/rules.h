@@ -205,7 +205,8 @@ constexpr void apply_fixes(const Fixes& fixes, Rules& rules) {
     rules.full_scan = true;
     rules.removes_duplicates = false;
     rules.verify = Verify::every_other;
-    rules.delete_checks_first = true;  // possible only because all slots have been read
+    // a DELETE can tell that the key is absent, because it has read all slots
+    rules.delete_checks_first = true;
   }
   if (fixes.h2) rules.empty = EmptyWord::unique;
   if (fixes.h7) rules.migrate_rescans = true;

@@ -18,7 +18,7 @@
 // Wider filters take bits from GEN. An EMPTY word of the hardened variant keeps DTI, index and GEN of the
 // slot's last occupant; if its `pending` bit is set, a MIGRATE emptied the slot, and DTI, index and GEN name
 // the copy (the word is then called a tag, H12). The watermark is in the last byte by address and is set in
-// every stored word: a client zeroes its landing buffer and polls for it.
+// every stored word: a client zeroes the buffer of its READ and polls for it.
 #pragma once
 
 #include <cstdint>

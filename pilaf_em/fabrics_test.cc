@@ -217,7 +217,7 @@ void expect_cost(const fabric::OpStats& stats, const Cost& cost) {
   EXPECT_EQ(stats.payload_bytes, cost.payload);
 }
 
-// Shape of a run with the store on node 0 and the clients on node 1, so that every message crosses the
+// Settings of a run with the store on node 0 and the clients on node 1, so that every message crosses the
 // network.
 TestRun::Shape one_server(const char* protocol, std::map<std::string, std::string> options = {}) {
   TestRun::Shape shape{.protocol = protocol, .config = shape_of(2, 1, 2'000), .options = std::move(options)};

@@ -113,8 +113,8 @@ struct Settings {
   [[nodiscard]] std::uint32_t shard_of(kv::Key key) const;
   // The hash functions for a table with `slots` slots.
   [[nodiscard]] cuckoo::HashFamily family(std::uint64_t slots) const;
-  // Bytes of the landing buffer of one outstanding operation: an extent (key and value), a bucket and a root
-  // (the table's descriptor).
+  // Bytes of the buffer into which one outstanding operation READs: an extent (key and value), a bucket and a
+  // root (the table's descriptor).
   [[nodiscard]] std::uint64_t landing_stride() const {
     return (std::uint64_t{capacity} + 63) / 64 * 64 + 128;
   }

@@ -81,11 +81,12 @@ struct Deployed {
   std::unique_ptr<Driver> driver;
 };
 
-// The part of run_load() that comes before the load.
+// The first part of run_load(): deploys the store on the fabric and preloads it.
 [[nodiscard]] Result<std::unique_ptr<Deployed>> set_up(fabric::Fabric& fabric, const RunPlan& plan);
-// Gives the workers of `deployed` the load of `plan`, which is otherwise the plan that it was set up for.
+// Replaces the load that the workers of `deployed` are to run by that of `plan`, which has to equal the plan
+// given to set_up() in everything else.
 [[nodiscard]] Result<> change_load(fabric::Fabric& fabric, const RunPlan& plan, Deployed& deployed);
-// The part of run_load() that begins with the load.
+// The second part of run_load(): runs the load on the deployed store and gathers the results.
 [[nodiscard]] Result<RunOutcome> run_deployed(fabric::Fabric& fabric, const RunPlan& plan,
                                               Deployed& deployed);
 
