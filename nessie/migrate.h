@@ -24,7 +24,7 @@ struct Migrated {
 [[nodiscard]] coro::Task<Attempt> migrate_from(Access access, cuckoo::Place source);
 [[nodiscard]] coro::Task<Attempt> migrate_key(Access access, kv::Key key);
 
-// The state of one MIGRATE.
+// The state of one MIGRATE, which moves a key to another slot.
 struct Move {
   EntryId copy;
   cuckoo::KeyHash hash;  // hashes of the moved key, computed for all its candidate slots

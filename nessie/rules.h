@@ -44,8 +44,8 @@ enum class Deletion : std::uint8_t {
 // What an EMPTY word contains. If all EMPTY words are alike, readers miss that a slot was filled and emptied
 // (known fault H2 of docs/protocols/nessie.md).
 enum class EmptyWord : std::uint8_t {
-  plain,   // one constant, so that readers miss that an EMPTY slot was filled and emptied again
-  unique,  // each names the entry that its slot held last
+  plain,   // all EMPTY words are one constant, so that readers miss that a slot was filled and emptied again
+  unique,  // each EMPTY word names the entry that its slot held last
 };
 
 // Known-bad variants with one wrong step, for the checker to find (apply_mutant). Each breaks a rule, check

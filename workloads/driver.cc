@@ -249,8 +249,8 @@ coro::Task<void> Driver::server_main(fabric::Worker* worker, std::uint32_t index
 }
 
 coro::Task<void> Driver::client_main(ClientWorker* own) {
-  // Clients compute in steps of this many ns of CPU time, each of which takes longer in real time on a shared
-  // core.
+  // Until the time `settle` is over, clients burn CPU time in steps of this many ns, each of which takes
+  // longer in real time on a shared core.
   constexpr Nanos spin = 1'000'000;
   const Nanos settled = own->worker->now() + load_.settle;
   while (own->worker->now() < settled && !own->worker->stopping()) co_await own->worker->compute(spin);

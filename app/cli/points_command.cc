@@ -77,7 +77,7 @@ void tell(std::size_t point, const ordered_json& what) {
 // `run`. Does not return.
 [[noreturn]] void be_child(const Listed& point, pid_t parent, const std::function<int()>& run) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(exit_no_process);  // the parent died before the line above
+  if (::getppid() != parent) ::_exit(exit_no_process);  // the parent died before PR_SET_PDEATHSIG was set
   const int into = ::open(point.output.empty() ? "/dev/null" : point.output.c_str(),
                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (into < 0) ::_exit(exit_no_process);

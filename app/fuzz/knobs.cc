@@ -13,8 +13,8 @@ namespace {
 using fabric::sim::SimFaults;
 using Role = kv::OptionRole;
 
-// A role of options, and values that a fuzz run may give to an option of that role: every protocol claims to
-// be correct with each of them.
+// The values that a fuzz run may give to an option with this role (what the option sets, such as an expiry
+// period). Every protocol claims to be correct with each of them.
 struct Knob {
   Role role;
   double chance;  // probability that the option keeps its default

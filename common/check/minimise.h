@@ -16,8 +16,8 @@ namespace loch::check {
 
 struct Minimal {
   std::vector<KeyOp> operations;  // the operations that contradict each other, ordered by invocation
-  // these operations as the checker judged them, some with their outcome made unknown; `judgement` has
-  // indices into this vector
+  // the operations that contradict each other, as the checker judged them: some with their outcome made
+  // unknown; `judgement` has indices into this vector
   std::vector<KeyOp> judged;
   Judgement judgement;       // the checker's verdict on the kept operations
   Start start = Start::any;  // the key's state at the start, as assumed for that verdict
