@@ -84,8 +84,8 @@ void Server::advance(std::uint32_t slot) {
   if (next == slot % settings_.config.window) next = next + 1 == settings_.config.window ? 0 : next + 1;
 }
 
-// Fetches the request that polling has just found complete, if polling has kept a copy of it and the slot has
-// not changed since. Returns false if it did nothing.
+// Fetches the request that polling has just found complete, if polling has kept a copy of it and the request
+// slot has not changed since. Returns false if it did nothing.
 [[gnu::always_inline]] inline bool Server::fetch_kept(std::uint32_t slot, Request& into) {
   if (whole_word_ == 0 || slot != whole_slot_ || kept_.op == Op::none || settings_.rules.trusts_first_look ||
       fabric::load_word(slots_.at(slot_at(slot) + word_at_)) != whole_word_)
@@ -111,8 +111,8 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   if (!was_whole && !has_polled_request(slot, word)) return false;
   into.slot = slot;
   if (into.what = format.read(slots_, at, word, into.value.data()); format.has_trailer) {
-    // The client may have given up and overwritten the slot with its next request during the copy, so check
-    // again.
+    // The client may have given up and overwritten the request slot with its next request during the copy, so
+    // check again.
     if (!settings_.rules.trusts_first_look && !format.is_here(slots_, at, word)) return false;
     duplicates_.looked_at(slot, word);
   } else {
@@ -123,7 +123,7 @@ bool Server::fetch(std::uint32_t slot, Request& into) {
   return true;
 }
 
-// Fetches requests in one pass over the slots, starting at `first`, until the batch is full.
+// Fetches requests by looking once at each request slot, starting at `first`, until the batch is full.
 void Server::collect(std::uint32_t first) {
   collected_ = 0;
   const auto slots = static_cast<std::uint32_t>(senders_.size());

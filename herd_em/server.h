@@ -36,7 +36,7 @@ class Server {
   }
 
  private:
-  // A request fetched from its slot.
+  // A request fetched from its request slot.
   struct Request {
     std::uint32_t slot = 0;
     SlotFormat::Request what;
@@ -65,8 +65,8 @@ class Server {
   [[nodiscard]] bool has_polled_request(std::uint32_t slot, std::uint64_t word) const {
     return word != 0 && is_polled(slot) && has_request(slot, word);
   }
-  // Fetches the request in the slot; false if the slot has no new request, or changed while the request was
-  // copied.
+  // Fetches the request in the request slot; false if the slot has no new request, or changed while the
+  // request was copied.
   [[nodiscard]] bool fetch(std::uint32_t slot, Request& into);
   [[nodiscard]] bool fetch_kept(std::uint32_t slot, Request& into);
   void collect(std::uint32_t first);
@@ -92,7 +92,7 @@ class Server {
   [[nodiscard]] Answer repeat(Request& request, std::byte* out);
   // CPU time of the steps of a request, computed once; all 0 on a fabric that charges no CPU time.
   struct Charges {
-    // by operation: fetching the first request of a poll over all slots, or a later one
+    // by operation: fetching the first request of a poll over all request slots, or a later one
     Nanos fetch_first[ops] = {}, fetch_next[ops] = {};
     Nanos search = 0, issue = 0, entry = 0, memory = 0;
     bool operator==(const Charges&) const = default;
@@ -110,7 +110,7 @@ class Server {
   bool is_charged_ = false;  // whether any step takes charged CPU time
   std::uint32_t index_;
   std::uint64_t first_slot_;  // offset in `slots_` of this worker's first request slot
-  std::uint64_t word_at_;     // offset in a slot of the word that is polled
+  std::uint64_t word_at_;     // offset in a request slot of the word that is polled
   std::uint32_t slot_bytes_, slot_count_;
   // Address of the key of a GET in the first request slot, if is_ready() and collect_one() can check and
   // fetch GETs by themselves; else null.
@@ -119,8 +119,8 @@ class Server {
   fabric::Region& replies_;
   Partition partition_;
   rpc::Duplicates duplicates_;
-  // Slot and polled word of a complete request that polling has found and that is not fetched yet; if the
-  // word is 0, there is none.
+  // Request slot and polled word of a complete request that polling has found and that is not fetched yet; if
+  // the word is 0, there is none.
   std::uint32_t whole_slot_ = 0;
   std::uint64_t whole_word_ = 0;
   // the copy of the request in whole_slot_ that polling made when it checked the request, if it made one
@@ -134,7 +134,7 @@ class Server {
   std::vector<Request> requests_;  // memory of the requests of a batch and of the pipeline
   std::vector<Request*> batch_;
   std::uint32_t collected_ = 0;
-  std::uint32_t start_ = 0;  // slot at which the next poll starts
+  std::uint32_t start_ = 0;  // request slot at which the next poll starts
   // The pipeline: a request whose bucket is being prefetched, and one whose log entry is being prefetched.
   Request* at_bucket_;
   Request* at_entry_;

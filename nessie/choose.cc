@@ -27,7 +27,7 @@ coro::Task<Attempt> choose_first_fit(Access access, Writing* w) {
   co_return Attempt::ok;
 }
 
-// Chooses the first EMPTY candidate slot that is not reserved by an unfinished MIGRATE.
+// Chooses the first EMPTY candidate slot that is not reserved by an unfinished MIGRATE (move of a key).
 coro::Task<Attempt> find_free_slot(Access access, Writing* w) {
   const Settings& settings = access.settings();
   bool is_any_reserved = false;

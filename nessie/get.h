@@ -45,8 +45,8 @@ struct Tables {
 [[nodiscard]] Attempt attempt_of(onesided::Outcome outcome);
 
 // Looks up the entry that the word names in the node's cache. `read_at`: now() before the READ of the word; a
-// cached entry is valid for one expiry period from then on (Nessie, 2017, 4.1.3). Lane::pinned keeps a value
-// that was found from being evicted.
+// cached entry is valid for one expiry period from then on (Nessie, 2017, 4.1.3). Lane::pinned (a cache
+// entry) keeps a value that was found from being evicted.
 [[nodiscard]] std::optional<Looked> look_in_cache(Access access, Word word, Nanos read_at, kv::Key key);
 
 }  // namespace loch::nessie

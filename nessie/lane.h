@@ -36,13 +36,14 @@ enum class Attempt : std::uint8_t {
 // Largest number of keys that one PUT may move (16, the upper limit of nessie.migrate-depth), plus one.
 constexpr std::uint32_t most_moves = 17;
 
-// Entries that the operation under way in a lane uses. The search for lost entries (doubts.h) leaves them
-// alone, because only the operation knows whether an index word names them.
+// Entries that the operation under way in a lane (resources of one outstanding operation) uses. The search
+// for lost entries (doubts.h) leaves them alone, because only the operation knows whether an index word names
+// them.
 struct InHand {
   bool is_writing = false;  // whether a PUT or DELETE is under way, so that `fresh` and `linked` are valid
   std::optional<EntryId> fresh;              // an allocated entry that is in no slot
   EntryId linked;                            // an entry whose word is, or may be, in a slot
-  std::array<EntryId, most_moves> copies{};  // entries into which MIGRATEs under way copy
+  std::array<EntryId, most_moves> copies{};  // entries into which MIGRATEs (moves of keys) under way copy
   std::uint32_t moves = 0;                   // number of `copies` in use
   [[nodiscard]] bool has(const EntryId& id) const;
 };
@@ -78,7 +79,8 @@ struct Lane {
   std::vector<std::byte> key;
 };
 
-// The context of one attempt of an operation, passed by value. The lane outlives every attempt.
+// The context of one attempt of an operation, passed by value. The lane (resources of one outstanding
+// operation) outlives every attempt.
 struct Access {
   Lane& lane;
   fabric::OpStats* stats = nullptr;  // statistics in which requests are counted; null: none

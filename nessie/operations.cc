@@ -58,8 +58,8 @@ coro::Task<void> back_off(Lane* lane, std::uint32_t attempt) {
   return kv::back_off(&lane->worker, lane->settings.backoff_start, lane->settings.backoff_cap, attempt);
 }
 
-// Begins an attempt of an operation: notes the time, and reads this node's copy of the member table again if
-// it changed.
+// Begins an attempt of an operation: notes the time, and reads this node's copy of the member table (nodes'
+// incarnations) again if it changed.
 Access begin_attempt(Lane& lane, fabric::OpStats* stats) {
   const Access access{.lane = lane, .stats = stats, .started = lane.worker.now()};
   look_at_members(lane);

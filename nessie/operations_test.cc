@@ -206,7 +206,8 @@ TEST_P(Operations, MigrateIsOneEntryOneWordAndTwoSwaps) {
   cluster.put(2, key, 11);
   const Outcome moved = cluster.migrate(0, cluster.candidate(key, 0));
   EXPECT_EQ(moved.moved, Attempt::ok);
-  // A MIGRATE that is part of a PUT READs one index word fewer, because the PUT has read the source word.
+  // A MIGRATE (move of a key) that is part of a PUT READs one index word fewer, because the PUT has read the
+  // source word.
   expect_costs(moved, {2, 2});
   EXPECT_EQ(moved.stats.payload_bytes, 8 + 24 + entry_bytes + 8);
   EXPECT_TRUE(cluster.settings().format.is_empty(cluster.word(cluster.candidate(key, 0))));

@@ -52,7 +52,8 @@ enum class EmptyWord : std::uint8_t {
 // or margin that docs/protocols/nessie.md names and that a reader might consider unnecessary.
 enum class Flaw : std::uint8_t {
   none,
-  reserved_slot_is_free,     // flaw: a PUT takes a slot that is reserved for an unfinished MIGRATE
+  // flaw: a PUT takes a slot that is reserved for an unfinished MIGRATE (move of a key)
+  reserved_slot_is_free,
   margin_ignored,            // flaw: entries are reused without allowing for skew between the nodes' clocks
   stamps_before_commit,      // flaw: a PUT marks the replaced entry for reuse before the PUT is verified
   rollback_stamps_restored,  // flaw: a rollback puts an entry back and nevertheless marks it for reuse
@@ -61,19 +62,22 @@ enum class Flaw : std::uint8_t {
   commit_unknown_is_conflict,  // flaw: a commit's CAS that ended in an error counts as not executed
   // flaw: a one-CAS update that ended in an error counts as not executed if the slot holds a different word
   update_error_proves,
-  move_settles_forward,  // flaw: an unfinished MIGRATE is completed whatever its source slot holds
-  move_settles_back,     // flaw: an unfinished MIGRATE is rolled back whatever its source slot holds
-  keys_not_renewed,      // flaw: a restarted node is addressed with its old region keys
-  suspicion_frees,       // flaw: an entry that may still be in the index is reused unchecked after the expiry
+  // flaw: an unfinished MIGRATE (move of a key) is completed whatever its source slot holds
+  move_settles_forward,
+  // flaw: an unfinished MIGRATE (move of a key) is rolled back whatever its source slot holds
+  move_settles_back,
+  keys_not_renewed,  // flaw: a restarted node is addressed with its old region keys
+  suspicion_frees,   // flaw: an entry that may still be in the index is reused unchecked after the expiry
   // flaw: an entry counts as in no slot although a pending entry names it as previous version, so that a
   // rollback would link it again
   doubt_ignores_previous,
   lost_words_stay,     // flaw: a word that names lost memory is read as EMPTY, but its slot is not emptied
   no_new_incarnation,  // flaw: a declaration of loss does not change the incarnation of the node's memory
-  // flaw: a node is declared lost although a node that may have a newer member table cannot be asked
+  // flaw: a node is declared lost although a node that may have a newer member table (nodes' incarnations)
+  // cannot be asked
   declares_by_some,
-  // flaw: a slot stays reserved for a dead client's MIGRATE although no slot names the entry that the MIGRATE
-  // copied
+  // flaw: a slot stays reserved for a dead client's MIGRATE (move of a key) although no slot names the entry
+  // that the MIGRATE copied
   scrub_keeps_tags,
   scrub_by_change,    // flaw: a dead client's MIGRATE is completed if its source slot has changed in any way
   scrub_takes_nodes,  // flaw: scrub also repairs entries of living workers on the dead client's node
@@ -119,8 +123,9 @@ struct Rules {
   // whether a MIGRATE leaves in its source slot an EMPTY word that names its copy; the repair of a dead
   // client (scrub) needs that word
   bool migrate_tags = true;
-  bool migrate_rescans = true;  // whether a PUT reads all candidate slots again after its MIGRATE
-  // mutant: the copy that a MIGRATE makes names the source entry as its previous version
+  // whether a PUT reads all candidate slots again after its MIGRATE (move of a key)
+  bool migrate_rescans = true;
+  // mutant: the copy that a MIGRATE (move of a key) makes names the source entry as its previous version
   bool migrate_keeps_previous = false;
 
   // ---- reuse of data table entries (DTEs)
@@ -187,7 +192,8 @@ struct Fixes {
   // after its CAS
   bool h1 = false;
   bool h2 = false;  // fixes known fault H2 (a reused EMPTY word hides a change): makes EMPTY words unique
-  // fixes known fault H7 (two entries of one key after a MIGRATE): makes a PUT start over after its MIGRATE
+  // fixes known fault H7 (two entries of one key after a MIGRATE, which moves a key): makes a PUT start over
+  // after its MIGRATE
   bool h7 = false;
   // fixes known fault H10 (an aborted DELETE takes effect): makes a DELETE whose last CAS fails end in a
   // conflict

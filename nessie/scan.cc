@@ -1,4 +1,4 @@
-// Reads a share of the index for repairs, many words with each READ.
+// Reads a share of the index (the part of one node) for repairs, many words with each READ.
 #include "nessie/scan.h"
 
 #include <algorithm>

@@ -27,9 +27,9 @@ struct SlotSeen {
                                                 cuckoo::KeyHash* hash);
 
 // Whether an EMPTY slot is reserved (repair of dead clients, H12 in docs/protocols/nessie.md): a slot that a
-// MIGRATE emptied stays reserved until its copy is committed, because the repair of a dead client (scrub)
-// decides by the slot's tag whether the client's copy is to be committed. `expired` and `failed` mean that
-// this could not be found out and the attempt ends.
+// MIGRATE (move of a key) emptied stays reserved until its copy is committed, because the repair of a dead
+// client (scrub) decides by the slot's tag whether the client's copy is to be committed. `expired` and
+// `failed` mean that this could not be found out and the attempt ends.
 enum class Reserve : std::uint8_t { free, reserved, expired, failed };
 [[nodiscard]] coro::Task<Reserve> is_reserved(Access access, Word word);
 

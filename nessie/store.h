@@ -83,7 +83,7 @@ struct Unfinished {
   // Entries that have left the index if the CAS of unknown outcome took place.
   std::array<EntryId, cuckoo::max_functions + 1> staged{};
   std::uint32_t staged_count = 0;
-  cuckoo::Place source;  // source slot of a MIGRATE
+  cuckoo::Place source;  // source slot of a MIGRATE (move of a key)
   Word source_word = 0, tag = 0;
   std::uint8_t source_rank = 0;
   Nanos not_before = 0;  // earliest time of the next attempt to complete or undo this work

@@ -130,7 +130,8 @@ TEST_P(OnFabric, ManyClientsOnFewKeys) {
   }
 }
 
-// Tables start with 3 slots and extents with room for one item, so both grow under load.
+// Tables start with 3 slots and extents (memory for keys and values) with room for one item, so both grow
+// under load.
 TEST_P(OnFabric, GrowsUnderLoad) {
   for (const char* protocol : {"pilaf", "pilaf-vo"}) {
     Tally tally;
@@ -261,7 +262,9 @@ coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
     if (is_there || !confirms) {
       expect_cost(hand.stats, {.read = all + used, .payload = look});
       EXPECT_EQ(hand.stats.index_read, all);
-    } else {  // a confirmed miss: the GET READs root (48 bytes), buckets, extents and root a second time
+      // a confirmed miss: the GET READs root (48 bytes), buckets, extents (keys and values) and root a second
+      // time
+    } else {
       expect_cost(hand.stats, {.read = 2 * (all + used) + 2, .payload = 2 * look + 2 * 48});
     }
     if (is_there) sum += all;

@@ -20,7 +20,7 @@ namespace loch::pilaf {
 struct Bucket {
   std::uint64_t key_at = 0, value_at = 0, key_length = 0, value_length = 0;
   std::uint64_t extent_crc = 0;
-  // Size in bytes of the extent, which a GET READs: 1.25 times what was first stored there.
+  // Size in bytes of the extent (key and value), which a GET READs: 1.25 times what was first stored there.
   std::uint32_t capacity = 0;
   bool is_used = false;
   std::uint8_t hash = 0;  // 7 bits of the key's hash

@@ -46,7 +46,8 @@ struct Rules {
   bool closes_tables = true;
   bool replies_late = true;  // true: the server replies to a PUT after applying it
   bool checks_guard = true;
-  bool poisons = true;      // true: the first byte of a freed extent is changed, so that its checksum fails
+  // true: the first byte of a freed extent (key and value) is changed, so that its checksum fails
+  bool poisons = true;
   bool awaits_even = true;  // true: a miss counts as confirmed only if the version was even
   // true: a reply with a new epoch makes the next GET READ the root (the table's descriptor)
   bool follows_epoch = true;

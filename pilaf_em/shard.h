@@ -32,7 +32,8 @@ struct Step {
   };
   Kind kind = Kind::think;
   std::uint64_t at = 0;  // offset in the extents region (of an extent) or in the table region (of a bucket)
-  std::uint64_t begin = 0, end = 0;  // poison: `end` is the size of the extent that becomes free
+  // poison: `end` is the size of the extent (key and value) that becomes free
+  std::uint64_t begin = 0, end = 0;
   Bucket bucket = {};
   Root root = {};
 };
@@ -114,7 +115,7 @@ class Shard {
   }
   [[nodiscard]] std::uint64_t slot_of(cuckoo::KeyHash& hash, std::span<const std::byte> key, Bucket* found);
   void begin_plan();
-  // Allocates an extent for the plan, and remembers it for drop_plan().
+  // Allocates an extent (space for a key and its value) for the plan, and remembers it for drop_plan().
   [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes);
   [[nodiscard]] Planned plan_update(const Item& item, std::uint64_t slot, const Bucket& old);
   [[nodiscard]] Planned plan_replacement(const Item& item, std::uint64_t slot, const Bucket& old);

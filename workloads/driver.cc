@@ -286,9 +286,9 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   for (const auto& slot : own->slots) slot->client.reset();
 }
 
-// When all clients have ended, one client worker runs the final sweep: with planned failures the worker that
-// does the repairs (FailurePlan::keeper), otherwise the worker that ends last. The other workers wait until
-// the sweep has ended, so that their background coroutines keep running.
+// When all clients have ended, one client worker runs the final sweep (GETs and PUTs of every key): with
+// planned failures the worker that does the repairs (FailurePlan::keeper), otherwise the worker that ends
+// last. The other workers wait until the sweep has ended, so that their background coroutines keep running.
 coro::Task<void> Driver::finish(ClientWorker* own) {
   constexpr Nanos pause = 100'000;
   fabric::Worker& worker = *own->worker;

@@ -237,8 +237,8 @@ TEST_P(DriverOn, AProberWritesItsSampleAndIsNotCounted) {
   for (const measure::Timeline::Bin& bin : outcome.timeline->bins()) EXPECT_EQ(bin.unwritable, 0U);
 }
 
-// A multi-get asks for different keys at once, and its slot issues the next operation only after the last
-// answer to the multi-get.
+// A multi-get asks for different keys at once, and its window slot (place for one operation) issues the next
+// operation only after the last answer to the multi-get.
 TEST_P(DriverOn, AMultiGetIsManyGetsAtOnce) {
   Recording recording;
   plan_.logs = recording.factory();

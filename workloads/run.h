@@ -59,7 +59,8 @@ struct RunOutcome {
   std::vector<std::string> notes;
   std::uint64_t outstanding = 0;   // number of operations that never returned
   std::vector<std::string> stuck;  // what Driver::stuck() returned in this process
-  // Errors that Store::audit found; filled only after a final sweep, when no operation is under way.
+  // Errors that Store::audit found; filled only after a final check of all keys, when no operation is under
+  // way.
   std::vector<std::string> unsound;
   std::map<std::string, std::uint64_t> repaired;  // the counts that Driver::repaired() returned
   std::vector<std::uint32_t> declared_lost;
@@ -69,8 +70,8 @@ struct RunOutcome {
 
 [[nodiscard]] std::string_view name(fabric::RunEnd end);
 
-// How the protocol is to size its slots for these records. Fails with `unsupported` if the records have
-// several sizes and the protocol takes only one.
+// How the protocol is to size the slots of its tables for these records. Fails with `unsupported` if the
+// records have several sizes and the protocol takes only one.
 [[nodiscard]] Result<kv::SlotUse> slots_of(const kv::Module& module, const kv::Options& options,
                                            const Records::Shape& records);
 

@@ -34,11 +34,11 @@ struct ScriptedClient {
   friend bool operator==(const ScriptedClient&, const ScriptedClient&) = default;
 };
 
-// The operations of each slot; a slot without an entry does nothing.
+// The operations of each window slot (place for one operation); a slot without an entry does nothing.
 using Script = std::vector<ScriptedClient>;
 
-// Recorded operations of a run's clients, and of the final sweep, in which one slot of one client reads and
-// writes the keys after the load.
+// Recorded operations of a run's clients, and of the final sweep, in which one window slot (place for one
+// operation) of one client reads and writes the keys after the load.
 struct Transcript {
   Script load;
   ScriptedClient sweep;

@@ -33,8 +33,8 @@ const std::vector<Knob>& knobs_of(FuzzTable table) {
       overfull =
           {
               // Usually there are so many spare entries that a MIGRATE (move of a key to another slot) never
-              // waits for a free one; sometimes there are so few that entries are reused while other clients
-              // still read them.
+              // waits for a free entry; sometimes there are so few that entries are reused while other
+              // clients still read them.
               {Role::spare_entries, 0, {"4096", "4096", "16"}},
               {Role::expiry, 0, {"1s", "1s", "300us"}},
           },

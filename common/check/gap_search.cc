@@ -367,8 +367,8 @@ class GapSearch {
     return rules_.delete_ok_removes && rules_.model == Model::linearizable;
   }
 
-  // Makes the key present: at the time Configuration::owed if an INSERT that found the key present requires
-  // it, else now.
+  // Makes the key present: at the time Configuration::owed (by which the next write must take effect) if an
+  // INSERT that found the key present requires it, else now.
   void become_present(Configuration* c) const {
     if (!c->present) c->last_absent = std::min(at_, c->owed);
     c->present = true;
@@ -385,9 +385,9 @@ class GapSearch {
     next_.push_back(std::move(to));
   }
 
-  // Makes the key present by a pending PUT that was invoked no later than Configuration::owed, the one with
-  // the earliest deadline, or, if no INSERT requires an earlier write, by a write with unknown outcome.
-  // Returns false if there is neither.
+  // Makes the key present by a pending PUT that was invoked no later than Configuration::owed (by which the
+  // next write must take effect), the one with the earliest deadline, or, if no INSERT requires an earlier
+  // write, by a write with unknown outcome. Returns false if there is neither.
   bool use_put(Configuration* c) const {
     const auto first =
         std::ranges::find_if(c->puts, [&](std::uint32_t number) { return put_written_[number] <= c->owed; });
@@ -404,8 +404,9 @@ class GapSearch {
     return true;
   }
 
-  // Makes the absent key present by a pending INSERT that was invoked no later than Configuration::owed, the
-  // one with the earliest deadline. Returns false if there is none.
+  // Makes the absent key present by a pending INSERT that was invoked no later than Configuration::owed (by
+  // which the next write must take effect), the one with the earliest deadline. Returns false if there is
+  // none.
   bool use_insert(Configuration* c) const {
     const auto first = std::ranges::find_if(
         c->inserts, [&](std::uint32_t number) { return insert_written_[number] <= c->owed; });
