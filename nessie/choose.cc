@@ -7,7 +7,7 @@
 namespace loch::nessie {
 namespace {
 
-// The choice of the published variants: the first slot that is EMPTY or holds the key.
+// The choice of the published variants: the first candidate slot that is EMPTY or holds the key.
 coro::Task<Attempt> choose_first_fit(Access access, Writing* w) {
   const Settings& settings = access.settings();
   for (std::uint32_t i = 0; i < settings.functions(); ++i) {

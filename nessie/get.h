@@ -12,7 +12,7 @@ using onesided::Got;
 using onesided::Look;
 using onesided::Looked;
 
-// The slots and entries of Nessie as the GET of common/onesided/get.h reads them.
+// The index slots and entries of Nessie as the GET of common/onesided/get.h reads them.
 struct Tables {
   Access access;
 

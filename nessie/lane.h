@@ -23,7 +23,7 @@ namespace loch::nessie {
 enum class Attempt : std::uint8_t {
   ok,
   not_found,
-  exists,      // INSERT: some slot names a committed entry of the key
+  exists,      // INSERT: some index slot names a committed entry of the key
   conflict,    // a concurrent operation interfered: back off, then start over
   again,       // a MIGRATE (move of a key) has freed a slot: start over at once
   expired,     // the attempt took longer than the expiry period
@@ -41,8 +41,8 @@ constexpr std::uint32_t most_moves = 17;
 // them.
 struct InHand {
   bool is_writing = false;  // whether a PUT or DELETE is under way, so that `fresh` and `linked` are valid
-  std::optional<EntryId> fresh;              // an allocated entry that is in no slot
-  EntryId linked;                            // an entry whose word is, or may be, in a slot
+  std::optional<EntryId> fresh;              // an allocated entry that is in no index slot
+  EntryId linked;                            // an entry whose word is, or may be, in an index slot
   std::array<EntryId, most_moves> copies{};  // entries into which MIGRATEs (moves of keys) under way copy
   std::uint32_t moves = 0;                   // number of `copies` in use
   [[nodiscard]] bool has(const EntryId& id) const;
@@ -60,8 +60,8 @@ struct Lane {
   // has a lane).
   [[nodiscard]] std::uint64_t word_at(std::uint32_t word) const { return words_base + 8ULL * word; }
   [[nodiscard]] bool has(Flaw flaw) const { return settings.rules.flaw == flaw; }
-  // Prefetches into the CPU cache the element of `own.shares` that tells on which node the slot lies, because
-  // the next request probably goes to this slot.
+  // Prefetches into the CPU cache the element of `own.shares` that tells on which node the index slot lies,
+  // because the next request probably goes to this slot.
   void expect(const cuckoo::Place& place) const { __builtin_prefetch(&own.shares[place.node]); }
 
   NessieStore& store;
@@ -102,7 +102,7 @@ struct Access {
   }
 };
 
-// Whether the slot's word may name an entry of the key: it is occupied and its filter bits match.
+// Whether the index slot's word may name an entry of the key: it is occupied and its filter bits match.
 [[nodiscard]] inline bool holds_filter(const Settings& settings, Word word, cuckoo::KeyHash& hash) {
   return !settings.format.is_empty(word) && settings.format.filter(word) == hash.filter(settings.filter_bits);
 }

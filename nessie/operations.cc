@@ -125,8 +125,8 @@ coro::Task<kv::OpResult> get(Lane* lane, kv::Key key, fabric::OpStats* stats) {
       co_return result;
     }
     ++lane->own.counters.conflicts;
-    // The GET's first retry follows without back-off, because the operation that changed the slot has mostly
-    // ended by then.
+    // The GET's first retry follows without back-off, because the operation that changed the index slot has
+    // mostly ended by then.
     if (attempt > 0) co_await back_off(lane, attempt - 1);
   }
 }

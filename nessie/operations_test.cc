@@ -32,7 +32,7 @@ class Operations : public ::testing::TestWithParam<const char*> {
     shape.options["nessie.stamping"] = "eager";
     return shape;
   }
-  // A slot on node 1; worker 0, whose operations are counted, is on node 0.
+  // An index slot on node 1; worker 0, whose operations are counted, is on node 0.
   static cuckoo::Place remote_place(TestCluster& cluster, std::uint32_t slot = 3) {
     static_cast<void>(cluster);
     return {1, slot};

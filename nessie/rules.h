@@ -21,7 +21,7 @@ enum class Rollback : std::uint8_t {
 
 // Which candidate slots a PUT reads again after its own CAS.
 enum class Verify : std::uint8_t {
-  none,  // reads no slot again (known-bad variant)
+  none,  // reads no index slot again (known-bad variant)
   // reads all candidate slots but the last again, in reverse order, even the one that the PUT's CAS changed
   // (the 2017 paper and the 2015 report)
   reverse_pass,
@@ -60,7 +60,8 @@ enum class Flaw : std::uint8_t {
   tombstone_unverified,      // flaw: a DELETE does not read the other slots after its CAS
   link_unknown_is_free,  // flaw: an entry is reused at once if the CAS that should link it ended in an error
   commit_unknown_is_conflict,  // flaw: a commit's CAS that ended in an error counts as not executed
-  // flaw: a one-CAS update that ended in an error counts as not executed if the slot holds a different word
+  // flaw: a one-CAS update that ended in an error counts as not executed if the index slot holds a different
+  // word
   update_error_proves,
   // flaw: an unfinished MIGRATE (move of a key) is completed whatever its source slot holds
   move_settles_forward,
@@ -68,8 +69,8 @@ enum class Flaw : std::uint8_t {
   move_settles_back,
   keys_not_renewed,  // flaw: a restarted node is addressed with its old region keys
   suspicion_frees,   // flaw: an entry that may still be in the index is reused unchecked after the expiry
-  // flaw: an entry counts as in no slot although a pending entry names it as previous version, so that a
-  // rollback would link it again
+  // flaw: an entry counts as in no index slot although a pending entry names it as previous version, so that
+  // a rollback would link it again
   doubt_ignores_previous,
   lost_words_stay,     // flaw: a word that names lost memory is read as EMPTY, but its slot is not emptied
   no_new_incarnation,  // flaw: a declaration of loss does not change the incarnation of the node's memory
@@ -148,7 +149,7 @@ struct Rules {
 
   // ---- mutants of how memory is accessed
   bool cpu_on_index = false;  // true: a worker swaps index words of its own node by the CPU, not by the NIC
-  bool unlocks_by_write = false;  // true: a slot is emptied or restored by WRITE instead of CAS
+  bool unlocks_by_write = false;  // true: an index slot is emptied or restored by WRITE instead of CAS
   // true: a READ counts as complete when its last byte has arrived, even if earlier bytes have not
   bool polls_tail_unordered = false;
 

@@ -71,7 +71,7 @@ struct Unlinked {
 // docs/protocols/nessie.md). The worker's background tries to complete or undo it until the node is back.
 struct Unfinished {
   enum class Step : std::uint8_t {
-    take_back,    // roll back: CAS from `own` to `back`, unless the slot no longer holds `own`
+    take_back,    // roll back: CAS from `own` to `back`, unless the index slot no longer holds `own`
     decide_move,  // a MIGRATE's copy is linked; whether its source slot was emptied is unknown
     finish_move,  // a MIGRATE's source slot is emptied; its copy is to be committed
   };

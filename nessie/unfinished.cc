@@ -1,4 +1,4 @@
-// Records unfinished work for the background, and completes or undoes it there by reading the slots
+// Records unfinished work for the background, and completes or undoes it there by reading the index slots
 // concerned.
 #include "nessie/unfinished.h"
 

@@ -90,7 +90,7 @@ class WordFormat {
     return 15 - dti_bits;
   }
 
-  // The word of an EMPTY slot that never held an entry.
+  // The word of an EMPTY index slot that never held an entry.
   [[nodiscard]] Word initial_empty() const { return is_2015_ ? watermark_bit : watermark_bit | empty_bit; }
   // The EMPTY word for a share of the index that was initialised again after its node was declared lost.
   [[nodiscard]] Word initial_empty(std::uint32_t incarnation) const {
@@ -125,10 +125,10 @@ class WordFormat {
   [[nodiscard]] bool has_incarnation() const { return has_incarnation_; }
   [[nodiscard]] bool has_generation() const { return generation_bits_ != 0; }
   [[nodiscard]] bool is_pending(Word word) const { return !is_empty(word) && (word & pending_) != 0; }
-  // Whether the slot is EMPTY because a MIGRATE (move of a key) emptied it.
+  // Whether the index slot is EMPTY because a MIGRATE (move of a key) emptied it.
   [[nodiscard]] bool is_tagged(Word word) const { return is_empty(word) && (word & pending_) != 0; }
 
-  // The word by which a CAS links entry `id` in a slot that holds the word `replaced`.
+  // The word by which a CAS links entry `id` in an index slot that holds the word `replaced`.
   [[nodiscard]] Word occupied(const EntryId& id, std::uint64_t filter_value, bool is_pending,
                               Word replaced) const {
     if (is_2015_) {
@@ -141,7 +141,7 @@ class WordFormat {
            std::uint64_t{id.index} << dti_bits_ | id.node;
   }
   [[nodiscard]] Word committed(Word word) const { return word & ~pending_; }
-  // The EMPTY word that replaces `word` when its slot is emptied.
+  // The EMPTY word that replaces `word` when its index slot is emptied.
   [[nodiscard]] Word emptied(Word word) const {
     if (is_2015_) return watermark_bit | next_version(word);
     return is_unique_ ? (word & ~pending_) | empty_bit : initial_empty();
