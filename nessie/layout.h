@@ -32,7 +32,7 @@
 namespace loch::nessie {
 
 enum class EntryKind : std::uint8_t {
-  free = 0,  // not owned by any key: in a free list, or never used
+  free = 0,  // the entry belongs to no key: it is in a free list, or was never used
   put = 1,
   tombstone = 2,
   copy = 3,  // a copy made by a MIGRATE (move of a key)

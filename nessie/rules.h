@@ -35,9 +35,10 @@ enum class Commit : std::uint8_t {
 };
 
 enum class Deletion : std::uint8_t {
-  tombstone,   // a PUT of a tombstone, then CAS(tombstone -> EMPTY), as in the 2017 text
-  single_cas,  // a single CAS(committed word -> EMPTY)
-  // every slot that holds the key is CASed to EMPTY, last candidate first, without verification (2015 report)
+  tombstone,   // a DELETE is a PUT of a tombstone and then CAS(tombstone -> EMPTY), as in the 2017 text
+  single_cas,  // a DELETE is a single CAS(committed word -> EMPTY)
+  // a DELETE changes every slot that holds the key to EMPTY by CAS, last candidate first, without
+  // verification (2015 report)
   clear_all,
 };
 

@@ -68,10 +68,12 @@ enum class ReplyStatus : std::uint32_t {
   ok = 0,
   not_found = 1,
   table_full = 2,
-  not_logged = 3,  // not applied; writing the log failed, so that the record may still appear after a restart
-  log_closed = 4,  // neither applied nor logged: writing the log failed earlier
-  lost = 5,        // not applied: the node restarted with zeroed memory and was not declared lost yet
-  exists = 6,      // an INSERT was not applied, because the key is present
+  // the change was not applied; writing the log failed, so that its record may still appear after a restart
+  not_logged = 3,
+  log_closed = 4,  // the change was neither applied nor logged: writing the log failed earlier
+  // the change was not applied: the node restarted with zeroed memory and was not declared lost yet
+  lost = 5,
+  exists = 6,  // an INSERT was not applied, because the key is present
 };
 constexpr std::uint32_t put_head = 24, key_head = 8, reply_head = 8;
 

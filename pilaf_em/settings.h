@@ -20,7 +20,7 @@
 namespace loch::pilaf {
 
 enum class System : std::uint8_t {
-  pilaf,     // GETs by READs
+  pilaf,     // Pilaf: GETs by READs, other operations by messages
   pilaf_vo,  // Pilaf-VO: all operations by messages
   em_opt,    // HERD's optimistic emulation of Pilaf: the READs and messages, without a store
 };

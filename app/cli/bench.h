@@ -26,7 +26,7 @@ struct RunResult {
 struct PointRun {
   std::uint32_t repeat = 0;
   OpenFabric open;
-  std::unique_ptr<check::HistoryWriter> history;  // null: none is recorded
+  std::unique_ptr<check::HistoryWriter> history;  // null: no history is recorded
   workloads::RunPlan plan;
   std::unique_ptr<workloads::Deployed> deployed;  // null before set_up_point()
 };

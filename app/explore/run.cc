@@ -540,7 +540,7 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
     mark_node(node);
     return;
   }
-  extend_chain(move, done, node);  // refreshes the hashes of memory too
+  extend_chain(move, done, node);  // extend_chain() also refreshes the hashes of memory
   const std::vector<Hash> before = memory_hash_;
   const std::size_t posted = fabric_->posted(who), timers = fabric_->timers(who) + 1;
   const std::uint64_t returned = returned_;

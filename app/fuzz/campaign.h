@@ -56,7 +56,7 @@ class Campaign {
   std::mutex mutex_;
   std::vector<FuzzFinding> findings_;
   std::map<std::string, std::uint64_t> by_kind_;
-  std::vector<Reached> reached_;  // indexed like probe_sites()
+  std::vector<Reached> reached_;  // one element for each element of probe_sites()
   std::atomic<bool> is_covered_{false};
 };
 

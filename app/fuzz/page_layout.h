@@ -16,7 +16,7 @@ struct DrawnOperation {
   const check::Operation* operation = nullptr;
   std::string label;     // such as "PUT A = w3.1 ok"
   std::size_t lane = 0;  // the row of the operation's client: index in Layout::lanes
-  std::size_t key = 0;   // index in Layout::keys
+  std::size_t key = 0;   // the operation's key: index in Layout::keys
   bool contradicts = false;
   double from = 0, to = 0;  // x coordinates of the begin and end
 };
