@@ -74,8 +74,8 @@ class Audit {
     return fabric::load_word(state.data->at(id.index * s_.entry.stride() + within));
   }
 
-  // An EMPTY slot from which a MIGRATE moved an entry is reserved by its tag until the MIGRATE has committed
-  // its copy. A reservation that is left at the end of a run is a finding.
+  // An EMPTY slot from which a MIGRATE (move of a key) moved an entry is reserved by its tag until the
+  // MIGRATE has committed its copy. A reservation that is left at the end of a run is a finding.
   void look_at_tag(const cuckoo::Place& place, Word word) {
     if (!s_.format.is_tagged(word)) return;
     const EntryId id = s_.format.entry(word);

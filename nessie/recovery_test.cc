@@ -547,9 +547,9 @@ std::uint64_t key_on(TestCluster& cluster, cuckoo::Place place, std::uint32_t on
   }
 }
 
-// A worker's MIGRATE has written a copy that no index word names yet, and the worker is to examine two
-// entries (doubts.h): the copy, which must wait until the MIGRATE has ended, and an entry that a dead client
-// removed but did not mark as having left the index, which is found to be free.
+// A worker's MIGRATE (move of a key) has written a copy that no index word names yet, and the worker is to
+// examine two entries (doubts.h): the copy, which must wait until the MIGRATE has ended, and an entry that a
+// dead client removed but did not mark as having left the index, which is found to be free.
 TEST(Doubts, OfACopyInHandWaitAndOthersAreSettled) {
   TestCluster cluster(shape_with({{"nessie.stamping", "lazy"}, {"nessie.cache", "off"}}));
   const std::uint64_t key = key_on(cluster, {1, 3}, 0, 1), gone = key_on(cluster, {3, 5}, 2, 3);

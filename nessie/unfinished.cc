@@ -72,9 +72,9 @@ coro::Task<bool> finish_move(Access access, Unfinished left) {
   co_return true;
 }
 
-// Completes or undoes a MIGRATE whose copy is pending in the target slot. If the source slot holds the tag of
-// this MIGRATE, commits the copy. Otherwise another operation has changed the source slot, and the copy is
-// removed.
+// Completes or undoes a MIGRATE (move of a key) whose copy is pending in the target slot. If the source slot
+// holds the tag of this MIGRATE, commits the copy. Otherwise another operation has changed the source slot,
+// and the copy is removed.
 coro::Task<bool> settle_move(Access access, Unfinished left) {
   const WordRead source = co_await read_index(access, left.source);
   if (!source.ok) co_return false;

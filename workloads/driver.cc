@@ -263,8 +263,8 @@ coro::Task<void> Driver::client_main(ClientWorker* own) {
   coro::Scope scope(own->worker->run_queue()), alongside(own->worker->run_queue());
   for (std::uint32_t i = 0; i < deploy_.window; ++i) {
     own->slots[i]->client = pacing.paced(store_.client(*own->worker, i));
-    // In a load of multi-gets, a window slot uses the next multi_get - 1 slots for the further GETs of each
-    // multi-get; those slots get no loop of their own.
+    // In a load of multi-gets, a window slot (place for one operation) uses the next multi_get - 1 slots for
+    // the further GETs of each multi-get; those slots get no loop of their own.
     if (!probes && i % load_.multi_get != 0) continue;
     Slot* const slot = own->slots[i].get();
     scope.spawn(probes         ? probe_main(own, slot, i)

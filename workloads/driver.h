@@ -89,9 +89,9 @@ struct FailurePlan {
   Nanos over = 0;  // time (now()) of the last failure or restart; the final check of all keys begins after it
 };
 
-// Replay of a trace. Each key belongs to one window slot of the cluster, chosen by a hash of its record
-// number, and a slot issues its keys' operations in the trace's order, so that operations on one key keep
-// their order.
+// Replay of a trace. Each key belongs to one window slot (place for one operation) of the cluster, chosen by
+// a hash of its record number, and a slot issues its keys' operations in the trace's order, so that
+// operations on one key keep their order.
 struct Replay {
   std::shared_ptr<const Trace> trace;
   // An operation is due at its arrival time in the trace divided by `speed`, and its latency counts from
@@ -103,9 +103,9 @@ struct Replay {
 struct LoadConfig {
   OperationMix mix;
   DistributionSpec distribution;
-  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each in a window slot of
-  // its own. DeployConfig::window, the number of slots, has to be a multiple of this number. `rate` and
-  // `operations` count a multi-get as one operation.
+  // Keys per multi-get: one GET drawn from the mix asks for this many keys at once, each in a window slot
+  // (place for one operation) of its own. DeployConfig::window, the number of slots, has to be a multiple of
+  // this number. `rate` and `operations` count a multi-get as one operation.
   std::uint32_t multi_get = 1;
   double rate = 0;          // operations a second over the whole cluster; 0: closed loop
   bool fixed_gaps = false;  // true: open loop: equal gaps between operations instead of a Poisson process
@@ -160,9 +160,9 @@ struct LoadConfig {
   // Number of preloaded records, evenly spread, that the last client worker of the last node writes once per
   // bin of the time series, to count unwritable keys; that worker drives no load. Requires `timeline`.
   std::uint32_t probe_keys = 0;
-  // Pause in ns of a slot after an operation that ended in error, timeout or "table full". It doubles with
-  // each further failure in a row, up to 1,024 times this value, and bounds the work done against a dead
-  // peer.
+  // Pause in ns of a window slot (place for one operation) after an operation that ended in error, timeout or
+  // "table full". It doubles with each further failure in a row, up to 1,024 times this value, and bounds the
+  // work done against a dead peer.
   Nanos error_pause = 10'000;
 };
 

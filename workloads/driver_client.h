@@ -16,12 +16,14 @@
 
 namespace loch::workloads {
 
-// One window slot: a client of the store with its own buffers and its own client number.
+// One window slot (place for one operation): a client of the store with its own buffers and its own client
+// number.
 struct Driver::Slot {
   std::unique_ptr<kv::Client> client;
   std::unique_ptr<OperationLog> log;
   std::uint32_t number = 0;  // identifies this client in the cluster; stored in all values that it writes
-  std::uint32_t index = 0;   // index among the window slots of its client worker
+  // index among the window slots (places for one operation each) of its client worker
+  std::uint32_t index = 0;
   // operations of this window slot (place for one operation), if the load is a script
   std::vector<ScriptedOperation> script;
   std::size_t next = 0;  // index of the script's next operation

@@ -1,4 +1,5 @@
-// The loop of a window slot: draws the next operation, issues it and counts its outcome.
+// The loop of a window slot (place for one operation): draws the next operation, issues it and counts its
+// outcome.
 #include <algorithm>
 #include <cmath>
 
@@ -216,8 +217,8 @@ coro::Task<void> Driver::operate(ClientWorker* own, Slot* slot, OpKind kind, std
   if (pause > 0 && !worker.stopping()) co_await worker.sleep_until(ended + pause);
 }
 
-// The loop of a window slot. It reads the clock once for both the end of an operation and the beginning of
-// the next one, unless the slot waits between them.
+// The loop of a window slot (place for one operation). It reads the clock once for both the end of an
+// operation and the beginning of the next one, unless the slot waits between them.
 coro::Task<void> Driver::slot_main(ClientWorker* own, Slot* slot) {
   fabric::Worker& worker = *own->worker;
   // pauses begin at a random time; without this, window slots (places for one operation each) that pause for
@@ -365,8 +366,8 @@ coro::Task<void> Driver::insert(ClientWorker* own, Slot* slot, Nanos due) {
   inserts_->acknowledge(record);
 }
 
-// A multi-get: GETs of different records at the same time, each in a window slot of its own. The result is no
-// snapshot: each GET takes effect at its own instant.
+// A multi-get: GETs of different records at the same time, each in a window slot (place for one operation) of
+// its own. The result is no snapshot: each GET takes effect at its own instant.
 coro::Task<void> Driver::multi_get(ClientWorker* own, Slot* slot, Nanos due) {
   fabric::Worker& worker = *own->worker;
   const Nanos invoked = worker.now();

@@ -1,4 +1,5 @@
-// Replays a trace: deals its operations to window slots and issues them when they are due.
+// Replays a trace: deals its operations to window slots (places for one operation each) and issues them when
+// they are due.
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
-// Scripts: a fixed list of operations for each window slot, instead of draws from an operation mix. A run can
-// record what its clients did as a script; executing the script on the same fabric with the same seed repeats
-// the run exactly.
+// Scripts: a fixed list of operations for each window slot (place for one operation), instead of draws from
+// an operation mix. A run can record what its clients did as a script; executing the script on the same
+// fabric with the same seed repeats the run exactly.
 #pragma once
 
 #include <cstdint>

@@ -44,9 +44,9 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   WaitStatistics s{.starts = count,
                    .median = rank_of(waits, is_cut, 0.5, longest),
                    .ninetieth = rank_of(waits, is_cut, 0.9, longest)};
-  // If the measurement ended once the variant was found as often as required, the number of findings is fixed
-  // and the number of seeds is random (inverse binomial sampling). The unbiased estimate of the share of
-  // seeds that find the variant is then (findings - 1) / (seeds - 1).
+  // If the measurement ended once the known-bad variant was found as often as required, the number of
+  // findings is fixed and the number of seeds is random (inverse binomial sampling). The unbiased estimate of
+  // the share of seeds that find the variant is then (findings - 1) / (seeds - 1).
   const double found = static_cast<double>(is_cut ? count : count - 1);
   const double n = static_cast<double>(is_cut ? sightings.seeds : before - 1);
   if (n <= 0) return s;
