@@ -32,8 +32,7 @@ struct Step {
   };
   Kind kind = Kind::think;
   std::uint64_t at = 0;  // offset in the extents region (of an extent) or in the table region (of a bucket)
-  // poison: `end` is the size of the extent (key and value) that becomes free
-  std::uint64_t begin = 0, end = 0;
+  std::uint64_t begin = 0, end = 0;  // poison: `end` is the size of the extent that becomes free
   Bucket bucket = {};
   Root root = {};
 };
