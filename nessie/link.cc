@@ -26,8 +26,8 @@ coro::Task<void> store_entry(Access access, Writing* w) {
   write_entry(access.lane, id, meta, prev, w->key, w->value);
 }
 
-// Ends an attempt whose linking CAS has an unknown outcome: the slot may hold the new word `own`, or still
-// the old word `expected`.
+// Ends an attempt whose linking CAS has an unknown outcome: the index slot may hold the new word `own`, or
+// still the old word `expected`.
 coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expected) {
   const EntryId linked = access.lane.in_hand.linked;
   if (w->is_fast(access.settings().rules)) {

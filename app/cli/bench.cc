@@ -474,8 +474,8 @@ Result<std::unique_ptr<check::HistoryWriter>> open_history(const BenchOptions& o
   }
   return check::HistoryWriter::create(history_part(o.history, place),
                                       {.durable = place.ranks > 1,
-                                       // After a machine crash, unsynchronised data in the kernel's page
-                                       // cache is lost.
+                                       // Without synchronisation, a crash of the machine loses what only the
+                                       // kernel's page cache holds.
                                        .is_synced = o.history_sync && place.ranks > 1,
                                        .format = history_format(o),
                                        .ring_chunks = ring_chunks(o, place)});

@@ -1,5 +1,6 @@
-// The command `loch litmus`: opens a fabric of two nodes, has them run the races of the litmus suite, and
-// prints how often each outcome was seen, what the device claims of it, and the verdict.
+// The command `loch litmus`: opens a fabric of two nodes, has them run the races of the litmus suite (pairs
+// of concurrent accesses to one memory, such as a READ during a CPU store), and prints how often each outcome
+// was seen, what the device claims of it, and the verdict.
 #include "app/cli/litmus_command.h"
 
 #include <fmt/format.h>
