@@ -180,7 +180,7 @@ TEST(SeqSpec, LowBitsOfALateReplyBelongToTheFormerGuess) {
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
-  guess.whole_reply(0x100, 20);  // the third reply overtakes the second one
+  guess.whole_reply(0x100, 20);  // the reply with number 0x100 overtakes the one with 0xFF
   EXPECT_EQ(guess.send(), 1u);
   EXPECT_EQ(guess.short_reply(0xFF, 30), 0x0FFu);
   EXPECT_EQ(guess.short_reply(0x01, 40), 0x101u);
@@ -195,7 +195,7 @@ TEST(SeqSpec, WithoutTheFixItIsReadAsTheNewest) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(guess.send(), 0u);
   EXPECT_EQ(guess.short_reply(0xFE, 10), 0x0FEu);
   guess.whole_reply(0x100, 20);
-  EXPECT_EQ(guess.short_reply(0xFF, 30), 0x1FFu);  // wrong: the sequencer will give this number out later
+  EXPECT_EQ(guess.short_reply(0xFF, 30), 0x1FFu);  // wrong: it was 0x0FF; 0x1FF will be given out later
 }
 
 TEST(SeqSpec, LostRequestsAreForgottenInTime) {

@@ -159,7 +159,7 @@ class ServedStore : public NumberStore {
   std::map<fabric::NodeId, NodeState> nodes_;
 };
 
-// The options that both sequencers have, named with `prefix`, and the settings derived from them.
+// The options that seq-rpc and seq-spec both have, named with `prefix`, and the settings derived from them.
 [[nodiscard]] std::vector<kv::OptionSpec> served_options(const std::string& prefix);
 [[nodiscard]] Result<ServedSettings> decide_served(const std::string& prefix, const kv::DeployConfig& config,
                                                    const kv::Options& options);

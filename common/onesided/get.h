@@ -44,8 +44,8 @@ struct Looked {
   kv::ValueView value;
 };
 
-// How one attempt of a GET ended. If ok, the value stays valid until the next operation of the same client
-// slot.
+// How one attempt of a GET ended. If ok, the value stays valid until the next operation of the same slot of
+// the client's window.
 enum class Outcome : std::uint8_t { ok, not_found, conflict, expired, link_error };
 struct Got {
   Outcome ended = Outcome::not_found;

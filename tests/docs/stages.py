@@ -1,5 +1,5 @@
-"""The table of docs/simulator.md: what each stage of a request costs, from the comments of the functions that compute
-it.
+"""The table of docs/simulator.md: what each stage (CPU, PCIe, NIC, link …) of a simulated request costs, from the
+comments of the functions that compute it.
 
   tests/docs/stages.py --draw    writes the table into the page (tools/regenerate)
 """

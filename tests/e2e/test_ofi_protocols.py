@@ -1,5 +1,5 @@
-"""Every protocol on --fabric ofi: two nodes in one process, over TCP and over libfabric's shared memory, with checked GETs;
-and refused in one line where the provider lacks an order that the protocol needs."""
+"""Every protocol on --fabric ofi: two nodes in one process, over TCP and over libfabric's shared memory, with checked
+GETs; a protocol is refused in one line where the provider lacks a message ordering that it needs."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ namespace {
 constexpr Nanos second = 1'000'000'000, patience = 120 * second;
 constexpr NodeId victim = 1;
 constexpr std::uint64_t requests_before = 40;
-// Offsets in each node's memory: words that others change, a landing buffer, and receive buffers.
+// Offsets in each node's memory: words that others change, a buffer for data that READs fetch, and receive
+// buffers.
 constexpr std::uint64_t at_count = 0, at_swapped = 8, at_flag = 64, at_written = 128, at_landing = 512,
                         at_buffers = 4096, buffer_bytes = 4096;
 constexpr std::uint32_t buffers = 4;

@@ -165,7 +165,7 @@ def model(variant: str) -> Model:
 
 
 def start(is_other_there: bool, clients: int, spares: int) -> tuple[Memory, dict[str, Value]]:
-    """K is in slot 0 and, if asked for, L in slot 1; each client has `spares` free blocks."""
+    """The initial memory: key K is in slot 0 and, if asked for, L in slot 1; each client has `spares` free blocks."""
     blocks: list[tuple[int, str, str]] = [(1, "K", "k0"), (1, "L", "l0")]
     free = []
     for client in range(clients):
@@ -176,7 +176,7 @@ def start(is_other_there: bool, clients: int, spares: int) -> tuple[Memory, dict
 
 
 def without_generations(memory: Memory) -> Memory:
-    """The same memory with generation 0 in every word, for variants whose words have no generation number."""
+    """`memory` with generation 0 in every word, for variants whose words have no generation number."""
     slots = tuple((word[0], 0, word[2]) if word else 0 for word in memory.slots)
     return Memory(slots, memory.blocks, memory.free)
 
@@ -200,7 +200,8 @@ def scenarios(variant: str) -> Iterator[Scenario]:
             memory, values = start(is_other_there, 2, spares)
             if not VARIANTS[variant].in_word:
                 memory = without_generations(memory)
-            # the reads follow in the busy client's program, so that two clients are enough
+            # the operations `three` follow in the program of the client that frees blocks, not in a third client's, so
+            # two clients suffice
             yield [one, two + three], memory, values
     # Two clients PUT the absent key K and may take different slots, because one of them first deletes the key in slot
     # 0.

@@ -277,7 +277,8 @@ Scenario = tuple[list[list[Op]], Memory, dict[str, Value]]
 
 
 def start(slots: tuple[str, str], clients: int, spares: int = 1) -> tuple[Memory, dict[str, Value]]:
-    """`slots` names the keys in the old subtable, "" for none; each client has `spares` free blocks."""
+    """The initial memory: `slots` names the keys in the old subtable, "" for none; each client has `spares` free
+    blocks."""
     blocks = [(1, key, key.lower() + "0") for key in slots]
     words = tuple((i, 1, False, False) if key else 0 for i, key in enumerate(slots))
     free = []
@@ -290,8 +291,8 @@ def start(slots: tuple[str, str], clients: int, spares: int = 1) -> tuple[Memory
 
 
 def scenarios(steps: int = 0) -> Iterator[Scenario]:
-    """Programs for a client that splits, with `steps` after another one that died in the split after so many steps, and
-    for one or two clients that use the table meanwhile."""
+    """Programs for a client that splits, and for one or two clients that use the table meanwhile. With `steps` the
+    client continues a split in which another one died after so many steps."""
     split = [Op("split", "S", str(steps)), Op("split", "S")] if steps else [Op("split", "S")]
     get, delete = Op("get"), Op("delete")
     put, other, stays = Op("put", value="a"), Op("put", value="b"), Op("put", "L", "x")

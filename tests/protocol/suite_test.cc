@@ -51,7 +51,8 @@ class EveryProtocol : public ::testing::TestWithParam<std::string> {
 
   // Runs `loch bench` with these flags; nullopt if the fabric lacks a capability that the protocol requires.
   [[nodiscard]] std::optional<Outcome> run(const Words& flags);
-  // Checks that the run finished, no value was corrupt, and the history satisfies the protocol's claim.
+  // Checks that the run finished, no value was corrupt, and the history has the consistency that the protocol
+  // claims.
   void expect_sound(const Outcome& run, std::uint64_t least_operations) const;
   [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
 

@@ -31,13 +31,14 @@ Made make_counted(std::uint32_t nodes, std::uint64_t seed) {
   return count_requests(std::move(inner), CountConfig{});
 }
 
-// The fault decorator without faults, which must be indistinguishable from the plain fabric.
+// The decorator that injects faults, with none configured: it must be indistinguishable from the plain
+// fabric.
 Made make_faultless(std::uint32_t nodes, std::uint64_t seed) {
   LOCH_ASSIGN(auto inner, make_threads(nodes, seed));
   return inject_faults(std::move(inner), FaultConfig{});
 }
 
-// The fault decorator with delays: completions may come late at any time.
+// The decorator that injects faults, with delays: completions may come late at any time.
 Made make_delayed(std::uint32_t nodes, std::uint64_t seed) {
   LOCH_ASSIGN(auto inner, make_threads(nodes, seed));
   FaultConfig config;

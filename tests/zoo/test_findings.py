@@ -46,8 +46,8 @@ def test_the_least_of_two_unlike_devices_counts() -> None:
 
 
 def test_nessie_has_the_defaults_of_real_time() -> None:
-    """Verbs has shm's defaults for spare entries: with others they expire so late that a run measures waits for free
-    entries."""
+    """On verbs the defaults for spare entries are those of shm: with others, replaced entries expire so late that a run
+    measures waits for free entries."""
 
     def spare_entries(of: Any) -> Any:
         options = of["config"]["options"]

@@ -253,8 +253,8 @@ class Frames:
                 self._add(address + n * WORD, words[n:])
 
     def _follow(self, frame: Frame) -> None:
-        """Adds the frames over 4 KiB that this frame points to: they come from malloc, which stores the size before the
-        block."""
+        """Adds the coroutine frames over 4 KiB that this frame points to. They come from malloc instead of a frame
+        pool, and malloc stores a block's size in the word before it."""
         for word in frame.words:
             if word % 16 != 0 or word in self.found or not 4096 < word < 1 << 47:
                 continue

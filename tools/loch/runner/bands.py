@@ -81,7 +81,7 @@ def number_key(comparison: Comparison) -> str:
 
 
 def is_inside(band: Band, value: float) -> bool:
-    """Whether a published value lies in the interval; that the paper rounded it is not allowed for."""
+    """Whether a published value lies in the interval; the paper's rounding is not taken into account."""
     return band.low <= value <= band.high
 
 

@@ -73,7 +73,7 @@ class Executor:
         self.experiment, self.store, self.launch = experiment, store, launch
         self.host = provenance.host()
         self._running: list[_Running] = []
-        # processes that run several points, each with the function that takes the points that it leaves
+        # processes that run several points, each with the function to which the points are passed that it did not run
         self._together: list[tuple[together.Together, Callable[[list[Point]], None]]] = []
 
     @property

@@ -92,7 +92,8 @@ def resolve(system: System, axes: dict[str, Any], seed: int, extra: dict[str, An
     """All options of one run. The number of keys is data_per_node * scale * nodes that hold data / value_size, at least
     1.
 
-    The axis share_of_max becomes a rate through `extra`; without a rate the load is a closed loop.
+    `extra` holds tuned parameters and the rate that stands for the axis share_of_max; without a rate the load is a
+    closed loop.
     """
     own = {key: per_axis.at(value, axes) for key, value in system.params.items()}
     params = {**own, **axes, **(extra or {}), "seed": seed}

@@ -1,4 +1,4 @@
-// Tests newstore under load, on sim and shm.
+// Tests newstore under load, on the fabrics sim (simulator) and shm (shared memory).
 #include <gtest/gtest.h>
 
 #include <memory>
