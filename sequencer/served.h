@@ -31,7 +31,7 @@ struct ServedSettings {
   }
   [[nodiscard]] rpc::ReplyDesk::Shape desk() const {
     return {.payload_bytes = number_bytes,
-            // more than one for each outstanding operation, for late replies
+            // receive buffers: more than one for each outstanding operation, for late replies
             .buffers = 2 * config.window + 16,
             .waiters = config.window,
             .slice = std::max<Nanos>(retry_after / 4, 1'000)};

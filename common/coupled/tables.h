@@ -122,7 +122,7 @@ class Tables {
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const rpc::WriteChannel& channel() const { return channel_; }
   [[nodiscard]] NodeTables& local(fabric::NodeId node);
-  // A serving node's index as its own NIC reaches it.
+  // The region of a serving node's index, for requests that the node's own NIC executes.
   [[nodiscard]] fabric::RemoteRegion own_index(fabric::NodeId node) const;
   [[nodiscard]] std::string index_region() const { return settings_.name + ".index"; }
   [[nodiscard]] std::string data_region() const { return settings_.name + ".data"; }

@@ -88,7 +88,7 @@ concept ReadTables = std::copy_constructible<T> &&
                        { tables.count_mismatch() } -> std::same_as<void>;
                      };
 
-// READs the key's slots of ranks from - 1 down to 0 again, except rank `except`. Each must still hold the
+// READs the key's slots of ranks `from` - 1 down to 0 again, except rank `except`. Each must still hold the
 // word that the operation saw there. Words are compared exactly, because ignoring changes that do not concern
 // the key would not be safe with concurrent MIGRATEs, which move keys between slots (known fault H13 of
 // Nessie, docs/protocols/nessie.md).

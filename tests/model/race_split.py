@@ -205,8 +205,8 @@ class Store:
     def decided_again(
         self, op: Op, memory: Memory, client: int, mine: Any, then: Place, seen: Look, found: Any
     ) -> Step:
-        """Decides after the second READ of an INSERT, whose pending word is at the place `then`, whether it commits
-        it."""
+        """Decides after the second READ of an INSERT, whose pending word is at the place `then`, whether the INSERT
+        commits that word."""
         own = [each for each in seen if each.place == then]
         is_out = self.rules.checks_own_slot and not own
         is_moving = self.rules.stays_out and op.key == "K" and any(each.header == "moving" for each in own)
@@ -307,7 +307,8 @@ def scenarios(steps: int = 0) -> Iterator[Scenario]:
     for one in () if steps else ([get], [put], [delete]):
         memory, values = start(("K", "M"), 3)
         yield [split, one, [stays]], memory, values
-    # A freed block is used again at once, for a key that stays.
+    # Scenarios in which a block that the PUT of key K frees is used again at once, for key L, which stays in the old
+    # subtable.
     if not steps:
         memory, values = start(("K", ""), 3)
         yield [split, [get], [put, stays]], memory, values

@@ -57,7 +57,7 @@ class Together(Folder):
         self.assertEqual(sum(map(len, by.values())), 12)
         by.pop("alone", None)
         self.assertGreaterEqual(max(map(len, by.values()), default=0), 3, by)
-        for lines in by.values():  # repeats have other seeds, and so another cluster
+        for lines in by.values():  # repeats have other seeds, so they never share a process
             self.assertEqual(len({line.partition("--seed ")[2].split()[0] for line in lines}), 1, lines)
         self.assertEqual(self.files("together/points/.*.tmp"), [])
 

@@ -1,4 +1,5 @@
-// All fabrics for conformance tests, plain and decorated, and a cluster with raw memory on a fabric.
+// All fabrics for conformance tests, plain and under decorators (which count requests or inject faults), and
+// a cluster with raw memory on a fabric.
 #include "tests/support/backends.h"
 
 #include "common/fabric/count/count.h"

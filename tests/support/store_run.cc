@@ -6,7 +6,7 @@
 namespace loch::support {
 namespace {
 
-// Lost messages are simulated on sim, and dropped by the fault decorator on shm.
+// Lost messages are simulated on sim, and dropped by the decorator that injects faults on shm.
 FabricOptions options_of(const StoreRun& run) {
   FabricOptions options{.nodes = run.deploy.nodes, .seed = run.seed, .hardware = run.hardware};
   options.losses.seed = run.seed;

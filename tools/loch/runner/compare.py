@@ -279,7 +279,8 @@ def _add(out: Comparison, a: Results, b: Results, metrics: list[str]) -> None:
 
 
 def _unlike(a: Results, b: Results) -> list[str]:
-    """What else differs between points that are compared: parameters other than the seed, and kinds of time."""
+    """What else differs between points that are compared: parameters other than the seed, each with its value in A and
+    in B."""
     theirs = {choice_key(row.point.system, row.point.axes): row.point.params for row in b.rows}
     differing: dict[str, tuple[Any, Any]] = {}
     for row in a.rows:

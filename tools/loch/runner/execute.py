@@ -215,7 +215,7 @@ class Executor:
         ended(self._store(each.point, each.argv, elapsed, found, each.process.returncode, tail, others, self.host))
 
     def _keep_member(self, one: together.Ended) -> Outcome:
-        """Judges and stores how a point ended that ran together with others."""
+        """Judges and stores how a point ended that ran in one process with other points."""
         member = one.member
         reason = self._bad_end(member.point, one.exit_status, one.timed_out)
         found = reason if reason is not None else _result_of(member.result, member.argv)

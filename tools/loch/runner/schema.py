@@ -190,7 +190,8 @@ def _system(item: Item, name: str, base: dict[str, Any], axes: dict[str, list[An
 
 
 def _only(item: Item | None, axes: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Reads a system's `only:`, the axis values at which it runs if it does not run at all."""
+    """Reads a system's `only:`, the axis values at which alone the system runs; without it the system runs at all
+    values."""
     out: dict[str, list[Any]] = {}
     if item is None:
         return out

@@ -83,7 +83,8 @@ class Together:
             raise
 
     def look(self, now: float, timeout_s: Callable[[Point], float]) -> list[Ended]:
-        """The members that have ended since the last call; `timeout_s` says how long one may take."""
+        """The members (points that share the process) that have ended since the last call; `timeout_s` says how long
+        one may take."""
         # asked before its output is read, which is complete once the process is gone
         is_over = self._process.poll() is not None
         ended = [self._end(said, now) for said in self._news() if "status" in said or "signal" in said]
