@@ -104,8 +104,8 @@ class ServedClient final : public NumberClient {
 
 // The counter to which all server workers of the process add. Adding requires exclusive ownership of its
 // cache line, so a worker waits for those before it, and for the line's transfer from the core that had it
-// last ("contention for the shared counter", Kalia et al. 2016, section 4.2). wait() models this on sim and
-// returns 0 on real cores.
+// last ("contention for the shared counter", Kalia et al. 2016, section 4.2). wait() models this on the
+// simulator and returns 0 on real cores.
 class SharedCounter {
  public:
   explicit SharedCounter(std::uint64_t first) : next_(first) {}
@@ -115,7 +115,7 @@ class SharedCounter {
 
  private:
   std::atomic<std::uint64_t> next_;
-  // Last owner of the cache line; used on sim only, which has one thread.
+  // Last owner of the counter's cache line; used on the simulator only, which has one thread.
   const fabric::Worker* holder_ = nullptr;
   Nanos free_at_ = 0;
 };

@@ -42,9 +42,9 @@ inline void post_watched(fabric::Worker& worker, fabric::WorkRequest& request, c
                                   .peer = peer};
   return worker.watch(arrival, landing.until);
 }
-// Determines the status of a request that was not seen to land: its watch (the polling of its last word)
-// ended otherwise than `ready`. `flush` is a READ that is posted after it on its queue pair. Afterwards the
-// caller may use the request's local buffer again.
+// Determines the status of a request whose last word was not seen to arrive: the polling of that word (the
+// watch) ended otherwise than `ready`. `flush` is a READ that is posted after it on its queue pair.
+// Afterwards the caller may use the request's local buffer again.
 [[nodiscard]] coro::Task<fabric::WcStatus> settle(fabric::Worker* worker, fabric::WatchOutcome outcome,
                                                   fabric::WorkRequest flush);
 

@@ -73,7 +73,7 @@ def table(found: list[Function]) -> str:
 
 
 def drawn(page: str, found: list[Function]) -> str:
-    """The page with its table replaced by the table of these functions."""
+    """The page docs/simulator.md with its table replaced by the table of the functions `found`."""
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

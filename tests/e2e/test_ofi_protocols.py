@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import BINARY
 
-# These systems use TCP by themselves and not a fabric.
+# Systems that use TCP by themselves and not a fabric of Loch.
 WITHOUT_FABRIC = ("memcached", "redis")
 # A number of operations, not a time: on a busy machine TCP between two threads does few of them a second.
 LOAD = ["--nodes", "2", "--clients", "1", "--keys", "300", "--operations", "200", "--verify", "--json", "-"]

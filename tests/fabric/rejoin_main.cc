@@ -105,7 +105,7 @@ coro::Task<void> await_word(const Rank* rank, std::uint64_t offset, std::uint64_
   LOCH_CHECK(outcome == WatchOutcome::ready, "word {} did not become {}", offset, value);
 }
 
-// Node 1 in its first incarnation: sends requests to both other nodes until it is killed.
+// The first process of node 1: sends requests to both other nodes until it is killed.
 coro::Task<void> die(const Rank* rank) {
   for (std::uint64_t i = 0; i < requests_before; ++i) {
     for (const NodeId node : {NodeId{0}, NodeId{2}}) {
@@ -114,12 +114,13 @@ coro::Task<void> die(const Rank* rank) {
       LOCH_CHECK(added.ok(), "FAA: {}", name(added.status));
     }
   }
-  co_await await_word(rank, at_count, 2);  // both other ranks have reached this step
+  // both other ranks have added 1 to this counter, so they have reached this step too
+  co_await await_word(rank, at_count, 2);
   rank->say("is killed");
   kill(getpid(), SIGKILL);
 }
 
-// Node 1 in its second incarnation.
+// The second process of node 1, started after the first was killed.
 coro::Task<void> live_again(const Rank* rank) {
   post_receives(*rank);
   rank->set(at_landing, 1);

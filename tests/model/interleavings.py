@@ -48,7 +48,7 @@ class Violation(Exception):
 
 
 def effects(op: Op, value: Value) -> Iterator[tuple[Value, str]]:
-    """The (new value, result) pairs with which the operation may take effect on a key that has this value."""
+    """The (new value, result) pairs with which the operation may take effect on a key that has the value `value`."""
     if op.kind == "get":
         yield value, value if value is not None else "none"
     elif op.kind == "put":

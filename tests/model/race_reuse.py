@@ -87,7 +87,8 @@ class Store:
         return Step(("look", mine, seen, 0, ()), memory)
 
     def meant(self, memory: Memory, word: Any) -> tuple[int, str, str] | None:
-        """The block to which a slot's word points; None if it is being written, or its generation is not the word's."""
+        """The block to which a slot's word points; None if it is being written, or its generation number is not the
+        word's."""
         number: int = word[0]
         block = memory.blocks[number]
         is_other = self.rules.in_word and self.rules.in_block and block[0] != word[1]

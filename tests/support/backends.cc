@@ -58,7 +58,8 @@ Made make_counted_sim(std::uint32_t nodes, std::uint64_t seed) {
   return count_requests(std::move(inner), CountConfig{});
 }
 
-// A simulator with every weak behaviour that loses no message: conformance tests have to pass on it.
+// A simulator with every weak behaviour (torn READs, late visibility, reordering …) that loses no message:
+// conformance tests have to pass on it.
 Made make_weak_sim(std::uint32_t nodes, std::uint64_t seed) {
   sim::SimConfig config = support::sim_config(nodes, "connectx3-10gbe", seed);
   config.random_tie_order = true;

@@ -35,8 +35,8 @@ VIOLATIONS = {
     "scope=none,pause_ns=20000": {"cas-nic"},
     "late_us=20000": {"late"},
 }
-# Settings by which the emulated NIC shows a weak outcome that it never ruled out -> the race (litmus test) that shows
-# it.
+# Settings by which the emulated NIC shows a weak outcome (of memory order) that it never ruled out -> the race (litmus
+# test) that shows it.
 ALLOWED = {
     "scope=nic,pause_ns=20000": "cas-cpu",
     "order=never,overtake=write:0.5": "write-write",

@@ -393,7 +393,8 @@ class Workers:
         return self.at(int(object_at(address, f"{FABRIC}WrappedWorker")["inner_"]))
 
     def of(self, frames: list[Frame]) -> Worker | None:
-        """The worker that runs these coroutines: the one that most pointers in their frames point to."""
+        """The worker that runs the coroutines whose frames are `frames`: the one that most pointers in the frames point
+        to."""
         votes = collections.Counter(w.key for f in frames for w in map(self.at, f.words) if w is not None)
         return self.by_key[votes.most_common(1)[0][0]] if votes else None
 

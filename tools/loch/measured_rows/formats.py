@@ -176,5 +176,5 @@ FORMATS = (
 
 
 def format_of(columns: list[str]) -> Format | None:
-    """The format of a table with these columns, or None."""
+    """The format of a table with the columns `columns`, or None if no format has them."""
     return next((each for each in FORMATS if each.columns <= set(columns)), None)

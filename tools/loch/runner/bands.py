@@ -49,7 +49,7 @@ class Bands:
     # what reports call such an interval: "90 % band of N draws" from 19 draws on, otherwise "least to most of N, …"
     name: str
     factors: list[dict[str, Any]] = field(default_factory=list)
-    # intervals of the results by grid.choice_key(), then by result field
+    # intervals of the results, by system and axis values (grid.choice_key()), then by result field
     points: dict[tuple, dict[str, Band]] = field(default_factory=dict)
     published: dict[str, Band] = field(default_factory=dict)  # by the number's id and system
     # text of a claim -> number of draws in which the claim holds, and number of all draws

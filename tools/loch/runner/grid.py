@@ -169,8 +169,9 @@ def points(
 ) -> list[Point]:
     """The points of the figure, repeats as the outer loop.
 
-    `choices`: the tuned parameters, by choice_key(). `counts`: the number of repeats, by choice_key(), of the points that
-    have another number than `measure: {repeats: …}`."""
+    `choices`: the tuned parameters, by system and axis values (choice_key()). `counts`: the number of repeats, by the
+    same key, of the points that have another number than `measure: {repeats: …}`.
+    """
     out = []
     fixed, by_point = experiment.measure.repeats, counts or {}
     for repeat in range(max([fixed, *by_point.values()])):
