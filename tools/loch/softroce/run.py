@@ -60,8 +60,8 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 class Progress:
-    """A message while machines start slowly: on a terminal it is erased once they run, elsewhere it is printed
-    later."""
+    """A message while machines start slowly: on a terminal it is erased once they run; where standard error is no
+    terminal it is printed only after a longer wait."""
 
     def __init__(self, text: str) -> None:
         self._text, self._since, self._shown = text, time.monotonic(), False
