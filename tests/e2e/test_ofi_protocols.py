@@ -1,5 +1,5 @@
-"""Every protocol on --fabric ofi: two nodes in one process, over TCP and over libfabric's shared memory, with checked GETs;
-and refused in one line where the provider lacks an order that the protocol needs."""
+"""Every protocol on --fabric ofi: two nodes in one process, over TCP and over libfabric's shared memory, with checked
+GETs; a protocol is refused in one line where the provider lacks a message ordering that it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import BINARY
 
-# These systems use TCP by themselves and not a fabric.
+# Systems that use TCP by themselves and not a fabric of Loch.
 WITHOUT_FABRIC = ("memcached", "redis")
 # A number of operations, not a time: on a busy machine TCP between two threads does few of them a second.
 LOAD = ["--nodes", "2", "--clients", "1", "--keys", "300", "--operations", "200", "--verify", "--json", "-"]

@@ -78,7 +78,8 @@ coro::Task<void> write_and_peek(Cluster* cluster, int rounds, VisibilityCounts* 
     const Completion done = co_await worker.execute(write);
     EXPECT_TRUE(done.ok());
     if (cluster->word(1, 64) != number) ++counts->invisible_after_completion;
-    const WorkRequest read = one(cluster, 0, Verb::read, 1, 4096, 8, 8);  // reads a word that was not written
+    // reads a word other than the written one
+    const WorkRequest read = one(cluster, 0, Verb::read, 1, 4096, 8, 8);
     const Completion behind = co_await worker.execute(read);
     EXPECT_TRUE(behind.ok());
     if (cluster->word(1, 64) != number) ++counts->invisible_after_read;
@@ -257,8 +258,8 @@ coro::Task<void> add_until_failure(Cluster* cluster, int rounds, FailureCounts* 
   }
 }
 
-// Number of rounds of a race. In real time many more are needed than in simulated time, because threads start
-// one after another and races are rare.
+// Number of rounds of a litmus test. In real time many more are needed than in simulated time, because
+// threads start one after another and the outcomes are rare.
 int rounds_of(const Cluster& cluster, int rounds) {
   return cluster.fabric->capabilities().simulated ? rounds : rounds * 20;
 }

@@ -21,9 +21,9 @@ void check(const R& result) {
 struct FabricOptions {
   std::uint32_t nodes = 3;
   std::uint64_t seed = 7;
-  fabric::sim::SimFaults faults = {};  // simulated faults; only for sim
-  Nanos deadline = fabric::forever;    // only for sim: time at which the run is ended
-  fabric::FaultConfig losses = {};     // for any fabric: faults of the fault decorator
+  fabric::sim::SimFaults faults = {};  // simulated faults; only for the simulator
+  Nanos deadline = fabric::forever;    // only for the simulator: time at which the run is ended
+  fabric::FaultConfig losses = {};     // for any fabric: faults that a decorator injects
   std::string hardware = "connectx3-10gbe";
   bool is_plain = false;  // true: not wrapped by the decorators that inject faults and count requests
 };
