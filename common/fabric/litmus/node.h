@@ -1,5 +1,6 @@
-// What both nodes of the litmus suite (races between one-sided requests and memory accesses) have in common:
-// the layout of their memory, their requests, and the values of the words by which they coordinate.
+// What both nodes of the litmus suite (tests, called races, of one-sided requests beside other memory
+// accesses) have in common: the layout of their memory, their requests, and the values of the words by which
+// they coordinate.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,15 +32,17 @@ inline constexpr std::uint64_t bytes = 65'536;
 }  // namespace layout
 
 inline constexpr std::uint32_t receive_buffers = 8;
-// The value that node 1 writes to `echo` when it has done as many rounds of this race as there are to be
-// tries.
+// The value that node 1 writes to `echo` when it has done as many rounds of this litmus test (race) as there
+// are to be tries.
 [[nodiscard]] constexpr std::uint64_t enough(std::uint64_t race_number) { return (1ull << 40) + race_number; }
-inline constexpr std::uint64_t give_up = 255;           // as value of `command`: the races have ended early
-inline constexpr std::uint64_t nothing_more = ~0ull;    // as value of `completed`: all races have ended
-inline constexpr std::uint64_t last_message = 1 << 30;  // payload of the SEND that ends a race
+// as value of `command`: the litmus tests have ended early
+inline constexpr std::uint64_t give_up = 255;
+// as value of `completed`: all litmus tests have ended
+inline constexpr std::uint64_t nothing_more = ~0ull;
+inline constexpr std::uint64_t last_message = 1 << 30;  // payload of the SEND that ends a litmus test
 
-// What node 1 counted, as it WRITEs it to node 0. By the checksum `sum` node 0 knows when all parts have
-// landed, whatever their order.
+// What node 1 counted, as it WRITEs it to node 0. By the checksum `sum` node 0 knows when all bytes of the
+// report have arrived, in whatever order.
 struct Report {
   std::array<std::uint64_t, 2 + units.size()> counts{};
   std::uint64_t sum = 0;
@@ -95,7 +98,7 @@ class Node : public Player {
   [[nodiscard]] bool can_run(Race race) const {
     return claim_of(race, worker_->capabilities()).missing.empty();
   }
-  // Notes why the races end early. Returns false.
+  // Notes why the litmus tests (races) end early. Returns false.
   bool fail_with(Race race, std::string_view why) {
     if (fault_.empty()) fault_ = fmt::format("{}: {}", name(race), why);
     return false;

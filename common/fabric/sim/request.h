@@ -20,8 +20,9 @@ struct QueuePair;
 
 constexpr std::uint32_t most_pieces = 8;  // upper bound of the pieces into which a message is torn
 
-// A work request in transit; one event carries it through all stages. `wr` is valid until its completion has
-// been polled. Layout in three cache lines: the event, the members that every stage reads, the others.
+// A work request in transit; one event carries it through all steps of the model (struct Stages in
+// simulation.h). `wr` is valid until its completion has been polled. Layout in three cache lines: the event,
+// the members that every step reads, the others.
 struct alignas(64) SimRequest : Event {
   Simulation* sim = nullptr;
   QueuePair* qp = nullptr;
@@ -79,7 +80,7 @@ static_assert(sizeof(SimRequest) == 192);
 }
 
 // A connection of one worker to one node (RC, UC), or a datagram queue of the worker (UD). Two cache lines:
-// members that posting and the stages use often, and the others.
+// the members that are used often, in posting and in the steps of a request (struct Stages), and the others.
 struct alignas(64) QueuePair {
   SimWorker* owner = nullptr;
   SimNode* home = nullptr;  // the node of the worker that owns the queue pair

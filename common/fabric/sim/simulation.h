@@ -1,5 +1,5 @@
 // The state that all parts of a simulated cluster share: the event queue, the constants in picoseconds, the
-// pools, the nodes, and the stages of a request (requester.cc, responder.cc).
+// pools, the nodes, and the steps that a request goes through (requester.cc, responder.cc).
 #pragma once
 
 #include <algorithm>
@@ -212,7 +212,7 @@ class Simulation {
 // then the functions that they call. They are in three files: requester.cc (the requester's NIC),
 // switch_port.cc (the switch) and responder.cc (the responder's NIC).
 struct Stages {
-  // ---- Events
+  // ---- The events of a request, in order
   static void at_requester(Event* event);  // requester.cc: the NIC sees the work request
   // requester.cc: the payload has been fetched, and the message goes onto the link
   static void depart(Event* event);
@@ -223,7 +223,7 @@ struct Stages {
   static void answered(Event* event);  // requester.cc: the response's first bytes reach the requester's link
   static void land(Event* event);      // requester.cc: READ data and completion are in memory
 
-  // ---- requester.cc
+  // ---- Functions defined in requester.cc
   static void start(SimRequest* request);
   static void resume_stalled(Simulation& sim, QueuePair* qp);
   static void unreachable(SimRequest* request, void (*again)(Event*));
@@ -258,7 +258,7 @@ struct Stages {
   // picoseconds.
   static void wait_at_switch(Simulation& sim, SimNode& sender, Picos turn, Picos span);
 
-  // ---- responder.cc
+  // ---- Functions defined in responder.cc
   static void respond(SimRequest* request);
   static void plan_pieces(SimRequest* request, std::uint64_t offset, double probability);
   static void touch_piece(SimRequest* request, std::uint64_t offset, std::uint32_t* begin,

@@ -327,7 +327,7 @@ void Connector::heed_events() {
   look_at_port();
 }
 
-// Counts the event, and ends the run if the device does not work any more.
+// Counts an asynchronous event of the device, and ends the run if the device does not work any more.
 void Connector::heed_event(const ibv_async_event& event) {
   const Device& device = *shared_->device;
   const std::string_view event_is = event_name(event.event_type);
