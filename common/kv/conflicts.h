@@ -92,10 +92,10 @@ class PacedWorker {
   PacedWorker(fabric::Worker& worker, const ConflictConfig* config);
   ~PacedWorker();
   PacedWorker(const PacedWorker&) = delete;
-  // The Pacing of a worker of this thread; null if it has none.
+  // The Pacing (state of the conflict avoidance) of a worker of this thread; null if it has none.
   [[nodiscard]] static Pacing* of(const fabric::Worker& worker);
-  // A client that wraps `inner`, and whose PUTs, INSERTs and DELETEs wait until the worker's Pacing lets them
-  // begin; `inner` itself if the worker has no Pacing.
+  // A client that wraps `inner`, and whose PUTs, INSERTs and DELETEs wait until the worker's Pacing (state of
+  // the conflict avoidance) lets them begin; `inner` itself if the worker has no Pacing.
   [[nodiscard]] std::unique_ptr<Client> paced(std::unique_ptr<Client> inner);
 
  private:

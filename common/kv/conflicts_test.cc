@@ -38,7 +38,7 @@ class Conflict : public testing::Test {
   fabric::Worker* worker_ = nullptr;
 };
 
-// Makes `operations` writes that begin when the pacing lets them and end at once.
+// Makes `operations` writes, each of which begins when the conflict avoidance lets it and ends at once.
 coro::Task<void> pass(Pacing* pacing, fabric::Worker* worker, int operations) {
   for (int i = 0; i < operations; ++i) {
     co_await pacing->enter();

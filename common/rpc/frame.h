@@ -52,7 +52,8 @@ struct Trailer {
 static_assert(Trailer{0x1234, 5, 6, 0xABCDEF}.pack() == 0x00'00AB'CDEF'651'234);
 constexpr std::uint32_t trailer_bytes = 8;
 
-// The bits of a message's number above the 16 in a trailer's `sequence`, as many as fit into `check`.
+// The bits of a message's number above the low 16, which the trailer has as its `sequence`; as many of these
+// bits as fit into `check`.
 [[nodiscard]] constexpr std::uint64_t turns_of(std::uint64_t number) {
   return (number >> 16) & Trailer::check_mask;
 }

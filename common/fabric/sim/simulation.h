@@ -31,8 +31,8 @@ struct SwitchPort {
   };
   // entries of messages that have left the buffer may remain until remove_left()
   std::vector<Waiting> waiting;
-  // The sum of the amounts in `waiting`, which the filling of the buffer cannot exceed: where it leaves room
-  // for a message, the entries need not be inspected.
+  // The sum of the amounts in `waiting`, an upper bound of what is in the buffer: if even this bound leaves
+  // room for a message, the entries need not be inspected.
   Picos at_most = 0;
   std::uint32_t paused_ns = 0;  // total time for which the node's link was paused, modulo 2^32 ns
   Picos paused = 0;  // picoseconds for which the link was paused since the last reset of the counters

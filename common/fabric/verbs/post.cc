@@ -260,7 +260,7 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
   next_staged_ = &staged + 1;
 }
 
-// Sets how many requests, and how many RECVs, are staged at most until the doorbell is rung.
+// Sets how many requests, and how many RECVs, may wait for a doorbell before it is rung.
 void VerbsWorker::set_most_staged(std::uint32_t most) {
   most_staged_ = most;
   ring_at_ = staging_.data() + most;
@@ -359,7 +359,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
     return nullptr;
   for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
     if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
-    // In the state `ready` the peer is known, so it is not checked.
+    // A queue pair in the state `ready` is connected, so its peer is known and need not be checked.
     return queue->is_free(queue->posted) ? queue : nullptr;
   }
   return nullptr;
@@ -414,7 +414,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   Staged& staged = *next_staged_;
   ibv_send_wr& out = staged.request;
   staged.slice = {region.address() + begin, length, region.lkey()};
-  // In the state `ready` the peer is known, so it is not checked.
+  // The queue pair is in the state `ready`, that is connected, so its peer is known and need not be checked.
   const Peer& peer = *peers_[to].load(std::memory_order_acquire);
   if (request.remote.id >= peer.regions) [[unlikely]]
     return false;
