@@ -1,4 +1,4 @@
-// The frame of a message that a peer WRITES into a slot, by which the receiver tells that the message has
+// The frame of a message that a peer WRITEs into a slot, by which the receiver tells that the message has
 // arrived.
 //
 //   frame     | body                                   | trailer |
@@ -8,8 +8,9 @@
 // The trailer is the frame's last word and never 0. If the fabric places bytes in address order, a frame has
 // arrived when its trailer has: Arrival::by_trailer. Otherwise the trailer may be placed before the body
 // (fabric.h, rule 1); then `check` has the low 40 bits of XXH3 over the body, sequence and code, and a frame
-// whose check fails has not arrived yet: Arrival::by_check. Both sides leave elided bytes out of the check.
-// The check does not cover the attempt, which is all that differs in a repeated request.
+// whose check fails has not arrived yet: Arrival::by_check. Both sides leave bytes that a simulation does not
+// store out of the check. The check does not cover the attempt, which is all that differs in a repeated
+// request.
 //
 // A client awaits a reply to a request whose full number it knows. The number's bits above the 16-bit
 // sequence, its turns, are stored in `check` with Arrival::by_trailer, and are hashed with the body with

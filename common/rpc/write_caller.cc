@@ -9,7 +9,7 @@
 namespace loch::rpc {
 namespace {
 
-// ns between two checks of a frame whose trailer arrived before its body
+// ns between two checks of a frame (message in a slot) whose last word arrived before its body
 constexpr Nanos look_again_after = 100;
 
 // A worker's clock may be negative, but not below minus this many ns.

@@ -90,7 +90,7 @@ class Node : public Player {
     store_word_release(region_->at(offset), value);
   }
   [[nodiscard]] LocalSlice here(std::uint64_t offset) const { return {region_, offset}; }
-  // Makes a request to the other node's memory.
+  // Makes a one-sided request to the memory of the litmus suite's other node.
   [[nodiscard]] WorkRequest request(Verb verb, std::uint64_t there, std::uint64_t local,
                                     std::uint32_t length = word_bytes) const {
     return one_sided(verb, peer_memory_, there, here(local), length, nullptr);

@@ -23,7 +23,7 @@ enum class Race : std::uint8_t {
   write_atomic,   // WRITE A, then FAA on A: whether the FAA misses the WRITE
   write_send,     // WRITE A, then SEND: node 1's CPU loads A when it has received the message
   cas_cpu,        // CAS against node 1's CPU, which swaps the same word by its own instruction
-  cas_nic,        // CAS against node 1, which swaps the same word by loopback
+  cas_nic,        // node 0 swaps a word by CAS, and node 1 swaps the same word by CAS over loopback
   early,          // whether node 1's CPU sees the first word of a long WRITE before its completion
   at_completion,  // whether node 1's CPU does not see a WRITE although it has completed
   late,           // whether node 1's CPU does not see a WRITE although it and a later READ have completed

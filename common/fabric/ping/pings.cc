@@ -64,7 +64,7 @@ std::uint64_t load(const Region& region, std::uint64_t offset) {
       .load(std::memory_order_acquire);
 }
 
-// One node's turn: the time span in which it pings its partner over one transport.
+// One node's turn in the schedule: the time span in which it pings its partner over one transport.
 struct Turn {
   NodeId peer = 0;
   std::size_t transport = 0;

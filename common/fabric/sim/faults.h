@@ -82,8 +82,8 @@ struct SimFaults {
   Nanos interrupted_span = 5'000;
   double slow_dma = 0;  // probability that a DMA takes longer, by up to slow_dma_span
   Nanos slow_dma_span = 10'000;
-  // Failures at scheduled times; below them, the mean numbers of randomly drawn failures per node and second
-  // of virtual time.
+  // Failures at scheduled times. The members after this one are mean numbers of randomly drawn failures per
+  // node and second of virtual time.
   std::vector<ScheduledFault> schedule;
   double pause_rate = 0, nic_stall_rate = 0, cut_rate = 0, kill_rate = 0, crash_rate = 0;
   Nanos outage_span = 100'000;  // ns; longest drawn pause, NIC stall, cut, or time from crash to restart

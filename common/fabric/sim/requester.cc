@@ -372,7 +372,8 @@ void Stages::land(Event* event) {
   complete(r);
 }
 
-// Ends the request. It is retired when all earlier requests of its queue pair have ended.
+// Ends the request. It is retired (taken off its queue pair) when all earlier requests of the queue pair have
+// ended.
 void Stages::complete(SimRequest* r) {
   unpost(r);
   // A request of a fenced worker is only released: no coroutine waits for its completion, and other requests

@@ -71,7 +71,7 @@ VerbsWorker* Connector::find_worker(NodeId node, std::uint16_t index) const {
   return index < workers.size() ? workers[index] : nullptr;
 }
 
-// ---- Ends of queue pairs -----------------------------------------------------------------------
+// ---- Making the two ends of queue pairs ----------------------------------------------------------
 
 Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue) {
   const Device& device = *shared_->device;

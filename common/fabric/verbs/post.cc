@@ -64,8 +64,8 @@ void set_straight_opcode(ibv_send_wr& out, Verb verb) {
               &words[static_cast<std::size_t>(verb)], 8);
 }
 
-// The request's peer if it is for the peer's worker 0, else a number above every peer's: the two fields as
-// one word.
+// The fields `peer` and `peer_worker` of the request, read as one word: equal to the peer's number if the
+// request is for that peer's worker 0, else larger than any peer's number.
 [[nodiscard]] std::uint32_t peer_if_worker_0(const WorkRequest& request) {
   static_assert(offsetof(WorkRequest, peer_worker) == offsetof(WorkRequest, peer) + 2 &&
                 sizeof(WorkRequest::peer) == 2 && std::endian::native == std::endian::little);
@@ -247,7 +247,7 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
 }
 
 // Appends `staged`, which is *next_staged_, to the chain that the queue pair's next doorbell gives to the
-// device. The chain's last request gets its null pointer when the doorbell is rung.
+// device. `next` of the chain's last request is set to null only when the doorbell is rung.
 [[gnu::always_inline]] inline void VerbsWorker::take_into(SendQueue& queue, Staged& staged) {
   queue.last_staged->next = &staged.request;
   queue.last_staged = &staged.request;

@@ -60,7 +60,7 @@ struct SendQueue {
   bool is_cut = false;
 
   // True: the queue pair was cut while its send queue was full, so that the signaled request whose completion
-  // retires all others is still to be posted.
+  // frees the entries of all requests before it is still to be posted.
   bool needs_marker = false;
 
   QueuePair qp;

@@ -274,7 +274,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::vector<std::unique_ptr<SendQueue>> queues_;  // owns all send queues but datagram_
   std::vector<Link> links_;                         // RC connections by peer node
   std::vector<Reach> reach_;                        // by peer node
-  // By peer node: the RC queue pair of lane 0 to the peer's worker 0, or no_queue_.
+  // By peer node: the first RC queue pair (lane 0) to the peer's worker 0, or no_queue_.
   std::vector<SendQueue*> straight_;
   SendQueue no_queue_;                               // stands where there is no queue pair; takes no requests
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
