@@ -11,7 +11,7 @@
 
 namespace loch::kv {
 
-// The error that refuses an impossible configuration, with `message` as its text.
+// The error that refuses an impossible deployment, with `message` as its text.
 [[nodiscard]] std::unexpected<Error> refuse(std::string message);
 // Requires at least one client worker and one outstanding operation (`window`) per client worker, and keys of
 // 1 to 4096 bytes.

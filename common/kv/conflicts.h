@@ -20,7 +20,8 @@ struct ConflictConfig {
     none,         // no wait: the next attempt follows at once
     exponential,  // waits double with each attempt, practically without a bound
     limited,      // waits double up to a limit, which is adapted to the share of retries
-    throttled,  // as limited, but the number of coroutines that write at once is adapted before the limit is
+    // waits as with `limited`, but the number of coroutines that write at once is adapted before the limit is
+    throttled,
   };
   Kind kind = Kind::throttled;
   Nanos start = 1'707;  // ns of the first wait; a random time up to this is added to each wait

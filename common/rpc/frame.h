@@ -35,8 +35,8 @@ struct Trailer {
   // server notices it
   std::uint8_t attempt = 0;
   std::uint8_t code = 0;  // operation of a request, or status of a reply: 1 … 15
-  // 40 bits: a checksum, or with Arrival::by_trailer the bits of a reply's number above `sequence` (0 in a
-  // request)
+  // 40 bits: a checksum; or, if a frame counts as arrived when its trailer has (Arrival::by_trailer), the
+  // bits of a reply's number above the 16 in `sequence` (0 in a request)
   std::uint64_t check = 0;
 
   static constexpr std::uint64_t check_mask = (std::uint64_t{1} << 40) - 1;
@@ -66,7 +66,7 @@ constexpr std::uint32_t trailer_bytes = 8;
                                         std::uint64_t turns);
 
 // Largest body, in bytes, that body_check() takes: the same checksum as frame_check(), of a body that has
-// been copied to private memory and of which nothing is elided.
+// been copied to private memory with all its bytes.
 constexpr std::uint32_t most_kept_body = 128;
 [[nodiscard]] std::uint64_t body_check(const std::byte* body, std::uint32_t body_bytes,
                                        std::uint16_t sequence, std::uint8_t code, std::uint64_t turns);

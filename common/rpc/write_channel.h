@@ -2,9 +2,9 @@
 // This header has the regions of the local nodes and the configuration that clients and servers share.
 //
 //   client                                              server worker
-//   stages the request in its slot for that worker
+//   prepares the request in its slot for that worker
 //   WRITE ------------------------------------------->  polls the slots of its row
-//                                                       executes, stages the reply in its slot for that
+//                                                       executes, prepares the reply in its slot for that
 //                                                       client
 //   polls the reply slot of that worker  <------ WRITE
 //

@@ -12,7 +12,7 @@
 
 namespace loch::rpc {
 
-// A complete request in its slot. The client does not change it before it has the reply.
+// A complete request in its request slot. The client does not change it before it has the reply.
 struct Request {
   std::uint8_t code = 0;
   fabric::LocalSlice frame;

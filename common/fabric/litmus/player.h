@@ -1,6 +1,6 @@
-// Runs the litmus suite, races between one-sided requests and memory accesses, between node 0, which leads,
-// and node 1, which follows. The nodes agree on when a race begins and ends by words in their memory, and
-// each waits for the other at most `patience` ns.
+// Runs the litmus suite (tests, called races, of one-sided requests beside other memory accesses) between
+// node 0, which leads, and node 1, which follows. The nodes agree on when a race begins and ends by words in
+// their memory, and each waits for the other at most `patience` ns.
 #pragma once
 
 #include <memory>

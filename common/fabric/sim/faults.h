@@ -46,7 +46,7 @@ struct SimFaults {
   // order.
   double torn_read = 0;           // probability that the responder's fetch of a READ is torn
   double torn_write = 0;          // probability that the placement of a WRITE or SEND is torn
-  double torn_landing = 0;        // probability that the placement of READ data is torn
+  double torn_landing = 0;        // probability that the data of a READ are placed torn
   Nanos torn_span = 2'000;        // ns; longest time from the first to the last piece of a torn transfer
   std::uint32_t torn_chunks = 8;  // upper bound of the pieces into which a transfer is torn
   // Rule 2 of fabric.h, if true: a CAS or FAA reads memory at one instant and writes it at a later one; CPU

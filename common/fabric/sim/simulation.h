@@ -242,8 +242,8 @@ struct Stages {
     if (!sim.has_faults || !sim.strikes(sim.config.faults.slow_dma)) return 0;
     return sim.up_to(sim.config.faults.slow_dma_span);
   }
-  // Whether the request has to wait because an earlier one of its queue pair is being retried; if so, `stage`
-  // is scheduled to run later.
+  // Whether the request has to wait because an earlier one of its queue pair is being retried; if so,
+  // `stage`, the handler of the request's present step, is scheduled to run later.
   static bool held_back(SimRequest* request, void (*stage)(Event*)) {
     return request->qp->blocker != nullptr && is_behind_blocker(request, stage);
   }

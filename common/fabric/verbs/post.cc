@@ -389,10 +389,10 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
-// Stages the most frequent kind of request (a READ or WRITE for which is_straight() holds) if it goes to
-// worker 0 of a connected peer and its send queue has room. Returns false if it did nothing, so that submit()
-// has to stage the request. The caller rings the doorbell as its last action, so that it need not save
-// registers across that call.
+// Stages (adds to the next doorbell's chain) a READ or WRITE for which is_straight() holds, the most frequent
+// kind of request, if it goes to worker 0 of a connected peer and its send queue has room. Returns false if
+// it did nothing, so that submit() has to stage the request. The caller rings the doorbell as its last
+// action, so that it need not save registers across that call.
 [[gnu::always_inline]] inline bool VerbsWorker::stage_straight(WorkRequest& request, bool is_detached) {
   const std::uint32_t to = peer_if_worker_0(request);
   if (!is_straight(request, is_detached) || to >= nodes_ || request.local.region == nullptr ||

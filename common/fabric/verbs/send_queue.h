@@ -49,7 +49,7 @@ struct alignas(32) SendSlot {
 
 struct SendQueue {
   SendQueue() = default;
-  SendQueue(const SendQueue&) = delete;  // last_staged may point into it
+  SendQueue(const SendQueue&) = delete;  // not copied, because last_staged may point into the object
   enum class State : std::uint8_t { connecting, ready, failed, broken, refused };
 
   LinkKey key;  // of a UD queue pair only `transport` is set
@@ -67,7 +67,7 @@ struct SendQueue {
   std::uint32_t depth = 0;  // capacity in requests, a power of two
   std::uint32_t mask = 0;   // depth - 1
   // Sequence numbers of requests. The requests from `retired` to `posted` - 1 are outstanding; those of them
-  // from `rung` on are staged and not yet given to the device. Request s uses slot s % depth.
+  // from `rung` on wait for the doorbell that gives them to the device. Request s uses slot s % depth.
   std::uint32_t posted = 0, rung = 0, retired = 0;
   // VerbsWorker::retire() may retire the oldest request without any further check, unless `retired` has
   // reached this number. The number equals `rung`, or `retired` while needs_marker is set.
@@ -114,8 +114,8 @@ struct SendQueue {
   [[nodiscard]] bool has_staged() const { return last_staged != &before_staged; }
   [[nodiscard]] std::uint32_t outstanding() const { return posted - retired; }
   [[nodiscard]] bool has_room() const { return outstanding() < depth; }
-  // Whether the next request can be staged at once. `number` is its sequence number, which has to equal
-  // `posted`.
+  // Whether the next request can be added to the next doorbell's chain at once. `number` is its sequence
+  // number, which has to equal `posted`.
   [[nodiscard]] bool is_free(std::uint32_t number) const {
     return state.load(std::memory_order_acquire) == State::ready && first_parked == nullptr &&
            number - retired < depth;

@@ -449,7 +449,8 @@ void VerbsWorker::leave(SendQueue& queue) {
 }
 
 void VerbsWorker::cut(SendQueue& queue) {
-  // if the device refuses a staged request, ring_doorbell() cuts the queue pair too
+  // ring_doorbell() itself cuts the queue pair if the device refuses one of the requests that wait for the
+  // doorbell
   if (queue.has_staged()) ring_doorbell(queue);
   if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);

@@ -301,12 +301,14 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   };
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
-  // The element of staging_ for the next request. The elements before it hold staged requests.
+  // The element of staging_ for the next request. The elements before it hold requests that wait for a
+  // doorbell.
   Staged* next_staged_ = staging_.data();
-  // Number of staged requests, and of staged RECVs, at which the doorbell is rung; 1 before the thread runs.
+  // How many requests, or RECVs, have to wait for a doorbell for it to be rung at once; 1 before the thread
+  // runs.
   std::uint32_t most_staged_ = 1;
   Staged* ring_at_ = staging_.data() + 1;  // the element of staging_ with the index most_staged_
-  SendQueue* first_staged_ = nullptr;      // list of the queue pairs with staged requests
+  SendQueue* first_staged_ = nullptr;      // list of the queue pairs with requests that wait for a doorbell
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of this iteration of the polling loop, before the
   // requests that wait for their doorbell.
