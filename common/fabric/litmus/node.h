@@ -19,11 +19,12 @@ inline constexpr NodeId leading = 0, following = 1;
 
 // Offsets in a node's registered region; both nodes have the same layout.
 namespace layout {
-// Words in node 1's memory that node 0 writes.
+// Offsets of the words in node 1's memory that node 0 writes.
 inline constexpr std::uint64_t command = 0, cas_cpu = 64, cas_nic = 128, spare = 192;
 inline constexpr std::uint64_t block = 4096, long_block = 16'384, stop = 32'768;
 inline constexpr std::uint64_t a = stop - 192, b = stop - 128, flag = stop - 64;
-// Words in node 0's memory: node 1 writes `echo` and `report`; node 0's second worker polls `completed`.
+// Offsets of words in node 0's memory: node 1 writes `echo` and `report`; node 0's second worker polls
+// `completed`.
 inline constexpr std::uint64_t echo = 256, completed = 320, report = 1024;
 // Offsets of the local buffers of a node's own requests.
 inline constexpr std::uint64_t source = 384, told = 448, witnessed = 512, landing = 576;

@@ -249,7 +249,7 @@ struct Stages {
   }
   static bool is_behind_blocker(SimRequest* request, void (*stage)(Event*));
 
-  // ---- switch_port.cc
+  // ---- Functions defined in switch_port.cc
   // Whether a message from `sender` arrives at the switch later than scheduled, because the sender's link was
   // paused, or because the switch's buffer is full, which pauses the link. If so, the event of the message's
   // arrival is scheduled anew.

@@ -265,7 +265,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t nodes_;
   // false: a run of one process, in which no node is lost or restarts
   bool has_control_;
-  const std::atomic<const Peer*>* peers_;  // Shared::peers
+  const std::atomic<const Peer*>* peers_;  // the elements of Shared::peers
   WorkerDomain domain_;                    // declared before its queues, so that it is destroyed after them
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];   // index 0: RC, 1: UC

@@ -153,7 +153,7 @@ struct Open {
     std::memcpy(&value, bytes.data() + offset, 8);
     return value;
   }
-  // A word that the NIC's thread may write at the same time.
+  // Reads a word that the NIC's thread may write at the same time.
   std::uint64_t word_in_use(std::size_t offset) const {
     return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at(offset))).load(std::memory_order_acquire);
   }
