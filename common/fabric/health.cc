@@ -218,7 +218,7 @@ std::string label(const PortReport& port, std::span<const PortReport> all) {
   return others == 0 && !port.host.empty() ? port.host : fmt::format("node {}", port.node);
 }
 
-// The sum of all counters of one port that count the same kind of event.
+// One kind of event at one port: the sum of all counters of the port that count it.
 struct Finding {
   Meaning meaning = Meaning::retransmission;
   std::string where;

@@ -37,7 +37,8 @@ namespace loch::fabric {
 namespace {
 
 #if defined(LOCH_ASAN) || defined(LOCH_TSAN)
-constexpr bool is_instrumented = true;  // the sanitizer allocates and enters the kernel by itself
+// built with a sanitizer, which itself allocates and enters the kernel
+constexpr bool is_instrumented = true;
 #else
 constexpr bool is_instrumented = false;
 #endif

@@ -73,7 +73,8 @@ struct Chosen {
 // if the hosts cannot reach each other.
 [[nodiscard]] Result<std::vector<Chosen>> choose_ports(std::span<const HostOffer> hosts);
 
-// Conversion to and from the JSON that processes send each other. The parsers refuse malformed input.
+// Converts a host's offer of devices to the JSON that processes send each other, and back. The parsers refuse
+// malformed input.
 [[nodiscard]] std::string to_text(const HostOffer& offer);
 [[nodiscard]] Result<HostOffer> parse_offer(std::string_view text);
 [[nodiscard]] std::string to_text(const NodeDevice& device);

@@ -71,7 +71,7 @@ VerbsWorker* Connector::find_worker(NodeId node, std::uint16_t index) const {
   return index < workers.size() ? workers[index] : nullptr;
 }
 
-// ---- Ends of queue pairs -----------------------------------------------------------------------
+// ---- Making the two ends of queue pairs ----------------------------------------------------------
 
 Result<LinkRecord> Connector::open_sender(VerbsWorker& worker, SendQueue& queue) {
   const Device& device = *shared_->device;
@@ -327,7 +327,7 @@ void Connector::heed_events() {
   look_at_port();
 }
 
-// Counts the event, and ends the run if the device does not work any more.
+// Counts an asynchronous event of the device, and ends the run if the device does not work any more.
 void Connector::heed_event(const ibv_async_event& event) {
   const Device& device = *shared_->device;
   const std::string_view event_is = event_name(event.event_type);

@@ -64,8 +64,8 @@ void set_straight_opcode(ibv_send_wr& out, Verb verb) {
               &words[static_cast<std::size_t>(verb)], 8);
 }
 
-// The request's peer if it is for the peer's worker 0, else a number above every peer's: the two fields as
-// one word.
+// The fields `peer` and `peer_worker` of the request, read as one word: equal to the peer's number if the
+// request is for that peer's worker 0, else larger than any peer's number.
 [[nodiscard]] std::uint32_t peer_if_worker_0(const WorkRequest& request) {
   static_assert(offsetof(WorkRequest, peer_worker) == offsetof(WorkRequest, peer) + 2 &&
                 sizeof(WorkRequest::peer) == 2 && std::endian::native == std::endian::little);
@@ -247,7 +247,7 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
 }
 
 // Appends `staged`, which is *next_staged_, to the chain that the queue pair's next doorbell gives to the
-// device. The chain's last request gets its null pointer when the doorbell is rung.
+// device. `next` of the chain's last request is set to null only when the doorbell is rung.
 [[gnu::always_inline]] inline void VerbsWorker::take_into(SendQueue& queue, Staged& staged) {
   queue.last_staged->next = &staged.request;
   queue.last_staged = &staged.request;
@@ -260,7 +260,7 @@ std::uintptr_t VerbsWorker::keep_inline(const std::byte* data, std::uint32_t byt
   next_staged_ = &staged + 1;
 }
 
-// Sets how many requests, and how many RECVs, are staged at most until the doorbell is rung.
+// Sets how many requests, and how many RECVs, may wait for a doorbell before it is rung.
 void VerbsWorker::set_most_staged(std::uint32_t most) {
   most_staged_ = most;
   ring_at_ = staging_.data() + most;
@@ -359,7 +359,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
     return nullptr;
   for (SendQueue* queue : is_reliable ? links_[request.peer].queues : unreliable_[request.peer]) {
     if (queue->key.peer_worker != request.peer_worker || queue->key.lane != request.lane) continue;
-    // In the state `ready` the peer is known, so it is not checked.
+    // A queue pair in the state `ready` is connected, so its peer is known and need not be checked.
     return queue->is_free(queue->posted) ? queue : nullptr;
   }
   return nullptr;
@@ -389,10 +389,10 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   if (next_staged_ >= ring_at_) ring_doorbells();
 }
 
-// Stages the most frequent kind of request (a READ or WRITE for which is_straight() holds) if it goes to
-// worker 0 of a connected peer and its send queue has room. Returns false if it did nothing, so that submit()
-// has to stage the request. The caller rings the doorbell as its last action, so that it need not save
-// registers across that call.
+// Stages (adds to the next doorbell's chain) a READ or WRITE for which is_straight() holds, the most frequent
+// kind of request, if it goes to worker 0 of a connected peer and its send queue has room. Returns false if
+// it did nothing, so that submit() has to stage the request. The caller rings the doorbell as its last
+// action, so that it need not save registers across that call.
 [[gnu::always_inline]] inline bool VerbsWorker::stage_straight(WorkRequest& request, bool is_detached) {
   const std::uint32_t to = peer_if_worker_0(request);
   if (!is_straight(request, is_detached) || to >= nodes_ || request.local.region == nullptr ||
@@ -414,7 +414,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   Staged& staged = *next_staged_;
   ibv_send_wr& out = staged.request;
   staged.slice = {region.address() + begin, length, region.lkey()};
-  // In the state `ready` the peer is known, so it is not checked.
+  // The queue pair is in the state `ready`, that is connected, so its peer is known and need not be checked.
   const Peer& peer = *peers_[to].load(std::memory_order_acquire);
   if (request.remote.id >= peer.regions) [[unlikely]]
     return false;

@@ -335,7 +335,7 @@ void VerbsWorker::retire_silent(SendQueue& queue, std::uint32_t count) {
   const SendSlot& slot = *reinterpret_cast<const SendSlot*>(wc.wr_id);
   SendQueue& queue = *slot.queue;
   WorkRequest* const request = slot.request;
-  // Of the verbs that complete, only the atomics have this bit.
+  // In the numbers of the enum Verb, of the verbs that complete only the atomics have this bit.
   constexpr unsigned atomic_bit = 2;
   static_assert(((static_cast<unsigned>(Verb::read) | static_cast<unsigned>(Verb::write) |
                   static_cast<unsigned>(Verb::send)) &
@@ -449,7 +449,8 @@ void VerbsWorker::leave(SendQueue& queue) {
 }
 
 void VerbsWorker::cut(SendQueue& queue) {
-  // if the device refuses a staged request, ring_doorbell() cuts the queue pair too
+  // ring_doorbell() itself cuts the queue pair if the device refuses one of the requests that wait for the
+  // doorbell
   if (queue.has_staged()) ring_doorbell(queue);
   if (queue.state != SendQueue::State::ready) return;
   mark_failed(queue);

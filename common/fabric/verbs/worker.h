@@ -58,7 +58,8 @@ struct Peer {
   NodeRecord record;
   ibv_ah* address_handle = nullptr;  // for UD requests to this node
   std::uint64_t regions = 0;         // number of the node's regions
-  // by region id: address of the region's first byte. No vector, whose size takes a subtraction and a shift.
+  // Addresses of the regions' first bytes, by region id. Not a vector, because the check of an id against a
+  // vector's size() takes a subtraction and a shift.
   std::unique_ptr<std::uint64_t[]> addresses;
   std::vector<std::uint32_t> datagram_qpn;  // UD queue pair number by worker index; 0: no such worker
 };
@@ -179,8 +180,8 @@ class VerbsWorker final : public realtime::RealtimeWorker {
     bool is_reconnecting = false;
     std::uint32_t incarnation = 0;  // incarnation of the peer that these queue pairs are for
   };
-  // What connected() and epoch() say of a peer. In an array of its own, in which they find it by few
-  // instructions.
+  // What connected() and epoch() say of a peer. Kept in an array of its own, so that these functions find it
+  // by few instructions.
   struct Reach {
     std::uint32_t failed = 0;  // RC queue pairs in the error state; at least 1 while the link is down
     std::uint32_t epoch = 1;
@@ -264,7 +265,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t nodes_;
   // false: a run of one process, in which no node is lost or restarts
   bool has_control_;
-  const std::atomic<const Peer*>* peers_;  // Shared::peers
+  const std::atomic<const Peer*>* peers_;  // the elements of Shared::peers
   WorkerDomain domain_;                    // declared before its queues, so that it is destroyed after them
   CompletionQueue send_cq_, receive_cq_;
   SharedReceiveQueue shared_receives_[2];   // index 0: RC, 1: UC
@@ -273,9 +274,9 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::vector<std::unique_ptr<SendQueue>> queues_;  // owns all send queues but datagram_
   std::vector<Link> links_;                         // RC connections by peer node
   std::vector<Reach> reach_;                        // by peer node
-  // By peer node: the RC queue pair of lane 0 to the peer's worker 0, or no_queue_.
+  // By peer node: the first RC queue pair (lane 0) to the peer's worker 0, or no_queue_.
   std::vector<SendQueue*> straight_;
-  SendQueue no_queue_;                               // takes no requests
+  SendQueue no_queue_;                               // stands where there is no queue pair; takes no requests
   std::vector<std::vector<SendQueue*>> unreliable_;  // UC queue pairs by node
   std::uint32_t outstanding_ = 0;                    // requests outstanding on all queue pairs
   std::uint32_t most_outstanding_ = 0;               // capacity of the send completion queue
@@ -300,12 +301,14 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   };
   std::array<Staged, batch> staging_{};
   std::array<std::array<std::byte, Parked::inline_most>, batch> staged_inline_{};
-  // The element of staging_ for the next request. The elements before it hold staged requests.
+  // The element of staging_ for the next request. The elements before it hold requests that wait for a
+  // doorbell.
   Staged* next_staged_ = staging_.data();
-  // Number of staged requests, and of staged RECVs, at which the doorbell is rung; 1 before the thread runs.
+  // How many requests, or RECVs, have to wait for a doorbell for it to be rung at once; 1 before the thread
+  // runs.
   std::uint32_t most_staged_ = 1;
-  Staged* ring_at_ = staging_.data() + 1;  // the element of staging_ behind that many requests
-  SendQueue* first_staged_ = nullptr;      // list of the queue pairs with staged requests
+  Staged* ring_at_ = staging_.data() + 1;  // the element of staging_ with the index most_staged_
+  SendQueue* first_staged_ = nullptr;      // list of the queue pairs with requests that wait for a doorbell
   SendQueue* last_staged_ = nullptr;
   // A RECV that is to be posted to the device at the end of this iteration of the polling loop, before the
   // requests that wait for their doorbell.
