@@ -11,7 +11,7 @@
 namespace loch::nessie {
 namespace {
 
-// Writes the stamp (mark with a deadline) by which an entry that left the index may be reused later. Returns
+// Writes the stamp of an entry that left the index: the time from which the entry may be reused. Returns
 // false if the entry's node cannot be reached.
 coro::Task<bool> stamp(Access access, Unlinked unlinked) {
   const Settings& settings = access.settings();

@@ -262,7 +262,8 @@ coro::Task<void> count_reads(TestRun* run, bool confirms, double* probes) {
     if (is_there || !confirms) {
       expect_cost(hand.stats, {.read = all + used, .payload = look});
       EXPECT_EQ(hand.stats.index_read, all);
-    } else {  // a confirmed miss: the GET READs root (48 B), buckets, extents (key, value), root again
+    } else {  // a miss that is confirmed: all buckets and extents are READ twice, and the root (48 B) as
+              // often
       expect_cost(hand.stats, {.read = 2 * (all + used) + 2, .payload = 2 * look + 2 * 48});
     }
     if (is_there) sum += all;

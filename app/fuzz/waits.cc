@@ -37,8 +37,9 @@ WaitStatistics waits_of(const Sightings& sightings, std::uint64_t starts) {
   }
   std::ranges::sort(waits);
   const bool is_cut = count < starts;
-  // The seeds after the last one that found the known-bad variant are a wait without an end. Its length is
-  // unknown, so the longest sequence of seeds that found nothing is reported as its lower bound.
+  // The seeds after the last one that found the known-bad variant are a wait that has not ended: it lasts for
+  // at least as many seeds. A quantile that falls on it is reported as "more than" the longest sequence of
+  // seeds that found nothing.
   const std::uint64_t rest = sightings.seeds - before;
   const std::uint64_t longest = std::max(rest, waits.empty() ? 0 : waits.back());
   WaitStatistics s{.starts = count,
