@@ -113,10 +113,12 @@ def _times(shape: StoreRow, gets: float) -> list[str]:
     """The flags for warm-up and duration. The warm-up is long enough to find the limits of outstanding requests.
 
     Without backoff an update whose CAS failed is tried again at once, and the load takes long to become steady: with 96
-    threads nearly all coroutines come to contend for one popular key, which takes 100 ms.
+    threads nearly all coroutines come to contend for one popular key, which takes 150 ms, with 16 threads 5 ms.
     """
     waits = techniques_of(shape.system) & set(BACKOFFS)
-    warmup, duration = (500, 500) if gets == 1 else (30_000, 10_000) if waits else (100_000, 10_000)
+    threads = shape.threads * shape.compute_nodes
+    until_steady = 20_000 if threads <= 24 else 60_000 if threads <= 56 else 150_000
+    warmup, duration = (500, 500) if gets == 1 else (30_000, 20_000) if waits else (until_steady, 20_000)
     idle = math.ceil(shape.idle_us)
     words = ["--warmup", f"{warmup + 2 * idle}us", "--duration", f"{duration + 4 * idle}us"]
     return words + (["--pause", f"{shape.idle_us:g}us"] if shape.idle_us else [])
