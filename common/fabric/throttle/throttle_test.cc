@@ -244,6 +244,9 @@ TEST(Throttle, NoneWaitsForEver) {
     bool is_over = false;
     coro::Scope scope(of->worker->run_queue());
     scope.spawn(post_without_end(of, &is_over));
+    // by then the other coroutine's first request is outstanding
+    const Nanos soon = of->worker->now() + 600;
+    co_await of->worker->spin_until(soon);
     co_await post_one(of, Verb::read, 2);
     is_over = true;
     co_await scope.join();
