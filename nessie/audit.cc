@@ -197,8 +197,8 @@ class Audit {
   void look_at_waiting(fabric::NodeId node, const NodeState& state) {
     for (const auto& worker : state.workers) {
       if (worker->is_abandoned) continue;
-      // While a share of the index (the part of one node) lies on no node, stamps of entries and unfinished
-      // operations that need the share's slots cannot be completed.
+      // While a share of the index (the part of one node) lies on no node, stamps of entries (marks for
+      // reuse) and unfinished operations that need the share's slots cannot be completed.
       if (is_share_missing()) continue;
       if (!worker->unlinked.empty())
         findings_.add("node {}: {} marks still wait", node, worker->unlinked.size());

@@ -82,10 +82,11 @@ coro::Task<std::string> repair(Access access, Finding finding) {
   const Fetched entry = co_await fetch(access, finding.word, Extent::header);
   if (!entry.ok) co_return "unreachable";  // node out of reach, or memory lost: left to declare_lost
   if (is_committed(settings, finding.word, entry.meta)) {
-    // With entries on memory nodes a MIGRATE's copy is valid before it is committed.
+    // With entries on memory nodes the copy that a MIGRATE (move of a key) makes is valid before it is
+    // committed.
     if (entry.meta.is_valid || settings.is_remote()) co_return std::string();
     // The word was committed by CAS, and the client died before it set the entry's valid bit; without
-    // that bit a MIGRATE's source slot would stay reserved for ever.
+    // that bit the MIGRATE's source slot would stay reserved for ever.
     LOCH_PROBE("nessie.scrub-completes-commit");
     EntryMeta valid = entry.meta;
     valid.is_valid = true;

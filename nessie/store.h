@@ -25,10 +25,10 @@ struct InHand;
 // index table entries (ITEs); accessed by NICs only
 constexpr std::string_view index_region = "nessie.index";
 constexpr std::string_view data_region = "nessie.data";        // data table entries (DTEs)
-constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: a table entry per lane
+constexpr std::string_view landing_region = "nessie.landing";  // buffers for READs of entries, one per lane
 // buffers from which entries are WRITTEN to memory nodes: a table entry per lane
 constexpr std::string_view staging_region = "nessie.staging";
-constexpr std::string_view words_region = "nessie.words";  // landing buffers: lane_words words per lane
+constexpr std::string_view words_region = "nessie.words";  // buffers for READs of words, lane_words per lane
 
 // Number of 8-byte words of each lane (of an outstanding operation, of background work or of the repair of a
 // worker): buffers for READs of single words, and one of scan_words for READs that scan the index.
