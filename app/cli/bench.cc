@@ -228,6 +228,13 @@ nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& modul
           {"used_share", mean / largest}};
 }
 
+// The number of ports that each process uses at once.
+std::size_t rails_of(const std::vector<fabric::NodeDevice>& devices) {
+  std::size_t rails = 1;
+  for (const fabric::NodeDevice& device : devices) rails = std::max<std::size_t>(rails, device.rail + 1u);
+  return rails;
+}
+
 measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, const fabric::Fabric& fabric,
                               workloads::RunOutcome outcome, std::uint64_t seed) {
   measure::PointResult point;
@@ -257,6 +264,10 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   }
   point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
   point.departure = module.departure(o.protocol_options);
+  if (const std::size_t rails = rails_of(point.devices); rails > 1) {
+    point.notes.push_back(
+        fmt::format("{} rails: what goes to node n takes rail n mod {} (devices, rail)", rails, rails));
+  }
   if (!point.departure.empty())
     point.notes.push_back(fmt::format("{} {}: not the published transport", module.name(), point.departure));
   for (std::string& note : outcome.notes) point.notes.push_back(std::move(note));

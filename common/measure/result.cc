@@ -219,13 +219,15 @@ ordered_json network_json(const std::optional<fabric::NetworkState>& network) {
   if (!network) return nullptr;
   ordered_json symptoms = ordered_json::array();
   for (const fabric::Symptom& symptom : network->symptoms) {
-    symptoms.push_back({{"node", symptom.node},
-                        {"host", symptom.host},
-                        {"counter", symptom.counter},
-                        {"meaning", symptom.meaning},
-                        {"kind", fabric::name(symptom.kind)},
-                        {"count", symptom.change.count},
-                        {"is_least", symptom.change.is_least}});
+    symptoms.push_back(
+        {{"node", symptom.node},
+         {"host", symptom.host},
+         {"device", symptom.device.empty() ? ordered_json(nullptr) : ordered_json(symptom.device)},
+         {"counter", symptom.counter},
+         {"meaning", symptom.meaning},
+         {"kind", fabric::name(symptom.kind)},
+         {"count", symptom.change.count},
+         {"is_least", symptom.change.is_least}});
   }
   return {{"verdict", network->verdict}, {"is_sick", network->is_sick}, {"symptoms", std::move(symptoms)}};
 }
@@ -291,6 +293,7 @@ ordered_json to_json(const fabric::Capabilities& c) {
 
 ordered_json to_json(const fabric::NodeDevice& device) {
   return {{"node", device.node},
+          {"rail", device.rail},
           {"host", device.host},
           {"port", device.port},
           {"gid", device.gid},
@@ -310,17 +313,21 @@ ordered_json to_json(const fabric::NodeDevice& device) {
 std::optional<fabric::NetworkState> judge_network(const std::vector<fabric::NodeDevice>& devices,
                                                   const std::vector<NodePart>& nodes) {
   if (devices.empty()) return std::nullopt;
+  const bool has_several_rails =
+      std::ranges::any_of(devices, [](const fabric::NodeDevice& device) { return device.rail != 0; });
   std::vector<fabric::PortReport> ports;
   for (const fabric::NodeDevice& device : devices) {
     fabric::PortReport port{.node = device.node,
                             .host = device.host,
                             .port = fmt::format("{}/{} {}", device.can.device, device.port, device.gid),
+                            .device = "",
                             .is_lost = false,
                             .health = {}};
+    if (has_several_rails) port.device = device.can.device;
     const auto part = std::ranges::find(nodes, device.node, &NodePart::node);
     if (part != nodes.end()) {
       port.is_lost = part->report.is_lost;
-      port.health = fabric::health_from(part->report.counters);
+      port.health = fabric::health_from(part->report.counters, device.rail);
     }
     ports.push_back(std::move(port));
   }

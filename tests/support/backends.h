@@ -18,7 +18,8 @@ struct Backend {
 };
 
 // Every fabric of this build that needs no device, plain and decorated. With LOCH_TEST_VERBS in the
-// environment, only verbs on this machine's RDMA device; with LOCH_TEST_OFI=PROVIDER[,PROVIDER…], only ofi on
+// environment, only verbs on this machine's RDMA device, which LOCH_TEST_DEVICE may name as --device does;
+// with LOCH_TEST_OFI=PROVIDER[,PROVIDER…], only ofi on
 // these providers.
 [[nodiscard]] const std::vector<Backend>& backends();
 [[nodiscard]] std::string backend_name(const testing::TestParamInfo<Backend>& info);
