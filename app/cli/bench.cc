@@ -32,6 +32,7 @@
 #include "common/base/output_place.h"
 #include "common/check/history.h"
 #include "common/fabric/background/background.h"
+#include "common/fabric/rails.h"
 #include "workloads/run.h"
 
 #include "app/cli/repair_plan.h"
@@ -228,13 +229,6 @@ nlohmann::ordered_json space_json(const BenchOptions& o, const kv::Module& modul
           {"used_share", mean / largest}};
 }
 
-// The number of ports that each process uses at once.
-std::size_t rails_of(const std::vector<fabric::NodeDevice>& devices) {
-  std::size_t rails = 1;
-  for (const fabric::NodeDevice& device : devices) rails = std::max<std::size_t>(rails, device.rail + 1u);
-  return rails;
-}
-
 measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, const fabric::Fabric& fabric,
                               workloads::RunOutcome outcome, std::uint64_t seed) {
   measure::PointResult point;
@@ -264,7 +258,7 @@ measure::PointResult to_point(const BenchOptions& o, const kv::Module& module, c
   }
   point.notes.insert(point.notes.end(), o.notes.begin(), o.notes.end());
   point.departure = module.departure(o.protocol_options);
-  if (const std::size_t rails = rails_of(point.devices); rails > 1) {
+  if (const std::uint32_t rails = fabric::count_rails(point.devices); rails > 1) {
     point.notes.push_back(
         fmt::format("{} rails: what goes to node n takes rail n mod {} (devices, rail)", rails, rails));
   }

@@ -17,6 +17,7 @@
 #include "common/cluster/supervise.h"
 #include "common/fabric/litmus/player.h"
 #include "common/fabric/ofi/ofi.h"
+#include "common/fabric/rails.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/verbs/verbs.h"

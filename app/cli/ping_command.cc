@@ -22,6 +22,7 @@
 #include "common/cluster/supervise.h"
 #include "common/fabric/ofi/ofi.h"
 #include "common/fabric/ping/matrix.h"
+#include "common/fabric/rails.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/verbs/verbs.h"
 

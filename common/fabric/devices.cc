@@ -36,14 +36,6 @@ Capabilities least(const Capabilities& one, const Capabilities& other) {
   return can;
 }
 
-std::string device_names(std::span<const NodeDevice> devices, NodeId node) {
-  std::string names;
-  for (const NodeDevice& one : devices) {
-    if (one.node == node) names += (names.empty() ? "" : "+") + one.can.device;
-  }
-  return names;
-}
-
 std::vector<std::string> unlike(std::span<const NodeDevice> devices) {
   constexpr const char* scopes[] = {"none", "nic", "global"};
   const auto yes = [](bool is_so) { return std::string(is_so ? "yes" : "no"); };

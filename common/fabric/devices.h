@@ -13,8 +13,7 @@ namespace loch::fabric {
 
 // The RDMA device and port that a process of the run uses, as the fabric chose them.
 struct NodeDevice {
-  NodeId node = 0;         // the first node of the process
-  std::uint32_t rail = 0;  // number of the device among those that the process uses at once
+  NodeId node = 0;  // the first node of the process
   std::string host;
   std::uint32_t port = 0;
   std::string gid;      // GID of the port as text; empty if it has none
@@ -31,8 +30,5 @@ struct NodeDevice {
 // Lists the capabilities in which the devices differ, one line each, such as "in_order_placement: yes on n1
 // (mlx5_0); no on n2 (mlx4_0)".
 [[nodiscard]] std::vector<std::string> unlike(std::span<const NodeDevice> devices);
-
-// The names of a node's devices by rail, with + between them; empty if the node is not in the list.
-[[nodiscard]] std::string device_names(std::span<const NodeDevice> devices, NodeId node);
 
 }  // namespace loch::fabric

@@ -303,7 +303,6 @@ TEST(Offer, GoesThereAndBackAndDamageIsNamed) {
 
 TEST(Offer, ADeviceGoesThereAndBackWithItsPlace) {
   NodeDevice device{.node = 3,
-                    .rail = 1,
                     .host = "n3",
                     .gid = "::ffff:10.0.0.3",
                     .firmware = "20.31.1014",

@@ -123,7 +123,6 @@ Capabilities can_of(const Json& json) {
 
 std::string to_text(const NodeDevice& device) {
   return Json{{"node", device.node},
-              {"rail", device.rail},
               {"host", device.host},
               {"port", device.port},
               {"gid", device.gid},
@@ -144,7 +143,6 @@ Result<NodeDevice> parse_device(std::string_view text) {
   return guarded<NodeDevice>(text, "a node's device", [](const Json& json) {
     NodeDevice device;
     device.node = static_cast<NodeId>(number_in(json, "node", u16_most));
-    device.rail = static_cast<std::uint32_t>(number_in(json, "rail", rails_most - 1));
     device.host = text_in(json, "host", label_most);
     device.port = static_cast<std::uint32_t>(number_in(json, "port", 255));
     device.gid = text_in(json, "gid", label_most);

@@ -113,7 +113,6 @@ Result<Opened> open_together(const VerbsConfig& config) {
                                                    device->capabilities().link, device->is_software()));
     NodeDevice own = describe(*device, one, mine.host);
     own.node = static_cast<NodeId>(config.control == nullptr ? 0 : config.control->rank());
-    own.rail = static_cast<std::uint32_t>(opened.rails.size());
     opened.rails.push_back(std::move(device));
     LOCH_ASSIGN(const std::vector<std::string> texts, tell_all(config, "what devices can do", to_text(own)));
     for (const std::string& text : texts) {
