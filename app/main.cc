@@ -22,6 +22,7 @@
 #include "app/cli/litmus_command.h"
 #include "app/cli/ping_command.h"
 #include "app/cli/points_command.h"
+#include "app/cli/processor_command.h"
 #include "app/cli/registry.h"
 #include "app/cli/standard_streams.h"
 #include "app/fuzz/fuzz.h"
@@ -74,6 +75,8 @@ const std::vector<Entry>& commands() {
        [](const Arguments& a, const Registry&) { return cli::run_ping_command(a); }},
       {described(cli::litmus_command),
        [](const Arguments& a, const Registry&) { return cli::run_litmus_command(a); }},
+      {described(cli::processor_command),
+       [](const Arguments& a, const Registry&) { return cli::run_processor_command(a); }},
       {described(cli::points_command), cli::run_points_command},
       {described(cli::describe_command), run_describe},
   };

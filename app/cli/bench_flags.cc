@@ -394,6 +394,11 @@ std::vector<BenchFlag> machine_flags() {
 // Flags of verification, of injected faults and of output files.
 std::vector<BenchFlag> observation_flags() {
   return {
+      {.setting =
+           of(Type::boolean, "service-times", "false",
+              "counters service.* of each node: how long its server workers work on a request that they "
+              "find in a request slot"),
+       .place = LOCH_PLACE(service_times)},
       {.setting = of(Type::boolean, "verify", "false",
                      "check every GET's value (its stamp alone where values are elided)"),
        .place = LOCH_PLACE(load.verify)},

@@ -43,9 +43,10 @@ struct BenchOptions {
   std::uint32_t repeats = 0;
   std::uint32_t background_workers = 0;
   std::string background_pin;
-  std::string doorbells;      // doorbell registers: "shared" or "own"
-  std::string throttle;       // limit of outstanding requests of a worker: "off", "adaptive", or a number
-  Nanos throttle_sample = 0;  // adaptive `throttle`: ns for which each limit is tried
+  std::string doorbells;       // doorbell registers: "shared" or "own"
+  bool service_times = false;  // whether server workers measure how long they work on a request
+  std::string throttle;        // limit of outstanding requests of a worker: "off", "adaptive", or a number
+  Nanos throttle_sample = 0;   // adaptive `throttle`: ns for which each limit is tried
   // What clients do after a CAS that failed because another client had changed the word: "own" (as the
   // protocol does), or the name of a kv::ConflictConfig::Kind.
   std::string backoff;

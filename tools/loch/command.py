@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # has the meaning of typing.TYPE_CHECKING; importing typing w
     from collections.abc import Callable
     from types import ModuleType
 
-OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "devices", "ping", "litmus", "hog", "calibrate")
+OF_PROGRAM = ("bench", "check", "fuzz", "explore", "list", "devices", "ping", "litmus", "hog", "calibrate", "cpu")
 OF_RUNNER = ("run", "plot", "score", "compare", "reference", "schema")
 COMMANDS = (
     "new",
@@ -34,6 +34,7 @@ COMMANDS = (
     "litmus",
     "doctor",
     "calibrate",
+    "cpu",
     "sequence",
     "softroce",
     "hog",
@@ -63,6 +64,8 @@ Loch: published designs of RDMA key-value stores, side by side.
   ./loch list WHAT             protocols, fabrics, hardware, workloads, experiments, mutants, holes, probes,
                                faults, fields, keys, counters
   ./loch calibrate             the simulator's calibration: published, obtained, error
+  ./loch calibrate --cpu       what servers' work takes on this machine, beside what is simulated
+  ./loch cpu                   what this machine's processor takes for the parts of a server's work
   ./loch calibrate --rows FILE.csv --out OUT.csv
                                the rows of a table of measurements, simulated
   ./loch sequence PROTOCOL     sequence diagrams of a GET, a PUT and a DELETE, from a simulated run
@@ -96,7 +99,7 @@ def main(argv: list[str]) -> int:
     with_setup = argv[:1] != ["--no-setup"]
     command, *words = (argv if with_setup else argv[1:]) or [""]
     try:
-        if command == "calibrate" and not {"--pcie", "--help", "-h"} & set(words) or _has_rows(command, words):
+        if command == "calibrate" and _calibrates_in_package(words):
             return _of_package(command, words, with_setup)
         if command == "litmus" and _has_hostfile(words):
             return _of_package(command, words, with_setup)
@@ -114,10 +117,14 @@ def _has_hostfile(words: list[str]) -> bool:
     return litmus.has_hostfile(words)
 
 
-def _has_rows(command: str, words: list[str]) -> bool:
-    """Whether the command is `calibrate` with --rows or --out: it then simulates the rows of a table that the user
-    gives."""
-    return command == "calibrate" and any(word.partition("=")[0] in ("--rows", "--out") for word in words)
+def _calibrates_in_package(words: list[str]) -> bool:
+    """Whether this package runs `calibrate`: loch-bench has its --pcie and its help alone."""
+    return _has_rows(words) or "--cpu" in words or not {"--pcie", "--help", "-h"} & set(words)
+
+
+def _has_rows(words: list[str]) -> bool:
+    """Whether --rows or --out is given: `calibrate` then simulates the rows of a table that the user gives."""
+    return any(word.partition("=")[0] in ("--rows", "--out") for word in words)
 
 
 def _set_up(with_setup: bool) -> int:
@@ -243,9 +250,9 @@ def _with_needs(command: str, words: list[str], with_setup: bool) -> int:
     os.environ["LOCH_BIN"] = _program(with_setup)
     _set_environment(with_setup)
     if command == "calibrate":
-        from loch.measured_rows import main as own_rows, tables
+        from loch.measured_rows import cpu, main as own_rows, tables
 
-        calibrate = own_rows.main if _has_rows(command, words) else tables.main
+        calibrate = cpu.main if "--cpu" in words else own_rows.main if _has_rows(words) else tables.main
         return calibrate(words, lambda: with_setup and _ready(lambda needs: needs.for_program()), _program(with_setup))
     if command == "sequence":
         from loch import sequence

@@ -96,6 +96,7 @@ settings::Command calibrate_command(CalibrateFlags& flags) {
   using settings::Type;
   return {.name = "calibrate",
           .usage = {"[--hardware NAME|FILE|all] [--json FILE]", "--pcie",
+                    "--cpu [--hardware NAME] [--memory SIZE] [--seconds S] [--json FILE]",
                     "--rows FILE.csv --out FILE.csv [--hardware NAME|FILE]"},
           .about =
               "Runs the microbenchmarks that the hardware profiles were taken from, and prints for each what "
