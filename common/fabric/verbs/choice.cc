@@ -423,6 +423,34 @@ std::optional<Rails> pair_by_network(const RailCandidates& hosts) {
   return rails;
 }
 
+// The candidates without link-local GIDs of RoCE, except where a rail has no others. All Ethernet networks
+// have the same link-local prefix, so that it does not tell which rails are in one network.
+RailCandidates without_link_local(const RailCandidates& hosts) {
+  const auto is_vague = [](const Candidate& one) {
+    return one.gid && one.gid->kind != GidKind::infiniband && is_link_local(one.gid->gid);
+  };
+  RailCandidates left = hosts;
+  for (auto& host : left) {
+    for (auto& rail : host) {
+      if (!std::ranges::all_of(rail, is_vague)) std::erase_if(rail, is_vague);
+    }
+  }
+  return left;
+}
+
+std::optional<Rails> pair_rails(const RailCandidates& candidates) {
+  std::optional<Rails> rails;
+  if (candidates.front().size() > 1) {
+    const RailCandidates telling = without_link_local(candidates);
+    rails = pair_by_position(telling, false);
+    if (!rails) rails = pair_by_network(telling);
+  }
+  if (!rails) rails = pair_by_position(candidates, false);
+  if (!rails) rails = pair_by_network(candidates);
+  if (!rails) rails = pair_by_position(candidates, true);
+  return rails;
+}
+
 // Checks that the rails of each host are different ports with one format of packets, whose bytes on the wire
 // are computed in one way.
 Result<> check_rails(std::span<const HostOffer> hosts, const Rails& rails) {
@@ -469,9 +497,7 @@ Result<RailCandidates> candidates_of_all(std::span<const HostOffer> hosts) {
 
 Result<std::vector<std::vector<Chosen>>> choose_rails(std::span<const HostOffer> hosts) {
   LOCH_ASSIGN(const RailCandidates candidates, candidates_of_all(hosts));
-  std::optional<Rails> rails = pair_by_position(candidates, false);
-  if (!rails) rails = pair_by_network(candidates);
-  if (!rails) rails = pair_by_position(candidates, true);
+  std::optional<Rails> rails = pair_rails(candidates);
   if (!rails) {
     Candidates all;  // by host: the candidates of all its rails
     for (const auto& host : candidates) {

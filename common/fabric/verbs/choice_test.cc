@@ -211,6 +211,25 @@ TEST(Rails, AreConnectedByNetworkWhereTheirOrderDoesNotFit) {
   EXPECT_EQ(rails("n1=b:1+a+b:2,n2=b:2+b:1+a"), (Texts{"b1 b1", "a1 a1", "b2 b2"}));
 }
 
+// Every RoCE port has a link-local address too, whose prefix is the same in all networks.
+TEST(Rails, AreNotConnectedByLinkLocalAddressesThatAllHave) {
+  std::vector<HostOffer> hosts = {three_ports("n1", 1, "a+b:1"), three_ports("n2", 2, "b:1+a")};
+  for (HostOffer& host : hosts) {
+    for (PortOffer& port : host.ports) {
+      GidEntry local = subnet(0, port.gids.front().gid[15]);
+      local.index = 1;
+      local.kind = GidKind::roce_v2;
+      port.gids.push_back(local);
+    }
+  }
+  EXPECT_EQ(rails(hosts), (Texts{"a1 a1", "b1 b1"}));
+  EXPECT_EQ(choose_rails(hosts)->at(1).front().network, "RoCE v2, 10.2.0.0/24");
+  for (HostOffer& host : hosts) {
+    for (PortOffer& port : host.ports) port.gids.erase(port.gids.begin());
+  }
+  EXPECT_EQ(rails(hosts), (Texts{"a1 b1", "b1 a1"}));
+}
+
 TEST(Rails, OfNetworksThatNotAllHostsHaveAreRouted) {
   const std::vector<HostOffer> hosts = {three_ports("n1", 1, "a+b:1"), three_ports("n2", 2, "a+b:2")};
   EXPECT_EQ(rails(hosts), (Texts{"a1 a1", "b1 b2"}));
