@@ -108,7 +108,7 @@ coro::Task<kv::OpResult> DrtmClient::add_twice(Address item, fabric::OpStats* st
 
 coro::Task<void> DrtmClient::add(DrtmClient* self, Address item, fabric::OpStats* stats, bool* is_done) {
   ++self->own_.counts.atomics_begun;
-  if (self->settings_.fault == Fault::adds_by_write) {
+  if (self->settings_.fault == "adds-by-write") {
     *is_done = co_await self->add_by_write(item, stats);
   } else {
     fabric::WorkRequest request = self->state_request(fabric::Verb::faa, item, stats);
@@ -159,7 +159,7 @@ coro::Task<DrtmClient::Locked> DrtmClient::lock(Address item, fabric::OpStats* s
     if (!done.ok()) co_return co_await settle_lock(item);
     if (done.result == expected) co_return Locked::held_by_me;
     ++own_.counts.lock_conflicts;
-    if (settings_.fault == Fault::steals_locks) expected = done.result;
+    if (settings_.fault == "steals-locks") expected = done.result;
     if (worker_.stopping()) break;
     co_await kv::back_off(&worker_, settings_.backoff_start, settings_.backoff_cap, attempt);
   }

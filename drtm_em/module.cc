@@ -31,7 +31,7 @@ class DrtmModule final : public kv::Module {
     // and in-order placement is not needed.
     return {.rc = true, .atomic_scope = fabric::AtomicScope::nic, .max_rd_atomic = 1};
   }
-  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return drtm::mutants(); }
+  [[nodiscard]] std::map<std::string, kv::Mutant> mutants() const override { return Fault::mutants(); }
   [[nodiscard]] std::map<std::string, std::string> fuzz_options(
       Rng& rng, const kv::DeployConfig& /*shape*/) const override {
     constexpr std::array<const char*, 3> few = {"1", "2", "3"};

@@ -6,24 +6,11 @@
 #include <algorithm>
 
 #include "common/kv/checks.h"
-#include "common/kv/variants.h"
 
 namespace loch::drtm {
 namespace {
 
 using kv::refuse;
-
-const std::vector<kv::NamedFlaw<Fault>>& faults() {
-  static const std::vector<kv::NamedFlaw<Fault>> all = {
-      {"steals-locks",
-       Fault::steals_locks,
-       {"the lock's CAS expects what it last found there, another's lock too", 1}},
-      {"adds-by-write",
-       Fault::adds_by_write,
-       {"the state is READ and WRITTEN back plus one, not added to", 1}},
-  };
-  return all;
-}
 
 Result<> check_shape(const kv::DeployConfig& config) {
   LOCH_TRY(kv::check_client_driven("drtm-em", config));
@@ -34,8 +21,6 @@ Result<> check_shape(const kv::DeployConfig& config) {
 }
 
 }  // namespace
-
-std::map<std::string, kv::Mutant> mutants() { return kv::mutants_of(faults()); }
 
 std::vector<kv::OptionSpec> option_specs() {
   using kv::OptionType;
@@ -125,9 +110,9 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   if (settings->backoff_cap < settings->backoff_start)
     return refuse("drtm-em.backoff-cap: is below drtm-em.backoff-start");
   settings->patience = options.integer("drtm-em.patience");
-  LOCH_ASSIGN(settings->fault, kv::flaw_of("drtm-em", mutant, faults()));
-  if (settings->fault == Fault::steals_locks) settings->atomics = Atomics::cas;
-  if (settings->fault == Fault::adds_by_write) settings->atomics = Atomics::faa;
+  LOCH_ASSIGN(settings->fault, Fault::named("drtm-em", mutant));
+  if (settings->fault == "steals-locks") settings->atomics = Atomics::cas;
+  if (settings->fault == "adds-by-write") settings->atomics = Atomics::faa;
   return settings;
 }
 

@@ -1,7 +1,7 @@
 // Settings of a DrTM-em deployment, derived from its options.
 #pragma once
 
-#include <map>
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,13 +9,19 @@
 
 #include "common/cuckoo/hash_family.h"
 #include "common/kv/protocol.h"
+#include "common/kv/variants.h"
 #include "common/rpc/posting.h"
 #include "drtm_em/layout.h"
 
 namespace loch::drtm {
 
 enum class Atomics : std::uint8_t { cas, faa };
-enum class Fault : std::uint8_t { none, steals_locks, adds_by_write };
+
+inline constexpr std::array<kv::KnownBad, 2> known_bad = {{
+    {"steals-locks", "the lock's CAS expects what it last found there, another's lock too", 1},
+    {"adds-by-write", "the state is READ and WRITTEN back plus one, not added to", 1},
+}};
+using Fault = kv::Flaw<known_bad>;
 
 struct Settings {
   kv::DeployConfig config;
@@ -31,14 +37,13 @@ struct Settings {
   std::uint32_t attempts = 1;  // attempts to lock an item before a conflict is returned
   Nanos backoff_start = 0, backoff_cap = 0;
   Nanos patience = 0;
-  Fault fault = Fault::none;
+  Fault fault;  // none, or the known-bad variant
 
   [[nodiscard]] std::uint64_t items_per_node() const { return family.shape().slots_per_node; }
   [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * config.window; }
 };
 
 [[nodiscard]] std::vector<kv::OptionSpec> option_specs();
-[[nodiscard]] std::map<std::string, kv::Mutant> mutants();
 // Derives the settings from the options. An impossible combination is an error of one line that names the
 // option.
 [[nodiscard]] Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config,

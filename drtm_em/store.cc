@@ -17,7 +17,7 @@ Result<> DrtmStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
   if (s.config.serves(node)) {
     LOCH_ASSIGN(state.items, kv::add_region(fabric, node, items_region, s.items_per_node() * s.item.bytes(),
                                             {.remote_read = true,
-                                             .remote_write = s.fault == Fault::adds_by_write,
+                                             .remote_write = s.fault == "adds-by-write",
                                              .remote_atomic = true,
                                              .elision = elision}));
   }

@@ -22,22 +22,26 @@
 // header says which keys the bucket holds; the directory tells clients where to look first.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
+#include "common/base/crc32c.h"
 #include "common/base/rng.h"
+#include "common/base/scale.h"
+#include "common/fabric/memory.h"
 #include "common/fabric/region.h"
 #include "common/kv/protocol.h"
+#include "common/kv/value.h"
 
 namespace loch::race {
 
 using Word = std::uint64_t;
 
-constexpr std::uint32_t slots_per_bucket = 7, bucket_bytes = 64, group_bytes = 3 * bucket_bytes;
-constexpr std::uint32_t slots_per_group = 3 * slots_per_bucket;
-constexpr std::uint32_t combined_bytes = 2 * bucket_bytes;
+constexpr std::uint32_t slots_per_bucket = 7, slots_per_group = 3 * slots_per_bucket;
+constexpr std::uint32_t bucket_bytes = 64, combined_bytes = 2 * bucket_bytes, group_bytes = 3 * bucket_bytes;
 constexpr std::uint32_t block_unit = 64;
 constexpr std::uint32_t generations = 1U << 12;
 
@@ -74,11 +78,6 @@ constexpr Word frozen_bit = Word{1} << 62;
 // is a free slot without a block; no slot names block 0.
 [[nodiscard]] constexpr Word parked(Word word) { return word & (((Word{1} << 46) - 1) << 16); }
 
-// The low `count` bits, fewer than 32, of a hash.
-[[nodiscard]] constexpr std::uint32_t low(std::uint32_t hash, std::uint32_t count) {
-  return bits(hash, 0, count);
-}
-
 // The header, which is the first word of each bucket. Memory that was never initialised, such as that of a
 // node which lost its memory and restarted, holds another word there.
 constexpr Word moving_bit = Word{1} << 30;
@@ -102,7 +101,6 @@ constexpr std::uint32_t nobody = ~std::uint32_t{0};
 struct Slot {
   fabric::NodeId node = 0;
   std::uint64_t offset = 0;
-  friend bool operator==(const Slot&, const Slot&) = default;
 };
 
 // The node, subtable and buckets in which a key may be.
@@ -111,7 +109,6 @@ struct Places {
   std::uint32_t fingerprint = 0;
   std::uint32_t suffix = 0;               // the key's hash bits, of which the low ones choose the subtable
   std::array<std::uint64_t, 2> bucket{};  // offsets of the two combined buckets in the key's subtable
-  std::array<bool, 2> is_odd{};           // for each combined bucket: whether its overflow half comes first
 };
 
 // Shape of the tables, the same on every node.
@@ -125,38 +122,29 @@ struct Shape {
   // The offset of the directory, which lies behind the room for the largest number of subtables.
   [[nodiscard]] std::uint64_t directory_at() const { return subtable_bytes() << max_depth; }
   [[nodiscard]] std::uint64_t entry_at(std::uint32_t suffix) const {
-    return directory_at() + 8 + 8ULL * suffix;
+    return directory_at() + 8ULL * (1 + suffix);
   }
   [[nodiscard]] std::uint64_t table_bytes() const { return entry_at(1U << max_depth); }
-  [[nodiscard]] Places places(kv::Key key) const;
-};
-
-// Sizes and offsets in a block, which has room for the largest key and value.
-class BlockLayout {
- public:
-  static constexpr std::uint32_t header_bytes = 16, crc_bytes = 4;
-  BlockLayout(std::uint32_t key_size, std::uint32_t value_size, std::uint32_t kept_value_bytes)
-      : key_size_(key_size), value_size_(value_size), kept_(kept_value_bytes) {}
-  [[nodiscard]] std::uint32_t key_at() const { return header_bytes; }
-  [[nodiscard]] std::uint32_t value_at() const { return header_bytes + (key_size_ + 7) / 8 * 8; }
-  [[nodiscard]] std::uint32_t bytes() const {
-    return (value_at() + value_size_ + crc_bytes + block_unit - 1) / block_unit * block_unit;
+  [[nodiscard]] Places places(kv::Key key) const {
+    const std::uint64_t first = kv::key_digest(key), second = mix64(first ^ 0x5241'4345);
+    const std::uint64_t buckets = 2 * groups;
+    Places out{.node = static_cast<fabric::NodeId>(scaled(mix64(second), nodes)),
+               .fingerprint = static_cast<std::uint32_t>(second >> 56),
+               .suffix = static_cast<std::uint32_t>(second)};
+    std::array number = {scaled(first, buckets), scaled(mix64(second ^ first), buckets)};
+    if (has_correlated_hashes) {
+      // As published, one 32-bit number gives subtable, first bucket and fingerprint (its upper bits), so
+      // that of a subtable's buckets only one in gcd(subtables, buckets) is the first bucket of any key.
+      const auto lower = static_cast<std::uint32_t>(first), high = static_cast<std::uint32_t>(first >> 32);
+      out.suffix = lower;
+      out.fingerprint = lower >> 24;
+      number = {lower % buckets, high % buckets};
+    }
+    if (number[1] == number[0]) number[1] = (number[0] + 1) % buckets;
+    for (std::size_t i = 0; i < number.size(); ++i)
+      out.bucket[i] = number[i] / 2 * group_bytes + number[i] % 2 * bucket_bytes;
+    return out;
   }
-  [[nodiscard]] std::uint32_t units() const { return bytes() / block_unit; }
-  [[nodiscard]] std::uint32_t crc_at() const { return bytes() - crc_bytes; }
-  [[nodiscard]] std::uint32_t value_size() const { return value_size_; }
-  [[nodiscard]] std::uint32_t kept() const { return kept_ < value_size_ ? kept_ : value_size_; }
-  // Number of bytes that the checksum covers: head, key, and the bytes of the value that memory stores (a
-  // simulation may store only the first ones).
-  [[nodiscard]] std::uint32_t checked_bytes() const { return value_at() + kept(); }
-  [[nodiscard]] fabric::Elision elision() const {
-    const std::uint32_t head = (checked_bytes() + 7) / 8 * 8, tail = 8;
-    if (kept() == value_size_ || head + tail >= bytes()) return {};
-    return {.entry_bytes = bytes(), .keep_head = head, .keep_tail = tail};
-  }
-
- private:
-  std::uint32_t key_size_, value_size_, kept_;
 };
 
 // The head of a block.
@@ -166,15 +154,54 @@ struct BlockHead {
   std::uint32_t writer = 0;  // number of the client worker in the cluster
   std::uint32_t zero = 0;
 };
-static_assert(sizeof(BlockHead) == BlockLayout::header_bytes);
 
-// Writes a block with its checksum to registered memory that no peer READs yet. `scratch` needs room for
-// checked_bytes().
-void write_block(const BlockLayout& layout, std::byte* head, std::byte* crc, const BlockHead& header,
-                 kv::Key key, const kv::ValueView& value, std::span<std::byte> scratch);
-// Copies a block that a READ has brought to registered memory into `out`, which needs room for
-// checked_bytes(). False: the checksum is wrong, so the block was read while it was being written.
-[[nodiscard]] bool read_block(const BlockLayout& layout, const std::byte* head, const std::byte* crc,
-                              std::span<std::byte> out, BlockHead* header);
+// Sizes and offsets in a block, which has room for the largest key and value.
+struct BlockLayout {
+  std::uint32_t key_size = 0, value_size = 0;
+  // bytes of the value that memory stores: a simulation may store only the first ones
+  std::uint32_t kept = 0;
+  static constexpr std::uint32_t header_bytes = sizeof(BlockHead), crc_bytes = 4;
+  static_assert(header_bytes == 16);
+
+  [[nodiscard]] std::uint32_t value_at() const { return header_bytes + (key_size + 7) / 8 * 8; }
+  [[nodiscard]] std::uint32_t bytes() const {
+    return (value_at() + value_size + crc_bytes + block_unit - 1) / block_unit * block_unit;
+  }
+  [[nodiscard]] std::uint32_t units() const { return bytes() / block_unit; }
+  [[nodiscard]] std::uint32_t crc_at() const { return bytes() - crc_bytes; }
+  // Number of bytes that the checksum covers: head, key, and the bytes of the value that memory stores.
+  [[nodiscard]] std::uint32_t checked_bytes() const { return value_at() + kept; }
+  [[nodiscard]] fabric::Elision elision() const {
+    const std::uint32_t head = (checked_bytes() + 7) / 8 * 8, tail = 8;
+    if (kept == value_size || head + tail >= bytes()) return {};
+    return {.entry_bytes = bytes(), .keep_head = head, .keep_tail = tail};
+  }
+  // Writes a block with its checksum to registered memory that no peer READs yet. `scratch` has
+  // checked_bytes().
+  void write(fabric::LocalSlice to, const BlockHead& head, kv::Key key, const kv::ValueView& value,
+             std::span<std::byte> scratch) const {
+    std::ranges::fill(scratch, std::byte{0});
+    std::memcpy(scratch.data(), &head, sizeof head);
+    std::memcpy(scratch.data() + header_bytes, key.data, key.size);
+    const std::uint32_t stored = std::min(value.kept, kept);
+    if (stored > 0) std::memcpy(scratch.data() + value_at(), value.data, stored);
+    const std::uint32_t sum = crc32c(scratch);
+    fabric::copy_to_shared(to.data(), scratch.data(), scratch.size());
+    fabric::copy_to_shared(to.region->at(to.offset + crc_at()), &sum, sizeof sum);
+  }
+  // Copies a block in registered memory into `out`, which has checked_bytes(). False: the checksum is wrong,
+  // so the block was read while it was being written.
+  [[nodiscard]] bool read(fabric::LocalSlice from, std::span<std::byte> out, BlockHead* head) const {
+    std::uint32_t sum = 0;
+    fabric::copy_from_shared(out.data(), from.data(), out.size());
+    fabric::copy_from_shared(&sum, from.region->at(from.offset + crc_at()), sizeof sum);
+    std::memcpy(head, out.data(), sizeof *head);
+    return sum == crc32c(out);
+  }
+  // The key of a block that read() has copied into `bytes`.
+  [[nodiscard]] static kv::Key key_in(std::span<const std::byte> bytes, const BlockHead& head) {
+    return {bytes.data() + header_bytes, head.key_bytes};
+  }
+};
 
 }  // namespace loch::race

@@ -44,12 +44,12 @@ TEST(Layout, TheChecksumIsCrc32c) {
 }
 
 TEST(Layout, ABlockOfTheArtifactIsOneUnit) {
-  const BlockLayout small(8, 8, 8);
+  const BlockLayout small{8, 8, 8};
   EXPECT_EQ(small.bytes(), 64u);
   EXPECT_EQ(small.value_at(), 24u);
   EXPECT_EQ(small.crc_at(), 60u);
   EXPECT_FALSE(small.elision().on());
-  const BlockLayout large(16, 1'024, 32);
+  const BlockLayout large{16, 1'024, 32};
   EXPECT_EQ(large.bytes() % block_unit, 0u);
   EXPECT_EQ(large.elision().entry_bytes, large.bytes());
   EXPECT_EQ(large.elision().keep_head, 16u + 16u + 32u);
@@ -72,36 +72,89 @@ TEST(FreeBlocks, AreTakenInTheOrderInWhichTheyBecameFree) {
       model.pop_front();
     } else if (rng.chance(0.1)) {
       const std::uint64_t count = rng.below(6);
-      blocks.add_run(step, count, units);
+      blocks.add({step, 0}, count, units);
       for (std::uint64_t i = 0; i < count; ++i) model.push_back({step + i * units, 0});
     } else {
       blocks.add({step, step % 5});
       model.push_back({step, step % 5});
     }
     ASSERT_EQ(blocks.size(), model.size());
-    std::deque<Block> told;
-    blocks.for_each([&](const Block& block) { told.push_back(block); });
-    EXPECT_TRUE(std::ranges::equal(told, model, {}, &Block::number, &Block::number));
+    std::deque<std::uint64_t> numbers;
+    for (const FreeBlocks::Run& run : blocks.runs()) {
+      for (std::uint64_t i = 0; i < run.count; ++i) numbers.push_back(run.first.number + i * run.units);
+    }
+    EXPECT_TRUE(std::ranges::equal(numbers, model, {}, {}, &Block::number));
+  }
+}
+
+// The blocks with which the workers begin lie in the node's region, behind those of preloaded records, and no
+// two of them overlap.
+TEST(FreeBlocks, OfAllWorkersLieApart) {
+  const auto module = make_module();
+  for (const char* variant : {"hardened", "published"}) {
+    StoreCluster cluster(make_fabric("sim", {.nodes = 3}), *module,
+                         {.config = small_deploy(3, 2, 0, 24), .options = {{"race.variant", variant}}});
+    auto& store = static_cast<RaceStore&>(cluster.store());
+    const Settings& settings = store.settings();
+    const std::uint64_t units = settings.block.units();
+    ASSERT_GT(units, 1u);
+    for (const fabric::NodeId node : {0, 1, 2}) {
+      std::vector<std::uint64_t> numbers;
+      for (const fabric::NodeId driver : {0, 1, 2}) {
+        for (const auto& own : store.local(driver).workers) {
+          EXPECT_EQ(own->left(node), settings.client_blocks);
+          while (const std::optional<Block> block = own->free[node].take_oldest())
+            numbers.push_back(block->number);
+        }
+      }
+      std::ranges::sort(numbers);
+      ASSERT_EQ(numbers.size(), settings.clients() * settings.client_blocks);
+      EXPECT_GE(numbers.front(), settings.preload_blocks * units);
+      EXPECT_LE((numbers.back() + units) * block_unit, store.local(node).blocks->bytes());
+      for (std::size_t i = 1; i < numbers.size(); ++i) ASSERT_GE(numbers[i], numbers[i - 1] + units);
+    }
+  }
+}
+
+// A block that left a slot is used again under the next generation, and only in a variant that frees blocks.
+TEST(FreeBlocks, ComeBackWithTheNextGeneration) {
+  const auto module = make_module();
+  for (const bool is_published : {false, true}) {
+    StoreCluster::Shape shape{.config = small_deploy(2, 1, 0, 4)};
+    if (is_published) shape.options["race.variant"] = "published";
+    StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module, shape);
+    WorkerState own(static_cast<RaceStore&>(cluster.store()).settings());
+    own.give(1, 0);  // the word of a free slot without a block
+    own.give(1, Entry{1, 2, 6, generations - 1, false}.pack());
+    own.give(1, parked(Entry{1, 2, 4, 7, false}.pack()));
+    EXPECT_EQ(own.left(1), is_published ? 0u : 2u);
+    EXPECT_EQ(own.left(0), 0u);
+    own.put_back(1, {8, 3});
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> taken;
+    while (const std::optional<Block> block = own.free[1].take_oldest())
+      taken.emplace_back(block->number, block->generation);
+    const std::vector<std::pair<std::uint64_t, std::uint32_t>> all = {{6, 0}, {4, 8}, {8, 4}}, one = {{8, 0}};
+    EXPECT_EQ(taken, is_published ? one : all);
   }
 }
 
 TEST(Layout, EveryByteOfABlockIsChecked) {
-  const BlockLayout layout(8, 24, 24);
+  const BlockLayout layout{8, 24, 24};
   alignas(8) std::array<std::byte, 64> memory{};
+  fabric::Region region(0, 0, "blocks", memory.data(), memory.size(), {});
   std::vector<std::byte> scratch(layout.checked_bytes());
   const std::uint64_t number = 7;
   const std::array<std::byte, 24> value{std::byte{1}, std::byte{2}};
   const BlockHead head{4'095, 8, 24, 3, 0};
-  write_block(layout, memory.data(), memory.data() + layout.crc_at(), head, key_of(number),
-              {value.data(), 24, 24}, scratch);
+  layout.write({&region, 0}, head, key_of(number), {value.data(), 24, 24}, scratch);
   BlockHead seen;
-  ASSERT_TRUE(read_block(layout, memory.data(), memory.data() + layout.crc_at(), scratch, &seen));
+  ASSERT_TRUE(layout.read({&region, 0}, scratch, &seen));
   EXPECT_EQ(seen.generation, 4'095);
   EXPECT_EQ(seen.writer, 3u);
-  EXPECT_EQ(std::memcmp(scratch.data() + layout.key_at(), &number, 8), 0);
+  EXPECT_EQ(std::memcmp(BlockLayout::key_in(scratch, seen).data, &number, 8), 0);
   for (std::uint32_t i = 0; i < layout.checked_bytes(); ++i) {
     memory[i] ^= std::byte{1};
-    EXPECT_FALSE(read_block(layout, memory.data(), memory.data() + layout.crc_at(), scratch, &seen)) << i;
+    EXPECT_FALSE(layout.read({&region, 0}, scratch, &seen)) << i;
     memory[i] ^= std::byte{1};
   }
 }
@@ -114,11 +167,12 @@ TEST(Places, LieInTheKeysSubtable) {
   for (std::uint64_t number = 0; number < 2'000; ++number) {
     const Places places = shape.places(key_of(number));
     nodes.insert(places.node);
-    subtables.insert(low(places.suffix, shape.depth));
+    subtables.insert(bits(places.suffix, 0, shape.depth));
     EXPECT_NE(places.bucket[0], places.bucket[1]);
     for (std::size_t i = 0; i < 2; ++i) {
       EXPECT_LT(places.bucket[i], shape.subtable_bytes());
-      EXPECT_EQ(places.bucket[i] % group_bytes, places.is_odd[i] ? bucket_bytes : 0u);
+      EXPECT_LT(places.bucket[i] % group_bytes, combined_bytes);
+      EXPECT_EQ(places.bucket[i] % bucket_bytes, 0u);
     }
   }
   EXPECT_EQ(nodes.size(), 3u);
@@ -135,7 +189,7 @@ TEST(Places, PublishedHashesAreCorrelated) {
     std::set<std::uint64_t> first;
     for (std::uint64_t number = 0; number < 20'000; ++number) {
       const Places places = shape.places(key_of(number));
-      if (low(places.suffix, 4) == 3) first.insert(places.bucket[0]);
+      if (bits(places.suffix, 0, 4) == 3) first.insert(places.bucket[0]);
     }
     EXPECT_EQ(first.size(), is_published ? 80 / std::gcd(16, 80) : 80u);
   }
@@ -145,14 +199,11 @@ TEST(Places, PublishedHashesAreCorrelated) {
 View seen_in(const std::byte* bytes) {
   Places places;
   places.bucket = {0, bucket_bytes};
-  places.is_odd = {false, true};
   places.suffix = 0b10;
   View view;
   for (std::size_t i = 0; i < 2; ++i) {
-    for (const std::uint64_t half : {0, 1}) {
-      const std::uint64_t at = i * bucket_bytes + half * bucket_bytes;
-      view.add(places, i, (half == 0) == places.is_odd[i], at, bytes + at);
-    }
+    for (const std::uint32_t half : {0, 1})
+      view.add(places, i, half, 0, bytes + i * bucket_bytes + half * bucket_bytes);
   }
   return view;
 }
@@ -169,19 +220,19 @@ TEST(Seen, AnOverflowBucketThatBothHaveIsSeenOnce) {
   Group group;
   group.put(8, Entry{1, 1, 5, 0, false}.pack());
   const View view = seen_in(group.bytes.data());
-  EXPECT_EQ(view.end() - view.begin(), 21);
-  EXPECT_EQ(view.depth(), 1u);
+  EXPECT_EQ(view.seen().size(), 21u);
+  EXPECT_EQ(view.depth, 1u);
   EXPECT_DOUBLE_EQ(view.share_taken(), 1.0 / 21);
   // a free slot in the second main bucket, which is empty, is chosen before one in the overflow bucket
-  ASSERT_NE(view.free_slot(), nullptr);
-  EXPECT_EQ(view.free_slot()->offset, 2 * bucket_bytes + 8u);
+  ASSERT_NE(view.free_slot(false), nullptr);
+  EXPECT_EQ(view.free_slot(false)->offset, 2 * bucket_bytes + 8u);
   // a free slot in which a DELETE left a block is chosen before one without
   group.put(bucket_bytes + 16, parked(Entry{1, 1, 9, 4, false}.pack()));
-  EXPECT_EQ(seen_in(group.bytes.data()).free_slot()->offset, bucket_bytes + 16u);
+  EXPECT_EQ(seen_in(group.bytes.data()).free_slot(false)->offset, bucket_bytes + 16u);
   group.put(bucket_bytes + 16, 0);
   for (std::uint64_t i = 1; i <= slots_per_bucket; ++i)
     group.put(2 * bucket_bytes + 8 * i, Entry{1, 1, 9 + i, 0, false}.pack());
-  EXPECT_EQ(seen_in(group.bytes.data()).free_slot()->offset, 16u);
+  EXPECT_EQ(seen_in(group.bytes.data()).free_slot(false)->offset, 16u);
 }
 
 // A frozen word (a split is moving its entry) is an entry while its bucket is being moved, and a free slot
@@ -195,14 +246,14 @@ TEST(Seen, TheHeaderSaysWhatAFrozenWordIs) {
   for (std::uint64_t i = 1; i <= slots_per_bucket; ++i)
     group.put(8 * i, Entry{1, 1, 900 + i, 0, false}.pack() | frozen_bit);
   const View after = seen_in(group.bytes.data());
-  ASSERT_NE(after.free_slot(), nullptr);
-  EXPECT_EQ(after.free_slot()->offset, 8u);
+  ASSERT_NE(after.free_slot(false), nullptr);
+  EXPECT_EQ(after.free_slot(false)->offset, 8u);
   group.put(0, header_of(1, 0) | moving_bit);
   EXPECT_DOUBLE_EQ(seen_in(group.bytes.data()).share_taken(), 1);
   group.put(8, 0);
-  EXPECT_EQ(seen_in(group.bytes.data()).free_slot(), nullptr);
+  EXPECT_EQ(seen_in(group.bytes.data()).free_slot(false), nullptr);
   group.put(0, header_of(0, 0) | moving_bit);  // the key's hash has bit 0 clear, so that it stays
-  EXPECT_EQ(seen_in(group.bytes.data()).free_slot()->offset, 8u);
+  EXPECT_EQ(seen_in(group.bytes.data()).free_slot(false)->offset, 8u);
 }
 
 struct Requests {

@@ -10,65 +10,66 @@
 namespace loch::race {
 namespace {
 
-// Settles the doubts (CASes of unknown outcome) of a worker. Its steps return `failed` if a node cannot be
+// The repairs of a worker: settles its doubts (CASes of unknown outcome), and removes what dead clients have
+// left on the nodes: locks, pending entries and unfinished splits. Steps return `failed` if a node cannot be
 // reached, and `again` if other clients have to take their next step first.
-class Settling : public Lane {
- public:
+struct Repairs : Lane {
   using Lane::Lane;
+  std::set<std::uint32_t> dead;  // numbers of the dead clients
+  kv::Repair done;
 
-  // Tries once to settle each doubt. Returns whether some are unsettled because a node could not be reached,
-  // and not because other clients have to act first.
-  [[nodiscard]] coro::Task<bool> settle_all() {
-    bool are_left = false;
-    for (std::size_t left = own.doubts.size(); left > 0; --left) {
-      // A doubt is out of the list while it is being settled, because operations add others meanwhile.
-      Doubt doubt = own.doubts.front();
-      own.doubts.pop_front();
-      const Ended settled = co_await settle(&doubt);
-      are_left = are_left || settled == Ended::failed;
-      if (settled == Ended::ok)
-        ++own.counters.settled;
-      else
-        own.doubts.push_back(doubt);
+  // Settles doubts until *is_over, and then for at most race.settle-timeout.
+  coro::Task<void> settle_until(const bool* is_over) {
+    Nanos until = fabric::forever;
+    while (!worker.stopping() && worker.now() < until) {
+      const bool is_last = *is_over;
+      if (is_last && until == fabric::forever) until = worker.now() + settings.settle_timeout;
+      bool are_left = false;  // because a node cannot be reached, and not because others have to act first
+      for (std::size_t left = own.doubts.size(); left > 0; --left) {
+        // A doubt is out of the list while it is being settled, because operations add others meanwhile.
+        Doubt doubt = own.doubts.front();
+        own.doubts.pop_front();
+        const Ended settled = co_await settle(&doubt);
+        are_left = are_left || settled == Ended::failed;
+        own.counters.settled += settled == Ended::ok ? 1 : 0;
+        if (settled != Ended::ok) own.doubts.push_back(doubt);
+      }
+      if (is_last && !are_left) co_return;
+      co_await worker.sleep_until(worker.now() + settings.settle_interval);
     }
-    co_return are_left;
   }
 
- private:
   coro::Task<Ended> settle(Doubt* doubt) {
     if (doubt->step == Doubt::Step::update) return settle_update(*doubt);
-    if (doubt->step == Doubt::Step::unlock)
-      return ensure(doubt->slot, doubt->before, doubt->after, Proof::before_stays);
+    if (doubt->step == Doubt::Step::unlock) return ensure(doubt->slot, doubt->before, doubt->after);
     return settle_pending(doubt);
   }
 
   // Takes this worker's pending entry out of the doubt's slot, if the slot still holds it.
   coro::Task<Ended> settle_pending(Doubt* doubt) {
-    const Word pending = doubt->step == Doubt::Step::link ? doubt->after : doubt->before;
-    Word now = 0;
-    LOCH_CO_TRY(read_word(doubt->slot, &now));
-    if (now == pending) {
+    LOCH_CO_TRY(read_word(doubt->slot));
+    if (word_read == doubt->before) {
       // The doubt changes before this CAS: if it fails too, the entry's later absence says that it was taken
       // out, and no longer that it was committed.
-      *doubt = {Doubt::Step::take_back, doubt->slot, pending, doubt->free, doubt->free};
-      LOCH_CO_TRY(ensure(doubt->slot, pending, doubt->free, Proof::before_stays));
+      doubt->step = Doubt::Step::take_back;
+      LOCH_CO_TRY(ensure(doubt->slot, doubt->before, doubt->after));
       LOCH_PROBE("race.settled-by-taking-back");
     }
     // If the slot no longer holds the pending entry, the commit took place, and this worker owns the block
     // that was left in the free slot before.
     const bool is_committed = doubt->step == Doubt::Step::commit;
     if (is_committed) LOCH_PROBE("race.commit-had-happened");
-    own.give(doubt->slot.node, is_committed ? doubt->free : pending);
+    own.give(doubt->slot.node, is_committed ? doubt->after : doubt->before);
     co_return Ended::ok;
   }
 
   // Settles an UPDATE: the slot tells whether it took place, as long as the slot names the old or the new
   // block.
   coro::Task<Ended> settle_update(Doubt doubt) {
-    Word now = 0;
-    LOCH_CO_TRY(read_word(doubt.slot, &now));
-    const bool has_happened = parked(now) == parked(doubt.after);
-    if (!has_happened && parked(now) != parked(doubt.before)) co_return co_await settle_by_exclusion(doubt);
+    LOCH_CO_TRY(read_word(doubt.slot));
+    const bool has_happened = parked(word_read) == parked(doubt.after);
+    if (!has_happened && parked(word_read) != parked(doubt.before))
+      co_return co_await settle_by_exclusion(doubt);
     LOCH_PROBE("race.settled-update");
     own.give(doubt.slot.node, has_happened ? doubt.before : doubt.after);
     co_return Ended::ok;
@@ -84,25 +85,16 @@ class Settling : public Lane {
       const Ended fetched = co_await fetch(doubt.slot.node, used);
       are_read = are_read && fetched != Ended::failed;
       if (fetched == Ended::failed || head.generation == Entry::unpack(used).generation) continue;
-      if (is_new)
-        LOCH_PROBE("race.update-had-happened");
-      else
-        LOCH_PROBE("race.update-had-not-happened");
+      if (is_new) LOCH_PROBE("race.update-had-happened");
+      if (!is_new) LOCH_PROBE("race.update-had-not-happened");
       own.give(doubt.slot.node, is_new ? doubt.before : doubt.after);
       co_return Ended::ok;
     }
     co_return are_read ? Ended::again : Ended::failed;
   }
-};
-
-// Repairs what dead clients have left on the nodes: locks, pending entries and unfinished splits.
-class Scrub : public Lane {
- public:
-  Scrub(RaceStore& of, fabric::Worker& by, std::uint32_t which, std::set<std::uint32_t> dead)
-      : Lane(of, by, which), dead_(std::move(dead)) {}
 
   // Removes the locks of dead clients and their pending entries, and completes the splits that they began.
-  [[nodiscard]] coro::Task<Ended> scrub_node(fabric::NodeId peer) {
+  coro::Task<Ended> scrub_node(fabric::NodeId peer) {
     const Shape& shape = settings.shape;
     LOCH_CO_TRY(read_directory(peer));
     const std::vector<std::uint8_t> depths = own.directory[peer];
@@ -110,12 +102,12 @@ class Scrub : public Lane {
     for (std::uint32_t suffix = 0; suffix < depths.size(); ++suffix) {
       if (depths[suffix] == none) continue;
       const Slot slot{peer, shape.entry_at(suffix)};
-      Word entry = 0;
-      LOCH_CO_TRY(read_word(slot, &entry));
-      if (locked_by(entry) != nobody && dead_.contains(locked_by(entry))) {
+      LOCH_CO_TRY(read_word(slot));
+      const Word entry = word_read;
+      if (dead.contains(locked_by(entry))) {
         LOCH_PROBE("race.scrub-unlocks");
-        LOCH_CO_TRY(ensure(slot, entry, directory_entry(entry_depth(entry)), Proof::before_stays));
-        ++done_.counts["splits_taken_over"];
+        LOCH_CO_TRY(ensure(slot, entry, directory_entry(entry_depth(entry))));
+        ++done.counts["splits_taken_over"];
         left.push_back(suffix);
       }
       LOCH_CO_TRY(scrub_subtable(peer, suffix));
@@ -128,9 +120,7 @@ class Scrub : public Lane {
     }
     co_return Ended::ok;
   }
-  [[nodiscard]] kv::Repair& done() { return done_; }
 
- private:
   // Reads a subtable, buckets_bytes at a time, and removes dead clients' pending entries.
   coro::Task<Ended> scrub_subtable(fabric::NodeId peer, std::uint32_t suffix) {
     const std::uint64_t bytes = settings.shape.subtable_bytes(), end = bytes * (suffix + 1ULL);
@@ -152,51 +142,34 @@ class Scrub : public Lane {
     // A pending entry's block is written before its slot names it; so if the block is another one by now, the
     // entry is no longer pending.
     if (fetched != Ended::ok) co_return fetched == Ended::again ? Ended::ok : fetched;
-    if (!dead_.contains(head.writer) && !settings.has(Flaw::scrub_clears_all)) co_return Ended::ok;
+    if (!dead.contains(head.writer) && !settings.has("scrub-clears-all")) co_return Ended::ok;
     LOCH_PROBE("race.scrub-clears-pending");
-    LOCH_CO_TRY(ensure(slot, word, parked(word), Proof::before_stays));
-    ++done_.counts["inserts_taken_back"];
+    LOCH_CO_TRY(ensure(slot, word, parked(word)));
+    ++done.counts["inserts_taken_back"];
     co_return Ended::ok;
   }
-
-  std::set<std::uint32_t> dead_;  // numbers of the dead clients
-  kv::Repair done_;
 };
 
 }  // namespace
 
 coro::Task<void> RaceStore::background(fabric::Worker& worker, const bool* done) {
   NodeState& node = local(worker.node());
-  if (!node.chunks) return settle(&worker, done);
-  return node.chunks->client(worker, *node.workers.at(worker.index())).run_beside(settle(&worker, done));
-}
-
-// Settles doubts (CASes of unknown outcome) until *done is true, and then for at most race.settle-timeout.
-coro::Task<void> RaceStore::settle(fabric::Worker* of, const bool* done) {
-  fabric::Worker& worker = *of;
-  Settling lane(*this, worker, settings_->config.window);
-  Nanos until = fabric::forever;
-  while (!worker.stopping() && worker.now() < until) {
-    const bool is_over = *done;
-    if (is_over && until == fabric::forever) until = worker.now() + settings_->settle_timeout;
-    const bool are_left = co_await lane.settle_all();
-    if (is_over && !are_left) co_return;
-    co_await worker.sleep_until(worker.now() + settings_->settle_interval);
-  }
+  Repairs lane(*this, worker, settings_.config.window);
+  if (!node.chunks) co_return co_await lane.settle_until(done);
+  co_await node.chunks->client(worker, lane.own).run_beside(lane.settle_until(done));
 }
 
 coro::Task<kv::Repair> RaceStore::scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) {
-  const kv::DeployConfig& config = settings_->config;
-  std::set<std::uint32_t> writers;
+  const kv::DeployConfig& config = settings_.config;
+  Repairs lane(*this, worker, config.window + 1);
   for (const kv::ClientId& client : dead) {
-    if (config.drives(client.node)) writers.insert(config.client_number(client.node, client.worker));
+    if (config.drives(client.node)) lane.dead.insert(config.client_number(client.node, client.worker));
   }
-  Scrub lane(*this, worker, config.window + 1, std::move(writers));
   for (std::uint32_t i = 0; i < config.serving_nodes(); ++i) {
     const Ended ended = co_await lane.scrub_node(static_cast<fabric::NodeId>(i));
-    lane.done().is_complete = lane.done().is_complete && ended == Ended::ok;
+    if (ended != Ended::ok) lane.done.is_complete = false;
   }
-  co_return std::move(lane.done());
+  co_return std::move(lane.done);
 }
 
 }  // namespace loch::race

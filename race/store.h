@@ -1,7 +1,8 @@
-// A deployed RACE table: the memory of the nodes that hold data, and the state of client workers, such as
-// their free blocks.
+// A deployed RACE table: its settings, the memory of the nodes that hold data, and the state of client
+// workers, such as their free blocks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -11,16 +12,67 @@
 #include <vector>
 
 #include "common/chunks/node.h"
+#include "common/kv/counters.h"
+#include "common/kv/variants.h"
 #include "common/rpc/remote.h"
-#include "race/settings.h"
+#include "race/layout.h"
 
 namespace loch::race {
+
+// The known-bad variants, which the tests have to find.
+inline constexpr std::array<kv::KnownBad, 15> known_bad = {{
+    {"no-second-read", "an INSERT commits without a second read (R2)", 13},
+    {"skips-pending", "the second read looks for committed entries alone", 2},
+    {"get-sees-pending", "a GET returns the value of a pending entry", 2},
+    {"no-block-generation", "a block's generation is not compared (R5)", 44},
+    {"no-generation", "words of a block that is used again are alike (R6)", 44},
+    {"checksum-unread", "a torn block is read as it is", 0, "explore_suite_test"},
+    {"link-error-frees", "a block whose link ended in an error is free (R16)", 276},
+    {"update-error-fails", "an UPDATE that ended in an error is not done (R16)", 147},
+    {"scrub-clears-all", "a scrub takes away what living clients insert", 140},
+    {"header-unread", "a key is looked for where the directory says (R12)", 10},
+    {"own-slot-unchecked", "an INSERT commits in a bucket that has moved (R8)", 187},
+    {"inserts-while-moving", "an INSERT commits where a split has looked", 187},
+    {"moves-unfrozen", "a split copies words that others change (R9)", 15},
+    {"header-after-read", "a split looks before its header is seen (R8)", 45},
+    {"chunk-given-twice", "a chunk whose ALLOC is repeated is another client's too", 0, "chunks_test"},
+}};
+using Flaw = kv::Flaw<known_bad>;
+
+// Settings of a deployment, which follow from its options (module.cc).
+struct Settings {
+  kv::DeployConfig config;
+  // The differences between the variants of the design (hardened, as published, known-bad).
+  Flaw flaw;                     // none, or the known-bad variant
+  bool is_pending_first = true;  // INSERT writes a pending entry, commits it if a second look finds no other
+  bool has_word_generation = true;
+  bool has_block_generation = true;  // readers compare the block's generation with the slot's word
+  bool frees_blocks = true;          // a block that no slot names any more is used again
+  bool parks_blocks = true;          // a DELETE leaves the block in the free slot, for the next INSERT
+  Shape shape;
+  BlockLayout block;
+  std::optional<chunks::ChunkPlan> chunks;  // none: each client begins with all its blocks
+  std::uint64_t preload_blocks = 0;         // blocks of each node for preloaded records
+  std::uint64_t client_blocks = 0;          // blocks of each node for each client worker of the cluster
+  Nanos put_cpu = 0;                        // CPU time of a PUT, on top of the hardware profile's costs
+  std::uint32_t attempts = 0;
+  double split_share = 1;
+  Nanos backoff_start = 0, backoff_cap = 0, reconnect_timeout = 0, settle_interval = 0, settle_timeout = 0;
+
+  [[nodiscard]] std::uint32_t clients() const { return config.driving_nodes() * config.client_workers; }
+  [[nodiscard]] std::uint64_t blocks_per_node() const { return preload_blocks + clients() * client_blocks; }
+  // Lanes (sets of buffers of an operation) of a node: for each worker one for each window slot, one for
+  // background work and one for repairs.
+  [[nodiscard]] std::uint32_t lanes() const { return config.client_workers * (config.window + 2); }
+  [[nodiscard]] std::uint64_t directory_bytes() const { return 8 + (std::uint64_t{8} << shape.max_depth); }
+  [[nodiscard]] bool has(Flaw which) const { return flaw == which; }
+};
 
 // holds the buckets, and behind them the directory; accessed only by NICs after the preload
 constexpr std::string_view table_region = "race.table";
 constexpr std::string_view blocks_region = "race.blocks";  // blocks with key and value
-constexpr std::string_view buffers_region =
-    "race.buffers";  // two blocks for each lane: to WRITE, and to READ into
+// two blocks for each lane: to WRITE, and to READ into
+constexpr std::string_view buffers_region = "race.buffers";
 constexpr std::string_view buckets_region = "race.buckets";  // buckets_bytes for each lane, to READ into
 constexpr std::uint64_t buckets_bytes = 1024;
 constexpr std::string_view directory_region = "race.directory";  // of each worker, to READ a directory into
@@ -36,70 +88,61 @@ struct Block {
 // of them.
 class FreeBlocks {
  public:
-  // Adds `count` consecutive blocks of generation 0, each of `units` times 64 bytes; `first` is the first
-  // one's number.
-  void add_run(std::uint64_t first, std::uint64_t count, std::uint64_t units) {
-    if (count > 0) runs_.push_back({{first, 0}, count, units});
+  // Adds `count` consecutive blocks, each of `units` times 64 bytes, that have the generation of the first.
+  void add(Block first, std::uint64_t count = 1, std::uint64_t units = 0) {
+    if (count > 0) runs_.push_back({first, count, units});
     size_ += count;
-  }
-  void add(Block block) {
-    runs_.push_back({block, 1, 0});
-    ++size_;
   }
   [[nodiscard]] std::optional<Block> take_oldest();
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // Calls `tell` with each free block, oldest first.
-  template <typename Tell>
-  void for_each(Tell tell) const {
-    for (const Run& run : runs_) {
-      for (std::uint64_t i = 0; i < run.count; ++i)
-        tell(Block{run.first.number + i * run.units, run.first.generation});
-    }
-  }
 
- private:
   struct Run {
     Block first;
     std::uint64_t count = 0, units = 0;  // Block::number grows by `units` from one block to the next
   };
+  [[nodiscard]] const std::deque<Run>& runs() const { return runs_; }  // oldest first
+
+ private:
   std::deque<Run> runs_;
   std::uint64_t size_ = 0;
 };
 
-// A CAS that ended in an error and whose slot could not be read since, so that its outcome is unknown; and by
-// kind (Step) how its outcome is settled.
+// A CAS from `before` to `after` that ended in an error and whose slot could not be read since, so that its
+// outcome is unknown; and by kind (Step) how its outcome is settled.
 struct Doubt {
-  enum class Step : std::uint8_t {
-    // free -> pending entry: if the slot holds the entry, it is taken out again
-    link,
-    // pending -> committed: if the slot still holds the pending entry, that is taken out again
-    commit,
-    // pending -> free: the CAS is tried again
-    take_back,
-    // entry -> another: the slot tells, or else the next reuse of one of the two blocks tells, because it is
-    // reused by whoever took it out of the slot; the other block is this worker's
-    update,
-    // locked directory entry -> unlocked: the CAS is tried again
-    unlock,
-  };
-  Step step = Step::link;
+  // take_back: free -> pending entry, or pending -> free. `before` is the pending entry, and `after` the
+  // slot's word without it. If the slot still holds the entry, it is taken out.
+  //
+  // commit: pending -> committed; the words are those of take_back. If the slot still holds the pending
+  // entry, that is taken out; if not, it was committed.
+  //
+  // update: entry -> another. The slot tells, or else the next reuse of one of the two blocks tells, because
+  // it is reused by whoever took it out of the slot; the other block is this worker's.
+  //
+  // unlock: locked directory entry -> unlocked. The CAS is tried again.
+  enum class Step : std::uint8_t { take_back, commit, update, unlock };
+  Step step = Step::take_back;
   Slot slot;
   Word before = 0, after = 0;
-  Word free = 0;  // for an INSERT: the slot's word before the pending entry
 };
 
-struct Counters {
-  std::uint64_t conflicts = 0, lost_swaps = 0, false_fingerprints = 0, other_generations = 0, torn_blocks = 0,
-                pending_met = 0, withdrawn = 0, ambiguous_swaps = 0, doubts = 0, settled = 0, reconnects = 0,
-                no_block = 0, directory_reads = 0, splits = 0, buckets_moved = 0, entries_moved = 0,
-                split_ns = 0;
+struct Counters : kv::Counters {
+  kv::Counter conflicts{*this, "conflicts"}, lost_swaps{*this, "lost_swaps"},
+      false_fingerprints{*this, "false_fingerprints"}, other_generations{*this, "other_generations"},
+      torn_blocks{*this, "torn_blocks"}, pending_met{*this, "pending_met"},
+      withdrawn{*this, "inserts_withdrawn"}, ambiguous_swaps{*this, "ambiguous_swaps"},
+      doubts{*this, "doubts"}, settled{*this, "doubts_settled"}, reconnects{*this, "reconnects"},
+      no_block{*this, "puts_without_a_block"}, directory_reads{*this, "directory_reads"},
+      splits{*this, "splits"}, buckets_moved{*this, "split_buckets"},
+      entries_moved{*this, "split_entries_moved"}, split_ns{*this, "split_ns"};
 };
 
-constexpr std::uint8_t none = 0xFF;
+constexpr std::uint8_t none = 0xFF;  // in WorkerState::directory: no subtable of this suffix is known
 
 // State of a client worker on a RACE table; used only by the worker's own thread.
 struct WorkerState final : chunks::Stock {
-  explicit WorkerState(const Settings& of);
+  explicit WorkerState(const Settings& of)
+      : settings(of), free(of.config.serving_nodes()), directory(of.config.serving_nodes()) {}
   const Settings& settings;
   std::vector<rpc::Remote> table, blocks;  // indexed by serving node
   std::vector<FreeBlocks> free;            // indexed by serving node
@@ -109,12 +152,11 @@ struct WorkerState final : chunks::Stock {
   std::deque<Doubt> doubts;
   Counters counters;
   // The suffix of the subtable in which a key is to be looked for first.
-  [[nodiscard]] std::uint32_t home(const Shape& shape, const Places& places) const;
+  [[nodiscard]] std::uint32_t home(const Places& places) const;
   [[nodiscard]] std::size_t left(fabric::NodeId node) const override { return free[node].size(); }
   void add(fabric::NodeId node, chunks::Chunk chunk) override;
-  // Takes the oldest free block of the node; none: every block is in use.
-  [[nodiscard]] std::optional<Block> take(fabric::NodeId node);
-  // Puts a block that no slot ever named back, to the end of the list of free blocks.
+  // Puts a block that no slot names to the end of the list of free blocks; a slot named it with this
+  // generation, or never.
   void put_back(fabric::NodeId node, Block block);
   // Puts the block that the word names at the end of the list of free blocks; this worker took the word out
   // of its slot.
@@ -122,46 +164,47 @@ struct WorkerState final : chunks::Stock {
 };
 
 struct NodeState {
-  fabric::Region* table = nullptr;  // null on a node that only drives load
-  fabric::Region* blocks = nullptr;
-  fabric::Region* buffers = nullptr;
-  fabric::Region* buckets = nullptr;
-  fabric::Region* directory = nullptr;
+  fabric::Region *table = nullptr, *blocks = nullptr;  // null on a node that only drives load
+  fabric::Region *buffers = nullptr, *buckets = nullptr, *directory = nullptr;  // of a node that drives load
   std::vector<std::unique_ptr<WorkerState>> workers;
   std::unique_ptr<chunks::ChunkNode> chunks;  // null: clients do not ask for chunks
 };
 
 class RaceStore final : public kv::Store {
  public:
-  explicit RaceStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
+  explicit RaceStore(Settings settings) : settings_(std::move(settings)) {}
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
-  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
+  // A server worker does nothing but give out chunks (runs of blocks that clients request); without chunks
+  // there is no server worker.
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t /*index*/) override {
+    return chunks::ChunkNode::manage(local(worker.node()).chunks.get(), &worker);
+  }
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] bool has_background() const override {
-    return settings_->rules.is_pending_first || settings_->chunks;
+    return settings_.is_pending_first || settings_.chunks;
   }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
   [[nodiscard]] coro::Task<kv::Repair> scrub(fabric::Worker& worker, std::vector<kv::ClientId> dead) override;
+  // Operations on a key need the key's node. After clients died with their node they may also need a scrub
+  // (repair), because a dead client may have left a pending entry of any key.
   [[nodiscard]] bool needs(kv::Key key, fabric::NodeId node,
-                           std::optional<std::uint32_t> server) const override;
+                           std::optional<std::uint32_t> /*server*/) const override {
+    return settings_.config.drives(node) || settings_.shape.places(key).node == node;
+  }
   [[nodiscard]] std::vector<std::string> audit(const std::vector<fabric::NodeId>& lost) const override;
   [[nodiscard]] std::map<std::string, double> counters() const override;
 
-  [[nodiscard]] const Settings& settings() const { return *settings_; }
+  [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] fabric::Fabric& fabric() const { return *fabric_; }
   [[nodiscard]] NodeState& local(fabric::NodeId node) { return nodes_.at(node); }
   // Whether one READ may see the header and a slot of a bucket at different instants.
   [[nodiscard]] bool tears_buckets() const { return fabric_->capabilities().untorn_bytes < bucket_bytes; }
 
  private:
-  [[nodiscard]] coro::Task<void> settle(fabric::Worker* worker, const bool* done);
-  [[nodiscard]] Result<> place(const kv::Dataset& data, std::uint64_t record,
-                               std::map<fabric::NodeId, std::uint64_t>& placed);
-
-  std::unique_ptr<const Settings> settings_;
+  const Settings settings_;
   fabric::Fabric* fabric_ = nullptr;
   std::map<fabric::NodeId, NodeState> nodes_;
 };

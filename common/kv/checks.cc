@@ -1,8 +1,6 @@
 // Refuses deployments for reasons that several protocols share.
 #include "common/kv/checks.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 namespace loch::kv {
@@ -13,33 +11,31 @@ std::unexpected<Error> refuse(std::string message) {
 
 Result<> check_clients(std::string_view protocol, const DeployConfig& config) {
   if (config.nodes == 0 || config.client_workers == 0 || config.window == 0) {
-    return refuse(fmt::format(
+    return refuse(
         "clients: {} is client-driven; expected at least 1 client worker and a window of at least 1",
-        protocol));
+        protocol);
   }
   if (config.key_size == 0 || config.key_size > 4096)
-    return refuse(fmt::format("key-size: {} bytes; expected 1 to 4096", config.key_size));
+    return refuse("key-size: {} bytes; expected 1 to 4096", config.key_size);
   return {};
 }
 
 Result<> check_client_driven(std::string_view protocol, const DeployConfig& config) {
   LOCH_TRY(check_clients(protocol, config));
   if (config.server_workers == 0) return {};
-  return refuse(fmt::format("servers: {} has no server workers, {} were asked for; expected 0", protocol,
-                            config.server_workers));
+  return refuse("servers: {} has no server workers, {} were asked for; expected 0", protocol,
+                config.server_workers);
 }
 
 Result<> check_preload(const DeployConfig& config) {
   if (config.max_keys >= config.keys) return {};
-  return refuse(
-      fmt::format("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys));
+  return refuse("keys: {} are preloaded but the table is made for {}", config.keys, config.max_keys);
 }
 
 Result<> check_memory(const DeployConfig& config, std::uint64_t need) {
   if (config.memory_bytes == 0 || need <= config.memory_bytes) return {};
-  return refuse(
-      fmt::format("keys: {} keys with values of {} bytes take {} bytes of each of {} nodes, which have {}",
-                  config.max_keys, config.value_size, need, config.serving_nodes(), config.memory_bytes));
+  return refuse("keys: {} keys with values of {} bytes take {} bytes of each of {} nodes, which have {}",
+                config.max_keys, config.value_size, need, config.serving_nodes(), config.memory_bytes);
 }
 
 }  // namespace loch::kv

@@ -34,4 +34,15 @@ OptionSpec with(OptionSpec spec, OptionRole role, std::vector<std::string> fuzz_
   return spec;
 }
 
+OptionSpec with(OptionRole role, OptionSpec spec) { return with(std::move(spec), role); }
+
+OptionSpec with(std::vector<std::string> fuzz_values, OptionSpec spec) {
+  return with(std::move(spec), OptionRole::none, std::move(fuzz_values));
+}
+
+OptionSpec from(std::string source, OptionSpec spec) {
+  spec.source = std::move(source);
+  return spec;
+}
+
 }  // namespace loch::kv

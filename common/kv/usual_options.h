@@ -20,5 +20,9 @@ namespace loch::kv {
 // Returns `spec` with its role, by which the fuzzer knows the option, and with the values from which the
 // fuzzer draws.
 [[nodiscard]] OptionSpec with(OptionSpec spec, OptionRole role, std::vector<std::string> fuzz_values = {});
+[[nodiscard]] OptionSpec with(OptionRole role, OptionSpec spec);
+[[nodiscard]] OptionSpec with(std::vector<std::string> fuzz_values, OptionSpec spec);
+// Returns `spec` with the publication that its default is from.
+[[nodiscard]] OptionSpec from(std::string source, OptionSpec spec);
 
 }  // namespace loch::kv

@@ -2,8 +2,6 @@
 // have in common.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <map>
 #include <string>
@@ -15,29 +13,45 @@
 
 namespace loch::kv {
 
-// A known-bad variant, and the value of Flaw that selects it in the protocol's settings.
-template <typename Flaw>
-struct NamedFlaw {
-  std::string_view name;
-  Flaw flaw;
-  Mutant mutant;
+// A known-bad variant in a protocol's table of them; see Mutant for the fields.
+struct KnownBad {
+  std::string_view name, breaks;
+  std::uint64_t first_seed = 0;
+  std::string_view found_by = {};
 };
-template <typename Flaw>
-[[nodiscard]] std::map<std::string, Mutant> mutants_of(const std::vector<NamedFlaw<Flaw>>& flaws) {
-  std::map<std::string, Mutant> all;
-  for (const NamedFlaw<Flaw>& each : flaws) all.emplace(each.name, each.mutant);
-  return all;
-}
-// The Flaw of the known-bad variant called `name`; Flaw::none if the name is empty.
-template <typename Flaw>
-[[nodiscard]] Result<Flaw> flaw_of(std::string_view protocol, std::string_view name,
-                                   const std::vector<NamedFlaw<Flaw>>& flaws) {
-  if (name.empty()) return Flaw::none;
-  for (const NamedFlaw<Flaw>& each : flaws) {
-    if (each.name == name) return each.flaw;
+
+// Which known-bad variant of the protocol's table `all` a deployment is; by default none.
+template <const auto& all>
+class Flaw {
+ public:
+  constexpr Flaw() = default;
+  // The variant of this name; a name that the table does not have is a compile error.
+  consteval Flaw(const char* name) : number_(find(name)) { static_cast<void>(all.at(number_)); }
+  // The variant that the user named; none if the name is empty.
+  [[nodiscard]] static Result<Flaw> named(std::string_view protocol, std::string_view name) {
+    Flaw flaw;
+    if (name.empty()) return flaw;
+    flaw.number_ = find(name);
+    if (flaw.number_ == all.size()) return refuse("mutant: {} has none named {}", protocol, name);
+    return flaw;
   }
-  return refuse(fmt::format("mutant: {} has none named {}", protocol, name));
-}
+  // The whole table, as Module::mutants() gives it.
+  [[nodiscard]] static std::map<std::string, Mutant> mutants() {
+    std::map<std::string, Mutant> out;
+    for (const KnownBad& each : all)
+      out.emplace(each.name, Mutant{std::string(each.breaks), each.first_seed, std::string(each.found_by)});
+    return out;
+  }
+  friend bool operator==(Flaw, Flaw) = default;
+
+ private:
+  [[nodiscard]] static constexpr std::size_t find(std::string_view name) {
+    std::size_t number = 0;
+    while (number < all.size() && all[number].name != name) ++number;
+    return number;
+  }
+  std::size_t number_ = all.size();
+};
 
 // The holes (known faults) of a published design. `published`: the options that select the published variant.
 // Each hole that has a seed gets these options and the fixes of all other holes, so that it is the only open
