@@ -87,6 +87,7 @@ def test_each_protocol_runs_on_two_rails(protocol: str) -> None:
     assert [(each["rail"], each["can"]["device"]) for each in result["devices"]] == list(enumerate(RAILS))
     assert result["capabilities"]["device"] == ", ".join(RAILS)
     assert any(note.startswith("2 rails: what goes to node n takes rail n mod 2") for note in result["notes"])
+    assert not [node for node in result["nodes"] if node["counters"]["verbs.unknown_source"]], "datagrams were dropped"
     sums = [sum(each) for each in zip(*posted(result).values(), strict=True)]
     assert all(count > 0 for count in sums) or protocol in NOT_SPREAD, sums
 
