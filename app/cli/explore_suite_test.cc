@@ -44,6 +44,23 @@ TEST(ExploreSuite, EachQuickExplorationIsAsTheFileSays) {
   EXPECT_GE(found, 20U);
 }
 
+// A client's background work sets its timer again and again while the answer to an ALLOC waits to be noticed.
+// A timer that changes nothing makes no new state then either, so that the exploration ends.
+TEST(ExploreSuite, ATimerBesideAMessageThatWaitsIsNoEvent) {
+  const auto lines =
+      parse_suite("quick complete race \"PUT K\" --set race.allocation=chunks --set race.chunk-blocks=4\n",
+                  "f", registry());
+  ASSERT_TRUE(lines.has_value()) << lines.error().message;
+  const auto plan = plan_of(lines->front().options, registry());
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  EXPECT_EQ(plan->deploy.server_workers, 1u);
+  explore::Limits limits = lines->front().options.limits;
+  limits.states = 200;
+  explore::Count count;
+  const explore::Exploration all = explore::explore(*plan, judging_of(*plan), limits, count, nullptr);
+  EXPECT_TRUE(is_as_expected(lines->front(), all)) << verdict_of(all) << " after " << all.states << " states";
+}
+
 // For a line that says `found`, an exploration without a violation is not as expected, and one with a
 // violation is.
 TEST(ExploreSuite, AWrongExpectationIsSeen) {

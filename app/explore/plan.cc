@@ -9,6 +9,7 @@
 #include <set>
 
 #include "app/explore/run.h"
+#include "common/chunks/plan.h"
 
 namespace loch::explore {
 namespace {
@@ -85,6 +86,12 @@ Result<> choose_options(const PlanRequest& request, Plan& plan) {
   return {};
 }
 
+// Number of server workers of a node: one of the protocol's own if it has any, and the management worker that
+// gives out chunks of memory (runs of blocks) if the options choose that clients ask for them.
+std::uint32_t servers_of(const Plan& plan) {
+  return (plan.module->default_servers() > 0 ? 1 : 0) + chunks::managers(plan.options);
+}
+
 kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uint64_t extra_keys,
                           std::uint32_t window) {
   const auto clients = static_cast<std::uint32_t>(plan.scenario.clients.size());
@@ -92,7 +99,7 @@ kv::DeployConfig shape_of(const Plan& plan, std::uint32_t server_nodes, std::uin
   deploy.server_nodes = server_nodes;
   deploy.nodes = server_nodes == 0 ? std::max(2U, clients) : server_nodes + clients;
   deploy.client_workers = 1;
-  deploy.server_workers = plan.module->default_servers() > 0 ? 1 : 0;
+  deploy.server_workers = servers_of(plan);
   deploy.key_size = key_bytes;
   deploy.value_size = deploy.kept_value_bytes = plan.value_bytes;
   deploy.window = window;
@@ -117,7 +124,7 @@ Result<> try_shape(const Plan& plan) {
 // smallest deployment.
 Result<> choose_shape(Plan& plan, std::uint32_t window) {
   std::optional<Error> first;
-  const std::uint32_t servers = plan.module->default_servers() > 0 ? 1 : 0;
+  const std::uint32_t servers = servers_of(plan) > 0 ? 1 : 0;
   for (const std::uint32_t server_nodes : {servers, 0U}) {
     for (std::uint64_t extra = 0; extra <= most_extra_keys; ++extra) {
       plan.deploy = shape_of(plan, server_nodes, extra, window);

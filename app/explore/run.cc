@@ -544,6 +544,7 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
   const std::vector<Hash> before = memory_hash_;
   const std::size_t posted = fabric_->posted(who), timers = fabric_->timers(who) + 1;
   const std::uint64_t returned = returned_;
+  const bool had_news = fabric_->has_news(who);
   fabric_->drain(who);
   mark_node(node);
   refresh();
@@ -551,7 +552,7 @@ void Run::finish_move(const Move& move, const WorkRequest* done, Footprint& prin
     if (memory_hash_[i] != before[i]) print.changed |= std::uint64_t{1} << i;
   }
   print.is_idle = move.kind == Kind::alarm && print.changed == 0 && fabric_->posted(who) == posted &&
-                  returned == returned_ && !fabric_->is_done(who) && !fabric_->has_news(who) &&
+                  returned == returned_ && !fabric_->is_done(who) && fabric_->has_news(who) == had_news &&
                   fabric_->timers(who) == timers;
 }
 
