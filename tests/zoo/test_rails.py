@@ -73,7 +73,7 @@ def refusal(settings: str, *more: str, protocol: str = "nessie") -> str:
     return lines[0]
 
 
-def posted(result: Any) -> dict[int, tuple[float, float]]:
+def posted(result: Any) -> dict[int, tuple[float, ...]]:
     """By node: how many requests its workers gave to the device of each rail."""
     return {
         node["node"]: tuple(node["counters"][f"rail{rail}.verbs.posted"] for rail in (0, 1)) for node in result["nodes"]
