@@ -18,6 +18,7 @@
 #include "common/cluster/supervise.h"
 #include "common/fabric/litmus/player.h"
 #include "common/fabric/ofi/ofi.h"
+#include "common/fabric/rails.h"
 #include "common/fabric/shm/shm.h"
 #include "common/fabric/sim/sim.h"
 #include "common/fabric/verbs/verbs.h"
@@ -158,8 +159,8 @@ std::string host_of(const Litmus& litmus, std::uint32_t node) {
 }
 
 std::string device_of(const Counted& counted, std::uint32_t node) {
-  const auto device = std::ranges::find(counted.devices, node, &fabric::NodeDevice::node);
-  return device == counted.devices.end() ? counted.can.device : device->can.device;
+  const std::string names = fabric::device_names(counted.devices, static_cast<fabric::NodeId>(node));
+  return names.empty() ? counted.can.device : names;
 }
 
 std::string verdict_of_rows(const std::vector<Row>& rows) {

@@ -9,6 +9,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
 #include "common/base/check.h"
 #include "common/cluster/rank.h"
@@ -190,7 +191,9 @@ int work(cluster::Control& control) {
   Rank rank;
   rank.control = &control;
   rank.self = static_cast<NodeId>(control.rank());
-  auto made = verbs::make_verbs({.nodes = control.ranks(), .seed = 1, .control = &control});
+  const char* device = std::getenv("LOCH_TEST_DEVICE");
+  auto made = verbs::make_verbs(
+      {.nodes = control.ranks(), .seed = 1, .control = &control, .device = device == nullptr ? "" : device});
   if (!made) return fail_with(rank, made.error());
   rank.fabric = made->get();
   rank.memory = rank.fabric->register_region(rank.self, {"memory", 65536, true, true, true, {}}).value();

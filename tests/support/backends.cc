@@ -76,6 +76,7 @@ Made make_devices(std::uint32_t nodes, std::uint64_t seed) {
   verbs::VerbsConfig config;
   config.nodes = nodes;
   config.seed = seed;
+  if (const char* device = std::getenv("LOCH_TEST_DEVICE"); device != nullptr) config.device = device;
   config.shares_cores = true;  // senders wait longer for a receiver that gets no core on a busy machine
   return verbs::make_verbs(config);
 }

@@ -40,7 +40,7 @@ struct FabricOptions {
 // The fabrics that every machine has: sim and shm.
 [[nodiscard]] std::vector<std::string> local_fabrics();
 // local_fabrics(); or, with LOCH_TEST_VERBS in the environment, only verbs on this machine's RDMA device,
-// or with LOCH_TEST_OFI=PROVIDER only ofi on this provider.
+// which LOCH_TEST_DEVICE may name as --device does, or with LOCH_TEST_OFI=PROVIDER only ofi on this provider.
 [[nodiscard]] std::vector<std::string> fabrics();
 
 }  // namespace loch::support

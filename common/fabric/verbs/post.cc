@@ -129,14 +129,14 @@ bool VerbsWorker::has_datagram_worker(const WorkRequest& request) const {
 // Whether the device writes the old word of an atomic to the request's local slice. It does not if there is
 // no slice, or if the device reverses the word's bytes, which this worker then corrects.
 bool VerbsWorker::lands_in_place(const WorkRequest& request) const {
-  return request.local.region != nullptr && !shared_->device->swaps_atomic_replies();
+  return request.local.region != nullptr && !shared_->device_to(request.peer).swaps_atomic_replies();
 }
 
 SendQueue& VerbsWorker::queue_of(const WorkRequest& request) {
   if (request.transport == Transport::ud) {
-    LOCH_CHECK(request.lane < datagram_lanes_.size(), "UD lane {} of {}", request.lane,
-               datagram_lanes_.size());
-    return *datagram_lanes_[request.lane];
+    const std::vector<SendQueue*>& lanes = rails_[shared_->rail_of(request.peer)].datagram_lanes;
+    LOCH_CHECK(request.lane < lanes.size(), "UD lane {} of {}", request.lane, lanes.size());
+    return *lanes[request.lane];
   }
   const auto& queues =
       request.transport == Transport::rc ? links_[request.peer].queues : unreliable_[request.peer];
@@ -280,13 +280,14 @@ void VerbsWorker::stage(SendQueue& queue, WorkRequest& request, bool is_detached
   out.num_sge = 1;
   if (is_word && !lands_in_place(request)) [[unlikely]] {
     slot.landing = take_landing_word(!is_detached);
-    slice = {reinterpret_cast<std::uintptr_t>(&landing_[slot.landing]), 8, landing_memory_->lkey};
+    slice = {reinterpret_cast<std::uintptr_t>(&landing_[slot.landing]), 8,
+             landing_memories_[queue.rail]->lkey};
   } else if (request.length != 0 || is_word) {
     const std::byte* given = inline_data != nullptr ? inline_data : request.local.data();
     const std::uintptr_t data =
         request.is_inline ? keep_inline(given, request.length) : reinterpret_cast<std::uintptr_t>(given);
     slice = {data, is_word ? 8 : request.length,
-             static_cast<const VerbsRegion*>(request.local.region)->lkey()};
+             static_cast<const VerbsRegion*>(request.local.region)->lkey(queue.rail)};
   } else {
     out.num_sge = 0;
   }
@@ -302,7 +303,7 @@ void VerbsWorker::ring_doorbell(SendQueue& queue) {
   ibv_send_wr* const first = queue.before_staged.next;
   const int reason = ibv_post_send(queue.qp.get(), first, &bad);
   count(counters_.doorbells, 1);
-  count(counters_.posted, queue.posted - queue.rung);
+  count(counters_.posted[queue.rail], queue.posted - queue.rung);
   queue.before_staged.next = nullptr;
   queue.last_staged = &queue.before_staged;
   if (reason == 0) [[likely]] {
@@ -381,7 +382,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   std::uintptr_t data = region.address() + request.local.offset;
   if (request.is_inline) [[unlikely]]
     data = keep_inline(reinterpret_cast<const std::byte*>(data), request.length);
-  next_staged_->slice = {data, request.length, region.lkey()};
+  next_staged_->slice = {data, request.length, region.lkey(queue.rail)};
   const Peer& peer = *shared_->peers[request.peer].load(std::memory_order_acquire);
   out.wr.rdma.remote_addr = address_of(peer, request);
   out.wr.rdma.rkey = request.remote.rkey;
@@ -413,8 +414,8 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   // it is known, so that few registers are in use at a time.
   Staged& staged = *next_staged_;
   ibv_send_wr& out = staged.request;
-  staged.slice = {region.address() + begin, length, region.lkey()};
-  // The queue pair is in the state `ready`, that is connected, so its peer is known and need not be checked.
+  staged.slice = {region.address() + begin, length, region.lkey(queue.rail)};
+  // In the state `ready` the peer is known, so it is not checked.
   const Peer& peer = *peers_[to].load(std::memory_order_acquire);
   if (request.remote.id >= peer.regions) [[unlikely]]
     return false;
@@ -486,7 +487,7 @@ void VerbsWorker::post_reversed(const WorkRequest& request) {
 }
 
 void VerbsWorker::do_post_detached(const WorkRequest& request) {
-  if (is_atomic(request.verb) && request.local.region != nullptr && shared_->device->swaps_atomic_replies())
+  if (is_atomic(request.verb) && request.local.region != nullptr && shared_->swaps_atomic_replies)
     return post_reversed(request);
   // The cast is safe: submit() only reads a request of post_detached(), and copies it if it must wait.
   auto& only_read = const_cast<WorkRequest&>(request);

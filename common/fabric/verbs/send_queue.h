@@ -52,7 +52,8 @@ struct SendQueue {
   SendQueue(const SendQueue&) = delete;  // not copied, because last_staged may point into the object
   enum class State : std::uint8_t { connecting, ready, failed, broken, refused };
 
-  LinkKey key;  // of a UD queue pair only `transport` is set
+  LinkKey key;             // of a UD queue pair only `transport` is set
+  std::uint32_t rail = 0;  // the rail by which the queue pair sends
   std::atomic<State> state = State::connecting;
 
   std::uint32_t incarnation = 0;  // incarnation of the peer that the queue pair is connected to
