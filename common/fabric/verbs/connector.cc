@@ -335,7 +335,7 @@ void Connector::heed_events(std::size_t rail) {
   look_at_port(rail);
 }
 
-// Counts the event, and ends the run if the device does not work any more.
+// Counts an asynchronous event of a rail's device, and ends the run if the device does not work any more.
 void Connector::heed_event(std::size_t rail, const ibv_async_event& event) {
   const Device& device = *shared_->rails[rail];
   const std::string_view event_is = event_name(event.event_type);

@@ -415,7 +415,7 @@ void VerbsWorker::refuse_staged(SendQueue& queue, const ibv_send_wr* bad) {
   Staged& staged = *next_staged_;
   ibv_send_wr& out = staged.request;
   staged.slice = {region.address() + begin, length, region.lkey(queue.rail)};
-  // In the state `ready` the peer is known, so it is not checked.
+  // The queue pair is in the state `ready`, that is connected, so its peer is known and need not be checked.
   const Peer& peer = *peers_[to].load(std::memory_order_acquire);
   if (request.remote.id >= peer.regions) [[unlikely]]
     return false;

@@ -295,7 +295,7 @@ class VerbsWorker final : public realtime::RealtimeWorker {
   std::uint32_t nodes_;
   // false: a run of one process, in which no node is lost or restarts
   bool has_control_;
-  const std::atomic<const Peer*>* peers_;  // Shared::peers
+  const std::atomic<const Peer*>* peers_;  // the elements of Shared::peers
   std::vector<Rail> rails_;          // by rail; declared before the receive queues, which use its domain
   std::uint32_t own_rail_;           // the node's own rail, by which messages arrive
   ibv_cq* first_send_cq_ = nullptr;  // the send completion queue of the first rail
