@@ -231,6 +231,20 @@ class Stores(unittest.TestCase):
             found = (flags["--doorbells"], flags.get("--throttle"), flags["--backoff"])
             self.assertEqual(found, (doorbells, throttle, backoff), system)
 
+    def test_updates_run_until_they_are_steady(self) -> None:
+        for system, threads, machines, warmup in (
+            ("race", "16", "1", 20_000),
+            ("race", "48", "1", 60_000),
+            ("race", "48", "2", 150_000),
+            ("race+doorbell+throttling", "16", "1", 80_000),
+            ("race+doorbell+throttling", "96", "1", 150_000),
+            ("smart_ht", "96", "3", 80_000),
+        ):
+            flags = self.flags(system=system, threads=threads, compute_nodes=machines)
+            self.assertEqual(flags["--warmup"], f"{warmup}us", (system, threads, machines))
+            self.assertEqual(flags.get("--throttle-sample", "8ms"), "8ms", system)
+        self.assertEqual(self.flags(system="smart_ht", workload="ycsb-c")["--throttle-sample"], "50us")
+
     def test_idle_time_is_a_pause_and_lengthens_the_run(self) -> None:
         flags = self.flags(idle_us="64", workload="ycsb-c")
         self.assertEqual((flags["--pause"], flags["--warmup"], flags["--duration"]), ("64us", "628us", "756us"))

@@ -17,6 +17,9 @@
 namespace loch::fabric {
 namespace {
 
+// how many chains may be posted before one that waits, so that none waits for ever
+constexpr std::uint32_t most_overtaken = 1024;
+
 class ThrottledWorker;
 
 // Receives the completion of a request in place of the request's own sink. Taken from a pool.
@@ -28,6 +31,12 @@ struct Credit : CompletionSink {
 };
 
 bool is_limited(const WorkRequest& request) { return request.verb != Verb::send; }
+// Whether nobody hears of the completion of the chain's last request, so that only the order on its queue
+// pair says when the chain has ended.
+bool ends_unsignaled(const WorkRequest* chain) {
+  while (chain->next != nullptr) chain = chain->next;
+  return chain->sink == nullptr;
+}
 bool has_same_queue_pair(const WorkRequest& a, const WorkRequest& b) {
   return a.transport == b.transport && a.peer == b.peer && a.lane == b.lane;
 }
@@ -43,9 +52,10 @@ class ThrottledWorker final : public WrappedWorker {
       post_waiting(*chain);
       return inner().post(chain);
     }
-    if (waiting_.empty() && fits(*chain)) return send(chain);
+    if (fits(*chain) && may_overtake(chain)) return send(chain);
     waits_.fetch_add(1, std::memory_order_relaxed);
     waiting_.push_back(chain);
+    if (ends_unsignaled(chain)) ++unsignaled_;
   }
   void do_post_detached(const WorkRequest& request) override {
     post_waiting(request);
@@ -64,6 +74,15 @@ class ThrottledWorker final : public WrappedWorker {
   // outstanding.
   [[nodiscard]] bool fits(const WorkRequest& chain) const {
     return outstanding_ == 0 || std::uint64_t{outstanding_} + length(&chain) <= tuner_->limit();
+  }
+  // Whether the chain may be posted now if the limit allows it, though others may wait. A credit is taken by
+  // whoever runs when it is free, as SMART's are: most often by the coroutine whose request has just
+  // completed, so that an operation under way ends before another one begins.
+  [[nodiscard]] bool may_overtake(const WorkRequest* chain) {
+    if (waiting_.empty()) return true;
+    if (unsignaled_ > 0 || overtaken_ == most_overtaken || ends_unsignaled(chain)) return false;
+    ++overtaken_;
+    return true;
   }
   void send(WorkRequest* chain) {
     std::uint32_t since = 0;  // requests of the chain since the last one that has a completion sink
@@ -91,6 +110,7 @@ class ThrottledWorker final : public WrappedWorker {
         continue;
       }
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (ends_unsignaled(chain)) --unsignaled_;
       send(chain);
     }
   }
@@ -115,8 +135,8 @@ class ThrottledWorker final : public WrappedWorker {
     request.sink = credit->original;
     self.free_.push_back(credit);
     self.tuner_->look(self.now());
-    if (!self.waiting_.empty() && !std::exchange(self.is_draining_, true)) self.run_queue().push(self.drain_);
     request.sink->fn(request.sink, request);
+    if (!self.waiting_.empty() && !std::exchange(self.is_draining_, true)) self.run_queue().push(self.drain_);
   }
   // Posts waiting chains as long as the limit has room, one each time the run queue resumes this coroutine,
   // since posting takes CPU time.
@@ -125,6 +145,8 @@ class ThrottledWorker final : public WrappedWorker {
       while (!self->waiting_.empty() && self->fits(*self->waiting_.front())) {
         WorkRequest* chain = self->waiting_.front();
         self->waiting_.pop_front();
+        self->overtaken_ = 0;
+        if (ends_unsignaled(chain)) --self->unsignaled_;
         self->send(chain);
         self->run_queue().push(self->drain_);
         co_await std::suspend_always{};
@@ -138,6 +160,8 @@ class ThrottledWorker final : public WrappedWorker {
   std::atomic<std::uint64_t>* completed_;
   std::uint32_t outstanding_ = 0;
   std::deque<WorkRequest*> waiting_;
+  std::uint32_t unsignaled_ = 0;  // waiting chains that end unsignaled
+  std::uint32_t overtaken_ = 0;   // chains that were posted since the first waiting one waits as the first
   std::deque<Credit> credits_;
   std::vector<Credit*> free_;
   bool is_draining_ = false;  // whether the coroutine drain_ is in the run queue

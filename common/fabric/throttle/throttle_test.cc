@@ -217,6 +217,67 @@ TEST(Throttle, AChainLongerThanTheLimitGoesAlone) {
   EXPECT_EQ(all.seen().order.size(), 40u);
 }
 
+// Three READs one after another; request i of coroutine c has number 10c + i.
+coro::Task<void> post_three(Limited* all, std::uint64_t coroutine) {
+  for (std::uint64_t i = 0; i < 3; ++i) co_await post_one(all, Verb::read, 10 * coroutine + i);
+}
+coro::Task<void> post_threes(Limited* all, std::uint64_t coroutines) {
+  coro::Scope scope(all->worker->run_queue());
+  for (std::uint64_t i = 0; i < coroutines; ++i) scope.spawn(post_three(all, i));
+  co_await scope.join();
+}
+
+TEST(Throttle, ACoroutineGoesOnBeforeAnotherBegins) {
+  Limited all(1);
+  all.run(post_threes(&all, 4));
+  EXPECT_EQ(all.seen().order, (std::vector<std::uint64_t>{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32}));
+  EXPECT_EQ(all.seen().most, 1);
+}
+
+coro::Task<void> post_without_end(Limited* all, const bool* is_over) {
+  while (!*is_over) co_await post_one(all, Verb::read, 1);
+}
+
+TEST(Throttle, NoneWaitsForEver) {
+  Limited all(1);
+  const auto both = [](Limited* of) -> coro::Task<void> {
+    bool is_over = false;
+    coro::Scope scope(of->worker->run_queue());
+    scope.spawn(post_without_end(of, &is_over));
+    // by then the other coroutine's first request is outstanding
+    const Nanos soon = of->worker->now() + 600;
+    co_await of->worker->spin_until(soon);
+    co_await post_one(of, Verb::read, 2);
+    is_over = true;
+    co_await scope.join();
+  };
+  all.run(both(&all));
+  const std::vector<std::uint64_t>& order = all.seen().order;
+  const auto at = std::ranges::find(order, 2u) - order.begin();
+  EXPECT_GT(at, 1000);
+  EXPECT_LT(at, 1030);
+}
+
+// Posts a chain that ends unsignaled behind one that is outstanding, and another READ when that has
+// completed.
+coro::Task<void> post_behind_unsignaled(Limited* all) {
+  std::array<WorkRequest, 2> chain{all->request(Verb::write, 5), all->request(Verb::write, 6)};
+  chain[0].next = &chain[1];
+  coro::Scope scope(all->worker->run_queue());
+  scope.spawn(post_three(all, 0));
+  scope.spawn(post_one(all, Verb::read, 4));
+  const Nanos soon = all->worker->now() + 600;
+  co_await all->worker->spin_until(soon);
+  all->worker->post(chain.data());
+  co_await scope.join();
+}
+
+TEST(Throttle, AChainThatEndsUnsignaledKeepsItsPlace) {
+  Limited all(1);
+  all.run(post_behind_unsignaled(&all));
+  EXPECT_EQ(all.seen().order, (std::vector<std::uint64_t>{0, 4, 5, 6, 1, 2}));
+}
+
 coro::Task<void> post_detached_behind(Limited* all) {
   coro::Scope scope(all->worker->run_queue());
   for (std::uint64_t i = 0; i < 4; ++i) scope.spawn(post_one(all, Verb::write, i));

@@ -76,7 +76,7 @@ def flags(row: Row, hardware: str = "") -> list[str]:
         *("--clients", str(shape.threads), "--window", str(shape.coroutines), "--get", str(gets)),
         *("--key-size", str(shape.key_bytes), "--value-size", str(shape.value_bytes)),
         *_keys(shape),
-        *_techniques(techniques_of(shape.system)),
+        *_techniques(techniques_of(shape.system), gets),
         *_times(shape, gets),
     ]
 
@@ -101,22 +101,27 @@ def _keys(shape: StoreRow) -> list[str]:
     ]
 
 
-def _techniques(has: frozenset[str]) -> list[str]:
+def _techniques(has: frozenset[str], gets: float) -> list[str]:
+    """The flags for SMART's techniques. With updates each limit of outstanding requests is tried for as long as in the
+    artifact, since it takes milliseconds until fewer coroutines contend for a key."""
     words = ["--doorbells", "own" if DOORBELL in has else "shared"]
     if THROTTLING in has:
-        words += ["--throttle", "adaptive", "--throttle-sample", "50us"]
+        words += ["--throttle", "adaptive", "--throttle-sample", "50us" if gets == 1 else "8ms"]
     kind = [name for published, name in BACKOFFS.items() if published in has][-1:]
     return [*words, "--backoff", *(kind or ["none"])]
 
 
 def _times(shape: StoreRow, gets: float) -> list[str]:
-    """The flags for warm-up and duration. The warm-up is long enough to find the limits of outstanding requests.
+    """The flags for warm-up and duration. The warm-up is long enough to find the limit of outstanding requests.
 
     Without backoff an update whose CAS failed is tried again at once, and the load takes long to become steady: with 96
-    threads nearly all coroutines come to contend for one popular key, which takes 100 ms.
+    threads nearly all coroutines come to contend for one popular key, which takes 150 ms, with 16 threads 5 ms.
     """
     waits = techniques_of(shape.system) & set(BACKOFFS)
-    warmup, duration = (500, 500) if gets == 1 else (30_000, 10_000) if waits else (100_000, 10_000)
+    threads = shape.threads * shape.compute_nodes
+    until_limit = 80_000 if THROTTLING in techniques_of(shape.system) else 20_000
+    until_steady = until_limit if waits or threads <= 24 else max(until_limit, 60_000) if threads <= 56 else 150_000
+    warmup, duration = (500, 500) if gets == 1 else (until_steady, 20_000)
     idle = math.ceil(shape.idle_us)
     words = ["--warmup", f"{warmup + 2 * idle}us", "--duration", f"{duration + 4 * idle}us"]
     return words + (["--pause", f"{shape.idle_us:g}us"] if shape.idle_us else [])
