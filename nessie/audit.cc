@@ -22,9 +22,13 @@ class Audit {
 
   std::vector<std::string> run() {
     read_members();
-    for (std::uint32_t share = 0; share < s_.config.nodes; ++share) look_at_share(share);
+    for (std::uint32_t share = 0; share < s_.config.serving_nodes(); ++share) look_at_share(share);
     for (const auto& [node, state] : nodes_) {
-      if (!lost_.contains(node)) look_at_entries(node, state);
+      if (!lost_.contains(node) && !s_.is_remote()) look_at_entries(node, state);
+      if (!lost_.contains(node) && s_.is_remote()) look_at_waiting(node, state);
+    }
+    for (const auto& [node, state] : nodes_) {
+      if (!lost_.contains(node) && s_.is_remote() && state.data != nullptr) look_at_holdings(node);
     }
     return findings_.take();
   }
@@ -67,7 +71,8 @@ class Audit {
   }
   [[nodiscard]] const NodeState* owner_of(const EntryId& id) const {
     const auto found = nodes_.find(static_cast<fabric::NodeId>(id.node));
-    return found == nodes_.end() || id.index >= s_.entries_per_node ? nullptr : &found->second;
+    const bool is_there = found != nodes_.end() && found->second.data != nullptr;
+    return !is_there || id.index >= s_.entries_per_node ? nullptr : &found->second;
   }
   [[nodiscard]] Word word_of(const NodeState& state, const EntryId& id, std::uint32_t within) const {
     return fabric::load_word(state.data->at(id.index * s_.entry.stride() + within));
@@ -182,6 +187,14 @@ class Audit {
         findings_.add("node {}: {} entries leaked, the first: {}", node, leaked, first);
       if (freed_and_linked > 0)
         findings_.add("node {}: {} entries are both free and linked", node, freed_and_linked);
+    }
+    look_at_waiting(node, state);
+  }
+
+  // Checks that the node's workers have left nothing to be done.
+  void look_at_waiting(fabric::NodeId node, const NodeState& state) {
+    for (const auto& worker : state.workers) {
+      if (worker->is_abandoned) continue;
       // While a share of the index (the part of one node) lies on no node, stamps of entries and unfinished
       // operations that need the share's slots cannot be completed.
       if (is_share_missing()) continue;
@@ -190,6 +203,37 @@ class Audit {
       if (!worker->unfinished.empty())
         findings_.add("node {}: {} words left unfinished", node, worker->unfinished.size());
     }
+  }
+
+  // Checks that every entry of a memory node is linked or owned by one worker, but for those that dead
+  // clients owned, and those of which nobody knows who owns them.
+  void look_at_holdings(fabric::NodeId node) {
+    std::vector<std::uint32_t> holders(s_.entries_per_node);
+    std::vector<bool> was_given(s_.entries_per_node);
+    for (std::uint64_t i = 0; i < s_.preloaded_on(node); ++i) was_given[i] = true;
+    std::uint64_t given_up = 0, linked_and_owned = 0, owned_twice = 0, leaked = 0;
+    bool has_dead = nodes_.size() < s_.config.nodes || !lost_.empty();
+    for (const auto& [_, state] : nodes_) {
+      for (const auto& worker : state.workers) {
+        has_dead = has_dead || worker->is_abandoned;
+        given_up += worker->holdings->counts().given_up;
+        for (const std::uint32_t index : worker->holdings->owned(node)) ++holders[index];
+        for (const chunks::Chunk& run : worker->holdings->granted(node)) {
+          for (std::uint32_t i = 0; i < run.count; ++i) was_given[run.first + i] = true;
+        }
+      }
+    }
+    for (std::uint32_t index = 0; index < s_.entries_per_node; ++index) {
+      const bool is_linked = linked_.contains({node, index});
+      owned_twice += holders[index] > 1 ? 1 : 0;
+      linked_and_owned += is_linked && holders[index] > 0 ? 1 : 0;
+      leaked += was_given[index] && !is_linked && holders[index] == 0 ? 1 : 0;
+    }
+    if (owned_twice > 0) findings_.add("node {}: {} entries have two owners", node, owned_twice);
+    if (linked_and_owned > 0)
+      findings_.add("node {}: {} entries are both linked and owned", node, linked_and_owned);
+    if (leaked > given_up && !has_dead && !is_share_missing())
+      findings_.add("node {}: {} entries leaked, {} were given up", node, leaked, given_up);
   }
 
   const Settings& s_;

@@ -77,7 +77,9 @@ class DataTable {
   void no_scan_before(Nanos node_time) { next_scan_ = std::max(next_scan_, node_time); }
   // Whether less than about an eighth of the entries can be allocated without a scan, so that the background
   // work should scan for expired entries.
-  [[nodiscard]] bool is_short() const { return owned_ - fresh_ + free_.size() < owned_ / 8 + 1; }
+  [[nodiscard]] bool is_short() const {
+    return owned_ > 0 && owned_ - fresh_ + free_.size() < owned_ / 8 + 1;
+  }
 
   // Byte offset of an entry in the node's data region.
   [[nodiscard]] std::uint64_t offset(std::uint32_t index) const { return index * layout_.stride(); }

@@ -156,9 +156,9 @@ std::vector<std::uint32_t> take_shares(const std::vector<fabric::NodeId>& losing
 coro::Task<kv::Repair> declare_lost(Lane* lane, std::vector<fabric::NodeId> lost) {
   kv::Repair done;
   const Access access{.lane = *lane, .stats = nullptr, .started = lane->worker.now(), .marks_at_once = true};
-  if (!lane->settings.format.has_incarnation()) {
+  if (!lane->settings.format.has_incarnation() || lane->settings.is_remote()) {
     // In the published variant index words name no incarnation, so that words that name lost memory cannot be
-    // told from others.
+    // told from others. Memory nodes have no workers that would learn of their new incarnation.
     done.is_complete = false;
     ++done.counts["undecidable"];
     co_return done;

@@ -90,9 +90,10 @@ bool EntryRequest::await_ready() {
   const Settings& settings = access_.settings();
   Lane& lane = access_.lane;
   const EntryId id = settings.format.entry(word_);
-  if (lane.own.has_losses && id.node < lane.own.peers.size() && is_lost(lane, id)) [[unlikely]] {
-    found_.is_gone = true;
-    return true;
+  if (lane.own.has_losses && id.node < lane.own.peers.size()) [[unlikely]] {
+    found_.is_gone = is_lost(lane, id);
+    const bool has_lost_memory = lane.settings.is_remote() && lane.own.peers[id.node].is_gone;
+    if (found_.is_gone || has_lost_memory) return true;
   }
   if (id.node == lane.node.node && id.index < settings.entries_per_node) {
     found_.ok = true;
@@ -145,8 +146,9 @@ coro::Task<Fetched> fetch_for(Access access, Word word, Extent extent, kv::Key k
 
 void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value) {
   const EntryLayout& entry = lane.settings.entry;
-  const std::uint64_t at = lane.own.table.offset(id.index);
-  fabric::Region& data = *lane.node.data;
+  const Holdings* const remote = lane.own.holdings.get();
+  const std::uint64_t at = remote == nullptr ? lane.own.table.offset(id.index) : lane.landing_base;
+  fabric::Region& data = remote == nullptr ? *lane.node.data : *lane.node.staging;
   fabric::copy_to_shared(data.at(at), key.data, key.size);
   fabric::store_word_release(data.at(at + entry.prev_at()), prev);
   fabric::store_word_release(data.at(at + entry.stamp_at()), 0);
@@ -156,6 +158,7 @@ void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::K
   fabric::store_word_release(data.at(at + entry.tail_at()), watermark_bit);
   meta.generation = static_cast<std::uint16_t>(id.generation);
   meta.incarnation = static_cast<std::uint8_t>(id.incarnation);
+  if (remote != nullptr) meta.writer = remote->writer();
   fabric::store_word_release(data.at(at + entry.meta_at()), meta.pack());
 }
 

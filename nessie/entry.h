@@ -81,7 +81,8 @@ void compare_key(Access access, kv::Key key, Fetched* found);
 
 // Writes an entry of this node that no slot names yet: first key, previous version and value, the meta word
 // last. A CAS that is posted later then finds the whole entry in memory (known fault H20 in
-// docs/protocols/nessie.md is a CAS that overtakes these stores).
+// docs/protocols/nessie.md is a CAS that overtakes these stores). An entry of a memory node is written to the
+// lane's staging buffer, and place_entry() (remote.h) has to follow.
 void write_entry(Lane& lane, const EntryId& id, EntryMeta meta, Word prev, kv::Key key, kv::ValueView value);
 // Replaces the meta word of an entry of this node; the store is visible to all clients before the call
 // returns (stores before CASes, H20 in docs/protocols/nessie.md).

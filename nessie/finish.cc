@@ -4,6 +4,7 @@
 #include "common/base/probe.h"
 #include "nessie/entry.h"
 #include "nessie/index.h"
+#include "nessie/remote.h"
 #include "nessie/slot.h"
 #include "nessie/stamps.h"
 #include "nessie/unfinished.h"
@@ -18,6 +19,19 @@ Unfinished leave_staged(Lane& lane, const Writing& w, const cuckoo::Place& place
   left.staged = w.staged;
   left.staged_count = w.staged_count;
   return left;
+}
+
+// Commits an entry of a memory node by a WRITE of its valid bit.
+coro::Task<Attempt> commit_by_write(Access access, Writing* w) {
+  const EntryId linked = access.lane.in_hand.linked;
+  const EntryMeta valid{.is_valid = true, .kind = w->kind};
+  const bool is_marked = co_await mark_valid(access, linked, valid);
+  if (is_marked) co_return Attempt::ok;
+  LOCH_PROBE("nessie.remote.valid-unknown");
+  Unfinished left = leave_staged(access.lane, *w, w->hash.candidate(w->rank));
+  left.step = Unfinished::Step::mark_valid;
+  if (access.settings().rules.settles_later) access.own().unfinished.push_back(left);
+  co_return Attempt::ambiguous;
 }
 
 coro::Task<Attempt> commit(Access access, Writing* w) {
@@ -36,6 +50,11 @@ coro::Task<Attempt> commit(Access access, Writing* w) {
     }
     // another client has replaced or removed this operation's pending word
     if (!swap.done()) co_return Attempt::conflict;
+  }
+  if (access.own().holdings != nullptr) {
+    // After a commit by CAS the valid bit of a PUT's entry says nothing, and others may reuse the entry.
+    if (settings.rules.commit == Commit::cas) co_return Attempt::ok;
+    co_return co_await commit_by_write(access, w);
   }
   set_meta(access.lane, access.lane.in_hand.linked, {.is_valid = true, .kind = w->kind});
   co_return Attempt::ok;

@@ -10,10 +10,11 @@
 //   stamp  0: live; else which incarnation of the entry left the index, and the deadline after which it
 //          may be reused (Stamp below). ONE word holds what the 2017 text calls recycle flag and timestamp:
 //          with two words, an owner could see the flag before the time.
-//   meta   0      1        2             4            7           8
-//          | valid| flags  | generation  | 0          | watermark |
+//   meta   0      1        2             4          6     7           8
+//          | valid| flags  | generation  | writer   | 0   | watermark |
 //          flags: kind (bits 0-1); of a MIGRATE's copy, the source's rank (bits 2-3); the incarnation of
 //          the node's memory (bits 4-7)
+//          writer: with nessie.placement remote the number of the client that wrote the entry, from 1
 //   tail   0 … 0 | watermark byte
 //
 // K and V are the key and value sizes rounded up to 8 bytes. The stride is a multiple of 64, so that no two
@@ -45,20 +46,25 @@ struct EntryMeta {
   std::uint8_t source_rank = 0;  // in a MIGRATE's copy: rank of the source slot among the key's candidates
   std::uint16_t generation = 0;
   std::uint8_t incarnation = 0;  // incarnation of the node's memory
+  std::uint16_t writer = 0;      // the client that wrote the entry, if it lies on a memory node; 0: preloaded
 
   [[nodiscard]] constexpr Word pack() const {
-    return watermark_bit | Word{generation} << 16 |
+    return watermark_bit | Word{writer} << 32 | Word{generation} << 16 |
            (Word{static_cast<std::uint8_t>(kind)} | Word{source_rank} << 2 | Word{incarnation} << 4) << 8 |
            (is_valid ? 1U : 0U);
   }
   [[nodiscard]] static constexpr EntryMeta unpack(Word word) {
-    return {(word & 1) != 0, static_cast<EntryKind>((word >> 8) & 3),
-            static_cast<std::uint8_t>((word >> 10) & 3), static_cast<std::uint16_t>(word >> 16),
-            static_cast<std::uint8_t>((word >> 12) & 15)};
+    return {(word & 1) != 0,
+            static_cast<EntryKind>((word >> 8) & 3),
+            static_cast<std::uint8_t>((word >> 10) & 3),
+            static_cast<std::uint16_t>(word >> 16),
+            static_cast<std::uint8_t>((word >> 12) & 15),
+            static_cast<std::uint16_t>(word >> 32)};
   }
 };
 static_assert(EntryMeta{true, EntryKind::copy, 2, 0x3FFF}.pack() == (watermark_bit | 0x3FFF'0B01));
 static_assert(EntryMeta{true, EntryKind::copy, 2, 1, 15}.pack() == (watermark_bit | 0x1'FB01));
+static_assert(EntryMeta::unpack(EntryMeta{.writer = 0xFFFE}.pack()).writer == 0xFFFE);
 
 // The stamp of an entry that left the index. It names the incarnation of the entry, so that a stamp that
 // arrives late, or twice, does not mark a later incarnation (case A2 in docs/protocols/nessie.md).

@@ -116,6 +116,7 @@ coro::Task<bool> find_orphans(Access access, Orphans* orphans) {
 
 coro::Task<LeakScan> stamp_leaks(Access access) {
   LeakScan scan;
+  if (access.settings().is_remote()) co_return scan;  // no entry of a memory node names its owner
   Orphans orphans;
   const bool is_whole = co_await find_orphans(access, &orphans);
   for (const auto& [where, id] : orphans) {

@@ -13,7 +13,7 @@ struct LeakScan {
   std::uint64_t found = 0;
 };
 // Reads the whole index and every entry that no index word names, and reports possibly leaked entries to
-// their owners.
+// their owners. Finds nothing with nessie.placement remote, where entries name no owner.
 [[nodiscard]] coro::Task<LeakScan> stamp_leaks(Access access);
 
 }  // namespace loch::nessie

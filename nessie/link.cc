@@ -5,13 +5,15 @@
 #include "nessie/entry.h"
 #include "nessie/finish.h"
 #include "nessie/index.h"
+#include "nessie/remote.h"
 #include "nessie/stamps.h"
 #include "nessie/unfinished.h"
 
 namespace loch::nessie {
 namespace {
 
-coro::Task<void> store_entry(Access access, Writing* w) {
+// Writes the operation's entry. Returns false if the entry's memory node cannot be reached.
+coro::Task<bool> store_entry(Access access, Writing* w) {
   const Rules& rules = access.settings().rules;
   const InHand& hand = access.lane.in_hand;
   fabric::Worker& worker = access.worker();
@@ -24,6 +26,8 @@ coro::Task<void> store_entry(Access access, Writing* w) {
   const Word prev = w->is_update && !rules.removes_before_commit ? before : 0;
   const EntryMeta meta{.is_valid = w->is_fast(rules), .kind = w->kind};
   write_entry(access.lane, id, meta, prev, w->key, w->value);
+  if (access.own().holdings == nullptr) co_return true;
+  co_return co_await place_entry(access, id);
 }
 
 // Ends an attempt whose linking CAS has an unknown outcome: the slot may hold the new word `own`, or still
@@ -43,7 +47,7 @@ coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expecte
   // PUT has no effect.
   LOCH_PROBE("nessie.link-unknown");
   if (access.lane.has(Flaw::link_unknown_is_free)) {
-    access.own().table.release(linked);
+    release_entry(access.lane, linked);
     co_return Attempt::link_error;
   }
   if (!access.settings().rules.settles_later) co_return Attempt::ambiguous;
@@ -58,16 +62,22 @@ coro::Task<Attempt> leave_link(Access access, Writing* w, Word own, Word expecte
 coro::Task<Attempt> prepare_entry(Access access, Writing* w) {
   InHand& hand = access.lane.in_hand;
   if (!hand.fresh) {
-    hand.fresh = access.own().table.allocate(access.worker().node_clock());
+    if (access.own().holdings == nullptr) {
+      hand.fresh = access.own().table.allocate(access.worker().node_clock());
+      co_await charge_scan(&access.lane);
+    } else {
+      const std::optional<EntryId> fresh = co_await allocate_entry(access);
+      hand.fresh = fresh;
+    }
     w->is_written = false;
-    co_await charge_scan(&access.lane);
     if (!hand.fresh) {
       ++access.own().counters.back_pressure;
       co_return Attempt::no_entry;
     }
   }
-  if (!access.settings().rules.links_before_write) co_await store_entry(access, w);
-  co_return Attempt::ok;
+  if (access.settings().rules.links_before_write) co_return Attempt::ok;
+  const bool is_stored = co_await store_entry(access, w);
+  co_return is_stored ? Attempt::ok : Attempt::link_error;
 }
 
 coro::Task<Attempt> link(Access access, Writing* w) {
@@ -97,7 +107,10 @@ coro::Task<Attempt> link(Access access, Writing* w) {
   w->own = own;
   w->replaced = expected;
   w->seen[w->rank] = own;
-  if (settings.rules.links_before_write) co_await store_entry(access, w);
+  if (settings.rules.links_before_write) {
+    const bool is_stored = co_await store_entry(access, w);
+    if (!is_stored) co_return Attempt::ambiguous;
+  }
   if (!settings.format.is_empty(expected)) {
     w->removed_any = true;
     w->stage(settings.format.entry(expected));

@@ -3,11 +3,13 @@
 #include "nessie/migrate.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "common/base/probe.h"
 #include "common/fabric/memory.h"
 #include "nessie/entry.h"
 #include "nessie/index.h"
+#include "nessie/remote.h"
 #include "nessie/slot.h"
 #include "nessie/stamps.h"
 #include "nessie/unfinished.h"
@@ -21,7 +23,16 @@ using Path = std::array<cuckoo::Place, most_moves>;
 coro::Task<Migrated> migrate_at(Access access, Path* path, cuckoo::Place source, Word word,
                                 std::uint32_t depth);
 
-// Copies the source's whole entry to a new local entry that is not in the index yet.
+// Allocates the entry that a MIGRATE copies to.
+coro::Task<std::optional<EntryId>> allocate_copy(Access access) {
+  Lane& lane = access.lane;
+  if (lane.own.holdings != nullptr) co_return co_await allocate_entry(access);
+  const std::optional<EntryId> copy = lane.own.table.allocate(lane.worker.node_clock());
+  co_await charge_scan(&lane);
+  co_return copy;
+}
+
+// Copies the source's whole entry to a new entry that is not in the index yet.
 coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   const Settings& settings = access.settings();
   const EntryLayout& entry = settings.entry;
@@ -32,8 +43,7 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   const Fetched found = co_await fetch(access, move->source_word, Extent::full);
   if (!found.ok) co_return found.why;
   if (!is_committed(settings, move->source_word, found.meta)) co_return Attempt::conflict;
-  const std::optional<EntryId> copy = lane.own.table.allocate(lane.worker.node_clock());
-  co_await charge_scan(&lane);
+  const std::optional<EntryId> copy = co_await allocate_copy(access);
   if (!copy) {
     ++lane.own.counters.back_pressure;
     co_return Attempt::no_entry;
@@ -45,7 +55,7 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
                                          1));  // computes all hashes while the key's bytes are available
   const std::uint32_t rank = move->hash.rank_of(move->source);
   if (access.is_over_age() || rank == settings.functions()) {
-    lane.own.table.release(*copy);
+    release_entry(lane, *copy);
     co_return rank == settings.functions() ? Attempt::conflict : Attempt::expired;
   }
   const auto functions = static_cast<Nanos>(settings.functions());
@@ -61,7 +71,11 @@ coro::Task<Attempt> copy_for_move(Access access, Move* move) {
   write_entry(lane, *copy,
               {.is_valid = false, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)},
               prev, {lane.key.data(), entry.key_size()}, value);
-  co_return Attempt::ok;
+  if (lane.own.holdings == nullptr) co_return Attempt::ok;
+  const bool is_placed = co_await place_entry(access, *copy);
+  if (is_placed) co_return Attempt::ok;
+  release_entry(lane, *copy);
+  co_return Attempt::link_error;
 }
 
 // Finds the target slot: the first other candidate slot of the moved key that is not on the path of nested
@@ -105,7 +119,7 @@ coro::Task<Attempt> swing(Access access, Move* move) {
   const Swap entered =
       co_await swap_index(access, move->target, move->target_word, move->copy_word, Proof::desired_stays);
   if (entered.outcome == Swap::Outcome::lost) {
-    lane.own.table.release(move->copy);
+    release_entry(lane, move->copy);
     co_return Attempt::conflict;
   }
   if (entered.outcome == Swap::Outcome::unknown) {
@@ -141,6 +155,18 @@ coro::Task<Attempt> swing(Access access, Move* move) {
 
 coro::Task<Attempt> commit_move(Access access, Move* move) {
   const Settings& settings = access.settings();
+  const std::uint32_t rank = move->hash.rank_of(move->source);
+  const EntryMeta valid{
+      .is_valid = true, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)};
+  if (access.own().holdings != nullptr) {
+    // Before a commit by CAS: once the word is committed, others may replace and reuse the entry.
+    const bool is_marked = co_await mark_valid(access, move->copy, valid);
+    if (!is_marked) {
+      LOCH_PROBE("nessie.remote.move-mark-unknown");
+      leave_move(access.lane, *move, Unfinished::Step::finish_move);
+      co_return Attempt::link_error;
+    }
+  }
   if (settings.rules.commit == Commit::cas) {
     const Word committed = settings.format.committed(move->copy_word);
     const Swap swap =
@@ -151,9 +177,7 @@ coro::Task<Attempt> commit_move(Access access, Move* move) {
       co_return Attempt::link_error;
     }
   }
-  const std::uint32_t rank = move->hash.rank_of(move->source);
-  set_meta(access.lane, move->copy,
-           {.is_valid = true, .kind = EntryKind::copy, .source_rank = static_cast<std::uint8_t>(rank)});
+  if (access.own().holdings == nullptr) set_meta(access.lane, move->copy, valid);
   const EntryId old = settings.format.entry(move->source_word);
   co_await recycle(access, old);
   co_return Attempt::ok;
@@ -176,7 +200,7 @@ coro::Task<Migrated> migrate_at(Access access, Path* path, cuckoo::Place source,
   hand.moves = depth + 1;
   if (found != Attempt::ok) {
     hand.moves = depth;
-    access.own().table.release(move.copy);
+    release_entry(access.lane, move.copy);
     co_return Migrated{found};
   }
   const Attempt swung = co_await swing(access, &move);

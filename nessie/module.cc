@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/chunks/plan.h"
 #include "common/kv/variants.h"
 #include "nessie/mutants.h"
 #include "nessie/store.h"
@@ -41,8 +42,11 @@ class NessieModule final : public kv::Module {
   [[nodiscard]] fabric::Requirements requirements(const kv::Options& options) const override {
     // In-order placement of bytes is not required: without it, a READ of an entry is awaited by its
     // completion and not by polling its last byte.
-    fabric::Requirements needs{
-        .rc = true, .atomic_scope = fabric::AtomicScope::nic, .untorn_bytes = 8, .max_rd_atomic = 1};
+    fabric::Requirements needs{.rc = true,
+                               .atomic_scope = fabric::AtomicScope::nic,
+                               .untorn_bytes = 8,
+                               .max_rd_atomic = 1,
+                               .receives_rc = chunks::managers(options) != 0};
     // The expiry period alone does not make a CAS fail that is executed late (known fault H16 in
     // docs/protocols/nessie.md). The index word's generation number can, until it wraps around: that takes at
     // least 2^bits - 2 reuses of the data table entry, each of which comes an expiry period after the
@@ -64,8 +68,12 @@ class NessieModule final : public kv::Module {
                    ? kv::Promise::after_scrub
                    : kv::Promise::unavailable;
       case kv::Loss::server_killed:
-        return kv::Promise::serves;  // the death of server workers harms nothing: Nessie has none
+        // Only memory nodes have server workers, which give out chunks: without, a client that has used up
+        // its entries gets no new ones.
+        return chunks::managers(options) != 0 ? kv::Promise::unavailable : kv::Promise::serves;
       case kv::Loss::memory_lost:
+        // Memory nodes have no workers that would learn of a new incarnation, and entries have no replica.
+        if (options.choice("nessie.placement") == "remote") return kv::Promise::unavailable;
         if (!options.boolean("nessie.tagged-migrate")) return kv::Promise::unavailable;
         // If the node does not come back, another node needs room for its share of the index.
         return options.integer("nessie.spare-shares") > 0 ? kv::Promise::after_declared

@@ -7,6 +7,7 @@
 #include "nessie/migrate.h"
 #include "nessie/put.h"
 #include "nessie/reach.h"
+#include "nessie/remote.h"
 #include "nessie/remove.h"
 
 namespace loch::nessie {
@@ -100,7 +101,7 @@ coro::Task<kv::OpResult> write(Lane* lane, Wish wish, fabric::OpStats* stats) {
     const Attempt ended = co_await attempt_write(begin_attempt(*lane, stats), &w);
     if (!is_worth_retrying(ended) || attempt + 1 == lane->settings.attempts) {
       if (ended == Attempt::expired) ++lane->own.counters.expired_operations;
-      if (hand.fresh) lane->own.table.release(*hand.fresh);
+      if (hand.fresh) release_entry(*lane, *hand.fresh);
       hand.fresh.reset();
       hand.is_writing = false;
       co_return result_of(ended, attempt);

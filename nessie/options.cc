@@ -1,4 +1,5 @@
 // The options of Nessie, each with its unit, default and source.
+#include "common/chunks/plan.h"
 #include "common/kv/spare.h"
 #include "common/kv/usual_options.h"
 #include "nessie/settings.h"
@@ -13,7 +14,7 @@ std::vector<kv::OptionSpec> option_specs() {
   const auto integer = OptionType::integer;
   const auto real = OptionType::real;
   const auto duration = OptionType::duration;
-  return {
+  std::vector<kv::OptionSpec> all = {
       {"nessie.variant",
        choice,
        "hardened",
@@ -236,7 +237,13 @@ std::vector<kv::OptionSpec> option_specs() {
             0,
             15},
            kv::OptionRole::none, {"1", "1", "0"}),
+      settings::choice(
+          "nessie.placement", {"local", "remote"},
+          "where a client writes a DTE: into its own node's memory, or by RDMA WRITE into that of "
+          "memory nodes (--server-nodes; 2017, 7: future work; hardened)"),
   };
+  chunks::add_options(all, "nessie");
+  return all;
 }
 
 }  // namespace loch::nessie

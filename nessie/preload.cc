@@ -31,7 +31,7 @@ class Preloader {
   // nodes is the node's id.
   void fill_data(fabric::Region& data, std::uint32_t node) {
     const EntryLayout& entry = s_.entry;
-    for (std::uint64_t record = node; record < s_.config.keys; record += s_.config.nodes) {
+    for (std::uint64_t record = node; record < s_.config.keys; record += s_.config.serving_nodes()) {
       const EntryId id = s_.preloaded_entry(record);
       const std::uint64_t at = id.index * entry.stride();
       data_.key(record, key_.data());
@@ -72,6 +72,7 @@ Result<> NessieStore::preload(fabric::Fabric& /*fabric*/, const kv::Dataset& dat
                                      write_key));
   Preloader preloader(*settings_, data);
   for (auto& [node, state] : nodes_) {
+    if (state.index == nullptr) continue;
     preloader.fill_index(*state.index, node, placement);
     preloader.fill_data(*state.data, node);
   }

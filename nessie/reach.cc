@@ -15,6 +15,14 @@ bool look_up_regions(Lane& lane, fabric::NodeId peer) {
   if (!index.has_value() || !data.has_value()) return false;
   if (lane.has(Flaw::keys_not_renewed)) return true;
   Peer& known = lane.own.peers[peer];  // its incarnation is set from the member table, not here
+  if (lane.settings.is_remote() && (known.data.id != data->id || known.data.rkey != data->rkey)) {
+    // A memory node that came back with empty memory counts as out of reach for good, because it has no
+    // workers that would learn of its new incarnation, and its keys must not seem absent.
+    LOCH_PROBE("nessie.remote.memory-node-came-back-empty");
+    known.is_gone = lane.own.has_losses = true;
+    lane.own.shares[peer].is_void = true;
+    return false;
+  }
   known.data = *data;
   known.epoch = lane.worker.epoch(peer);
   known.not_before = 0;

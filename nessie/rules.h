@@ -78,7 +78,9 @@ enum class Flaw : std::uint8_t {
   scrub_by_change,    // flaw: a dead client's MIGRATE is completed if its source slot has changed in any way
   scrub_takes_nodes,  // flaw: scrub also repairs entries of living workers on the dead client's node
   insert_in_two_steps,  // flaw: an INSERT is made of a GET and then, if that finds nothing, a PUT
-  leak_scan_stamps,     // flaw: the leak scan marks entries for reuse itself instead of asking their owner
+  // flaw: the CAS that links an entry of a memory node does not wait for the entry's WRITE
+  link_overtakes_write,
+  leak_scan_stamps,  // flaw: the leak scan marks entries for reuse itself instead of asking their owner
 };
 
 struct Rules {
@@ -239,6 +241,7 @@ constexpr std::pair<std::string_view, Flaw> flaws[] = {
     {"scrub-keeps-tags", Flaw::scrub_keeps_tags},
     {"scrub-takes-nodes", Flaw::scrub_takes_nodes},
     {"leak-scan-stamps", Flaw::leak_scan_stamps},
+    {"link-overtakes-write", Flaw::link_overtakes_write},
 };
 
 // Changes `rules` to those of a known-bad variant, which the checker must find. Returns false for an

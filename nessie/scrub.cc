@@ -47,18 +47,25 @@ coro::Task<std::string> repair_copy(Access access, Finding finding, Fetched foun
       hash.candidate(std::min<std::uint32_t>(found.meta.source_rank, settings.functions() - 1));
   const WordRead read = co_await read_index(access, source);
   if (!read.ok) co_return "unreachable";
-  bool is_emptied = read.word == settings.format.tagged(finding.word);
+  // The copy of an entry on a memory node is valid before a commit by CAS: then the source was emptied.
+  bool is_emptied = read.word == settings.format.tagged(finding.word) || found.meta.is_valid;
   if (lane.has(Flaw::scrub_by_change)) is_emptied = settings.format.is_empty(read.word);
   if (is_emptied) {
+    EntryMeta committed = found.meta;
+    committed.is_valid = true;
+    if (settings.is_remote()) {  // before the CAS, after which others may replace and reuse the entry
+      const bool is_written = co_await write_remote_word(access, id, entry.meta_at(), committed.pack());
+      if (!is_written) co_return "unreachable";
+    }
     if (settings.rules.commit == Commit::cas) {
       const Swap swap = co_await swap_index(access, finding.place, finding.word,
                                             settings.format.committed(finding.word), Proof::expected_ours);
       if (!swap.done()) co_return "raced";
     }
-    EntryMeta committed = found.meta;
-    committed.is_valid = true;
-    const bool is_written = co_await write_remote_word(access, id, entry.meta_at(), committed.pack());
-    if (!is_written) co_return "unreachable";
+    if (!settings.is_remote()) {
+      const bool is_written = co_await write_remote_word(access, id, entry.meta_at(), committed.pack());
+      if (!is_written) co_return "unreachable";
+    }
     // the entry that was copied has left the index but is not marked for reuse; the leak scan finds it
     co_return "copies_committed";
   }
@@ -75,7 +82,8 @@ coro::Task<std::string> repair(Access access, Finding finding) {
   const Fetched entry = co_await fetch(access, finding.word, Extent::header);
   if (!entry.ok) co_return "unreachable";  // node out of reach, or memory lost: left to declare_lost
   if (is_committed(settings, finding.word, entry.meta)) {
-    if (entry.meta.is_valid) co_return std::string();
+    // With entries on memory nodes a MIGRATE's copy is valid before it is committed.
+    if (entry.meta.is_valid || settings.is_remote()) co_return std::string();
     // The word was committed by CAS, and the client died before it set the entry's valid bit; without
     // that bit a MIGRATE's source slot would stay reserved for ever.
     LOCH_PROBE("nessie.scrub-completes-commit");
@@ -118,6 +126,23 @@ struct Held {
   bool is_whole = true;        // false: a share (one node's part) of the index could not be read
 };
 
+Access begin_repair(Lane& lane) {
+  return {.lane = lane, .stats = nullptr, .started = lane.worker.now(), .marks_at_once = true};
+}
+
+// Whether the entry of a memory node was written by a dead worker. If its node does not answer, it may have
+// been, and its repair says that it is unreachable; if the node lost its memory, there is nothing to repair.
+coro::Task<bool> is_by_dead(Lane* lane, std::vector<kv::ClientId> dead, Word word) {
+  const kv::DeployConfig& config = lane->settings.config;
+  const Access access = begin_repair(*lane);
+  const Fetched entry = co_await fetch(access, word, Extent::header);
+  const auto wrote = [&](const kv::ClientId& each) {
+    return config.drives(each.node) && entry.meta.writer == config.client_number(each.node, each.worker) + 1;
+  };
+  const auto node = static_cast<fabric::NodeId>(lane->settings.format.entry(word).node);
+  co_return entry.ok ? std::ranges::any_of(dead, wrote) : !lane->worker.connected(node);
+}
+
 // Whether the entry belongs to a dead worker. The workers of a node own its entries round robin, and other
 // workers of the node may live.
 bool is_of_dead(const Lane& lane, const std::vector<kv::ClientId>& dead, const EntryId& id) {
@@ -131,7 +156,7 @@ bool is_of_dead(const Lane& lane, const std::vector<kv::ClientId>& dead, const E
 coro::Task<Held> find_held(Lane* lane, std::vector<kv::ClientId> dead, kv::Repair* repaired) {
   const Settings& settings = lane->settings;
   Held held;
-  for (std::uint32_t node = 0; node < settings.config.nodes; ++node) {
+  for (std::uint32_t node = 0; node < settings.config.serving_nodes(); ++node) {
     std::vector<Finding> found;
     const bool is_read = co_await scan_index(lane, node, &found);
     if (!is_read) {
@@ -139,15 +164,18 @@ coro::Task<Held> find_held(Lane* lane, std::vector<kv::ClientId> dead, kv::Repai
       held.is_whole = false;
     }
     for (const Finding& each : found) {
+      if (settings.is_remote()) {
+        // A tag needs no repair, because no share of the index is ever declared lost.
+        if (settings.format.is_empty(each.word)) continue;
+        const bool is_held = co_await is_by_dead(lane, dead, each.word);
+        if (is_held) held.words.push_back(each);
+        continue;
+      }
       if (!is_of_dead(*lane, dead, settings.format.entry(each.word))) continue;
       (settings.format.is_empty(each.word) ? held.tags : held.words).push_back(each);
     }
   }
   co_return held;
-}
-
-Access begin_repair(Lane& lane) {
-  return {.lane = lane, .stats = nullptr, .started = lane.worker.now(), .marks_at_once = true};
 }
 
 coro::Task<void> repair_entries(Lane* lane, const std::vector<Finding>* held, kv::Repair* repaired) {

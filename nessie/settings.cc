@@ -66,20 +66,47 @@ Result<Rules> choose_rules(const kv::Options& options, Layout layout, std::strin
   return rules;
 }
 
-Result<> check_sizes(const kv::DeployConfig& config, std::uint32_t dti_bits) {
-  if (config.nodes == 0 || config.nodes > std::uint64_t{1} << dti_bits) {
+// Refuses options and nodes that do not fit the entries' placement: on the clients' own nodes (local), or on
+// memory nodes (remote).
+Result<> check_placement(const kv::DeployConfig& config, const kv::Options& options) {
+  if (options.choice("nessie.placement") == "local") {
+    if (chunks::managers(options) != 0) {
+      return refuse(
+          "nessie.allocation: chunks are entries of memory nodes; expected nessie.placement remote "
+          "alongside it");
+    }
+    LOCH_TRY(kv::check_client_driven("nessie", config));
+    if (config.server_nodes == 0) return {};
+    return refuse(
+        fmt::format("server-nodes: a client of nessie writes DTEs into its own node's memory; {} were asked "
+                    "for, expected 0, or nessie.placement remote alongside it",
+                    config.server_nodes));
+  }
+  if (config.server_nodes == 0) {
+    return refuse(
+        "nessie.placement: remote places DTEs on nodes that drive no load; expected server-nodes of at "
+        "least 1 alongside it");
+  }
+  if (options.choice("nessie.variant") != "hardened") {
+    return refuse(
+        "nessie.placement: remote exists in the hardened variant alone; expected nessie.variant hardened");
+  }
+  LOCH_TRY(kv::check_clients("nessie", config));
+  LOCH_TRY(chunks::check_servers("nessie", config, options));
+  constexpr std::uint32_t most_clients = 0xFFFF;
+  const std::uint64_t clients = std::uint64_t{config.driving_nodes()} * config.client_workers;
+  if (clients <= most_clients) return {};
+  return refuse(fmt::format("clients: {} do not fit the 16 bits by which a DTE names its writer", clients));
+}
+
+Result<> check_sizes(const kv::DeployConfig& config, const kv::Options& options, std::uint32_t dti_bits) {
+  if (config.nodes == 0 || config.serving_nodes() > std::uint64_t{1} << dti_bits) {
     return refuse(
         fmt::format("nodes: {} do not fit the {} bits of the index word's DTI; expected 1 to {}, or "
                     "a larger nessie.dti-bits",
                     config.nodes, dti_bits, std::uint64_t{1} << dti_bits));
   }
-  LOCH_TRY(kv::check_client_driven("nessie", config));
-  if (config.server_nodes != 0) {
-    return refuse(
-        fmt::format("server-nodes: every node of nessie holds data and drives load; {} were asked for, "
-                    "expected 0",
-                    config.server_nodes));
-  }
+  LOCH_TRY(check_placement(config, options));
   if (config.value_size == 0 || config.value_size > (1U << 30)) {
     return refuse(fmt::format("value-size: {} bytes do not fit a DTE; expected 1 to 1G", config.value_size));
   }
@@ -103,19 +130,22 @@ double spare_by_memory(const kv::DeployConfig& config, const kv::Options& option
 
 Result<TableSizes> size_tables(const kv::DeployConfig& config, const kv::Options& options) {
   const double keys = static_cast<double>(std::max<std::uint64_t>(config.max_keys, 1));
-  const double keys_per_node = keys / config.nodes;
+  const double keys_per_node = keys / config.serving_nodes();
   TableSizes sizes;
   sizes.slots_per_node =
       static_cast<std::uint64_t>(std::ceil(keys_per_node / options.real("nessie.load-factor")));
   const auto functions = static_cast<std::uint64_t>(options.integer("nessie.hash-functions"));
-  if (sizes.slots_per_node * config.nodes < functions) {
+  if (sizes.slots_per_node * config.serving_nodes() < functions) {
     return refuse(fmt::format("nessie.hash-functions: {} functions need as many slots, the table has {}",
-                              functions, sizes.slots_per_node * config.nodes));
+                              functions, sizes.slots_per_node * config.serving_nodes()));
   }
   const double whole_keys = std::ceil(keys_per_node);
   // Workers own the data table entries round robin. A worker needs at least one to execute a PUT and two to
-  // move a key.
-  const double least = 2.0 * config.client_workers;
+  // move a key. Each client of a memory node may in addition leave a chunk almost unused, and request one
+  // ahead of need.
+  double least = 2.0 * config.client_workers;
+  if (config.server_nodes != 0) least *= config.driving_nodes();
+  if (chunks::managers(options) != 0) least *= static_cast<double>(options.integer("nessie.chunk-blocks"));
   const double spare = std::max(
       {static_cast<double>(options.integer("nessie.min-spare")), least, spare_by_memory(config, options)});
   sizes.entries_per_node = static_cast<std::uint64_t>(
@@ -138,8 +168,8 @@ Result<std::uint64_t> check_memory(const Settings& settings) {
     return refuse(
         fmt::format("keys: {} keys with values of {} bytes take {} bytes of each of {} nodes (index, {} DTEs "
                     "with nessie.overflow, cache), which have {}",
-                    config.max_keys, config.value_size, need, config.nodes, settings.entries_per_node,
-                    config.memory_bytes));
+                    config.max_keys, config.value_size, need, config.serving_nodes(),
+                    settings.entries_per_node, config.memory_bytes));
   }
   return config.memory_bytes - need;
 }
@@ -149,15 +179,28 @@ Result<std::uint64_t> check_memory(const Settings& settings) {
 // half of the node's free memory.
 std::uint32_t more_for_load(const Settings& s, const kv::Options& options, std::uint64_t bytes_left) {
   const auto limit = static_cast<std::uint64_t>(options.integer("nessie.spare-limit"));
+  // All clients share the memory nodes; otherwise each node's entries are those of its own clients.
+  const double clients =
+      s.is_remote() ? static_cast<double>(s.clients()) / s.config.serving_nodes() : s.config.client_workers;
   const double spare = kv::spare_for_load(
-      s.config, {.lanes = static_cast<double>(s.config.client_workers) * s.config.window,
+      s.config, {.lanes = clients * s.config.window,
                  .reuse_after = s.expiry + s.clock_margin,
                  .entry_bytes = s.entry.elision(s.config.kept_value_bytes).physical_bytes(s.entry.stride()),
                  .whole_bytes = s.entry.stride(),
                  .limit_bytes = std::min(limit, bytes_left / 2)});
-  const double keys = std::ceil(static_cast<double>(s.config.max_keys) / s.config.nodes);
+  const double keys = std::ceil(static_cast<double>(s.config.max_keys) / s.config.serving_nodes());
   const double most = static_cast<double>(s.format.most_entries() - 1) - s.entries_per_node;
   return static_cast<std::uint32_t>(std::clamp(keys + spare - s.entries_per_node, 0.0, most));
+}
+
+// Adds the entries that the load needs. Gives the entries of memory nodes that no preloaded record takes to
+// the clients in equal parts, or leaves them to the nodes' managers.
+void add_spares(Settings& s, const kv::Options& options, std::uint64_t bytes_left) {
+  s.entries_per_node += more_for_load(s, options, bytes_left);
+  if (!s.is_remote()) return;
+  const std::uint64_t spare = s.entries_per_node - s.first_spare();
+  s.chunks = chunks::plan_chunks("nessie", s.config, options, s.first_spare(), spare);
+  if (!s.chunks) s.client_entries = static_cast<std::uint32_t>(spare / s.clients());
 }
 
 bool header_first(const kv::Options& options, const kv::DeployConfig& config, Layout layout) {
@@ -171,7 +214,7 @@ bool header_first(const kv::Options& options, const kv::DeployConfig& config, La
 Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, const kv::Options& options,
                                                std::string_view mutant) {
   const auto dti_bits = static_cast<std::uint32_t>(options.integer("nessie.dti-bits"));
-  LOCH_TRY(check_sizes(config, dti_bits));
+  LOCH_TRY(check_sizes(config, options, dti_bits));
   const Layout layout = options.choice("nessie.layout") == "2015" ? Layout::y2015 : Layout::y2017;
   if (layout == Layout::y2015 && dti_bits != paper_dti_bits) {
     return refuse(
@@ -182,7 +225,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   LOCH_ASSIGN(const Rules rules, choose_rules(options, layout, mutant));
   LOCH_ASSIGN(const TableSizes sizes, size_tables(config, options));
   const auto filter_bits = static_cast<std::uint32_t>(options.integer("nessie.filter-bits"));
-  const std::uint32_t most_bits = WordFormat::most_filter_bits(layout, rules, config.nodes);
+  const std::uint32_t most_bits = WordFormat::most_filter_bits(layout, rules, config.serving_nodes());
   const WordFormat format(layout, rules, std::min(filter_bits, most_bits), dti_bits);
   if (sizes.entries_per_node >= format.most_entries()) {
     return refuse(fmt::format(
@@ -198,7 +241,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
     return refuse("nessie.backoff-cap: is below nessie.backoff-start");
   }
   const cuckoo::Shape shape{
-      .nodes = config.nodes,
+      .nodes = config.serving_nodes(),
       .slots_per_node = sizes.slots_per_node,
       .functions = static_cast<std::uint32_t>(options.integer("nessie.hash-functions"))};
   auto settings =
@@ -212,7 +255,7 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   settings->slots_per_node = sizes.slots_per_node;
   settings->entries_per_node = static_cast<std::uint32_t>(sizes.entries_per_node);
   if (options.boolean("nessie.cache")) {
-    const double keys_per_node = static_cast<double>(config.max_keys) / config.nodes;
+    const double keys_per_node = static_cast<double>(config.max_keys) / config.serving_nodes();
     settings->cache_entries =
         static_cast<std::uint64_t>(std::ceil(keys_per_node * options.real("nessie.cache-fraction")));
   }
@@ -230,12 +273,12 @@ Result<std::unique_ptr<const Settings>> decide(const kv::DeployConfig& config, c
   settings->recycle_interval = options.integer("nessie.recycle-interval");
   settings->reconnect_timeout = options.integer("nessie.reconnect-timeout");
   settings->settle_timeout = options.integer("nessie.settle-timeout");
-  if (rules.has_incarnation && config.nodes > 1)
+  if (rules.has_incarnation && config.nodes > 1 && !settings->is_remote())
     settings->spare_shares = static_cast<std::uint32_t>(options.integer("nessie.spare-shares"));
   settings->scrub_repairs = options.choice("nessie.scrub") == "repair";
   settings->scrub_finds_leaks = options.boolean("nessie.leak-scan");
   LOCH_ASSIGN(const std::uint64_t bytes_left, check_memory(*settings));
-  settings->entries_per_node += more_for_load(*settings, options, bytes_left);
+  add_spares(*settings, options, bytes_left);
   return std::unique_ptr<const Settings>(std::move(settings));
 }
 

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/chunks/plan.h"
 #include "common/cuckoo/hash_family.h"
 #include "common/kv/options.h"
 #include "common/kv/protocol.h"
@@ -34,9 +36,11 @@ struct Settings {
   std::uint32_t filter_bits = 7;
 
   std::uint64_t slots_per_node = 0;
-  std::uint32_t entries_per_node = 0;  // number of data table entries (DTEs) on each node
-  std::uint64_t cache_entries = 0;     // cached entries per node; 0: no cache
-  bool reads_header_first = false;     // whether a header is read before its value (Nessie, 2017, 4.3.2)
+  std::uint32_t entries_per_node = 0;  // number of data table entries (DTEs) on each node that holds data
+  std::optional<chunks::ChunkPlan> chunks;  // how memory nodes give out entries; none: none are given out
+  std::uint32_t client_entries = 0;         // entries of each memory node that each client begins with
+  std::uint64_t cache_entries = 0;          // cached entries per node; 0: no cache
+  bool reads_header_first = false;          // whether a header is read before its value (Nessie, 2017, 4.3.2)
   CompletionBy completion = CompletionBy::watermark;
   // whether the stamps (marks that entries left the index) are written in the background (true) or within the
   // operation (false)
@@ -56,6 +60,8 @@ struct Settings {
   bool scrub_repairs = true;
   bool scrub_finds_leaks = false;
 
+  // Whether the tables lie on memory nodes, and clients WRITE entries there (nessie.placement remote).
+  [[nodiscard]] bool is_remote() const { return config.server_nodes != 0; }
   [[nodiscard]] std::uint32_t functions() const { return family.shape().functions; }
   // Number of lanes (places for one outstanding operation) of a node: each client worker has one for each of
   // its window slots, one for its background work and one for repairs. All of them may be in use at once.
@@ -69,14 +75,20 @@ struct Settings {
   // Size in bytes of one share of the index, the part that each node contributes.
   [[nodiscard]] std::uint64_t share_bytes() const { return slots_per_node * 8; }
   // The data table entry (DTE) of preloaded record number `record`: records are distributed round robin over
-  // the nodes, and on each node over its workers.
+  // the nodes that hold data, and on each node over its workers.
   [[nodiscard]] EntryId preloaded_entry(std::uint64_t record) const {
-    return {static_cast<std::uint32_t>(record % config.nodes),
-            static_cast<std::uint32_t>(record / config.nodes), 1};
+    return {static_cast<std::uint32_t>(record % config.serving_nodes()),
+            static_cast<std::uint32_t>(record / config.serving_nodes()), 1};
   }
   [[nodiscard]] std::uint64_t preloaded_on(std::uint32_t node) const {
-    return config.keys / config.nodes + (node < config.keys % config.nodes ? 1 : 0);
+    const std::uint32_t nodes = config.serving_nodes();
+    return config.keys / nodes + (node < config.keys % nodes ? 1 : 0);
   }
+  // Number of the first entry of a memory node that no preloaded record takes.
+  [[nodiscard]] std::uint64_t first_spare() const {
+    return (config.keys + config.serving_nodes() - 1) / config.serving_nodes();
+  }
+  [[nodiscard]] std::uint32_t clients() const { return config.driving_nodes() * config.client_workers; }
 };
 
 // All options for --help and YAML files, with units, defaults and the paper's section.

@@ -65,12 +65,23 @@ coro::Task<void> mark(Access access, Unlinked unlinked) {
 }  // namespace
 
 coro::Task<void> recycle(Access access, EntryId id) {
+  if (Holdings* const own = access.own().holdings.get(); own != nullptr) {
+    const Settings& settings = access.settings();
+    const Nanos rest = settings.rules.honours_expiry ? settings.expiry + settings.clock_margin : 0;
+    own->retire(id, access.worker().now() + rest);
+    co_return;
+  }
   const Unlinked unlinked{id, access.worker().node_clock() + access.settings().expiry, false};
   co_await mark(access, unlinked);
 }
 
 coro::Task<void> suspect(Access access, EntryId id) {
   ++access.own().counters.suspicions;
+  if (access.own().holdings != nullptr) {
+    LOCH_PROBE("nessie.remote.entry-given-up");
+    access.own().holdings->give_up();
+    co_return;
+  }
   const Unlinked suspected{id, access.worker().node_clock() + access.settings().expiry, true};
   co_await mark(access, suspected);
 }

@@ -15,35 +15,71 @@
 
 namespace loch::nessie {
 
-Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
+// Registers the node's share of the index and its data table.
+Result<> NessieStore::add_tables(fabric::Fabric& fabric, NodeState& state) const {
   const Settings& s = *settings_;
   const fabric::Elision elision = s.entry.elision(s.config.kept_value_bytes);
-  NodeState state;
-  state.node = node;
   // Remote WRITE to the index is permitted, because a lost node's share of the index is initialised by WRITEs
   // (declare.cc). The mutant unlock-by-write also WRITEs words in use.
   LOCH_ASSIGN(
       state.index,
-      kv::add_region(fabric, node, index_region, s.share_bytes() * (1 + s.spare_shares),
+      kv::add_region(fabric, state.node, index_region, s.share_bytes() * (1 + s.spare_shares),
                      {.remote_read = true, .remote_write = s.rules.has_incarnation, .remote_atomic = true}));
-  LOCH_ASSIGN(state.data, kv::add_region(fabric, node, data_region, s.entries_per_node * s.entry.stride(),
-                                         {.remote_read = true, .remote_write = true, .elision = elision}));
-  LOCH_ASSIGN(state.landing, kv::add_region(fabric, node, landing_region, s.lanes() * s.entry.stride(),
-                                            {.elision = elision}));
-  LOCH_ASSIGN(state.words, kv::add_region(fabric, node, words_region, 8ULL * s.lanes() * lane_words));
+  LOCH_ASSIGN(state.data,
+              kv::add_region(fabric, state.node, data_region, s.entries_per_node * s.entry.stride(),
+                             {.remote_read = true, .remote_write = true, .elision = elision}));
+  return {};
+}
+
+// Registers the buffers of the node's clients.
+Result<> NessieStore::add_buffers(fabric::Fabric& fabric, NodeState& state) const {
+  const Settings& s = *settings_;
+  const fabric::Elision elision = s.entry.elision(s.config.kept_value_bytes);
+  const std::uint64_t entries = s.lanes() * s.entry.stride();
+  LOCH_ASSIGN(state.landing,
+              kv::add_region(fabric, state.node, landing_region, entries, {.elision = elision}));
+  LOCH_ASSIGN(state.words, kv::add_region(fabric, state.node, words_region, 8ULL * s.lanes() * lane_words));
+  if (!s.is_remote()) return {};
+  LOCH_ASSIGN(state.staging,
+              kv::add_region(fabric, state.node, staging_region, entries, {.elision = elision}));
+  return {};
+}
+
+Result<> NessieStore::setup_node(fabric::Fabric& fabric, fabric::NodeId node) {
+  const Settings& s = *settings_;
+  NodeState state;
+  state.node = node;
+  if (s.config.serves(node)) LOCH_TRY(add_tables(fabric, state));
+  if (s.config.drives(node)) LOCH_TRY(add_buffers(fabric, state));
   LOCH_ASSIGN(state.members, kv::add_region(fabric, node, members_region, 8ULL * (1 + s.config.nodes),
                                             {.remote_read = s.rules.has_incarnation,
                                              .remote_write = s.rules.has_incarnation}));
-  if (s.cache_entries > 0) {
-    const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
-    state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
-  }
-  for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker) {
-    const DataTable::Share share = share_of(worker, s.preloaded_on(node));
-    state.workers.push_back(std::make_unique<WorkerState>(*state.data, s, share));
+  LOCH_ASSIGN(state.chunks, chunks::ChunkNode::make(fabric, node, s.chunks ? &*s.chunks : nullptr));
+  if (s.config.drives(node)) {
+    if (s.cache_entries > 0) {
+      const std::uint32_t value = std::min(s.config.kept_value_bytes, s.config.value_size);
+      state.cache = std::make_unique<kv::WordCache>(s.cache_entries, s.config.key_size, value);
+    }
+    for (std::uint32_t worker = 0; worker < s.config.client_workers; ++worker)
+      state.workers.push_back(make_worker(state, worker));
   }
   nodes_[node] = std::move(state);
   return {};
+}
+
+std::unique_ptr<WorkerState> NessieStore::make_worker(const NodeState& state, std::uint32_t worker) const {
+  const Settings& s = *settings_;
+  if (!s.is_remote())
+    return std::make_unique<WorkerState>(*state.data, s, share_of(worker, s.preloaded_on(state.node)));
+  auto own = std::make_unique<WorkerState>(*state.landing, s, DataTable::Share{});
+  const std::uint32_t nodes = s.config.serving_nodes();
+  const std::uint32_t client = s.config.client_number(state.node, worker);
+  own->holdings = std::make_unique<Holdings>(s.format, nodes, static_cast<std::uint16_t>(client + 1));
+  own->next_node = client % nodes;
+  const std::uint64_t first = s.first_spare() + std::uint64_t{client} * s.client_entries;
+  for (std::uint32_t other = 0; other < nodes; ++other)
+    own->holdings->add(static_cast<fabric::NodeId>(other), {first, s.client_entries});
+  return own;
 }
 
 DataTable::Share NessieStore::share_of(std::uint32_t worker, std::uint64_t preloaded) const {
@@ -67,6 +103,12 @@ void WorkerState::restart(fabric::Region& data, const Settings& settings, const 
 
 Result<> NessieStore::restart_node(fabric::Fabric& fabric, fabric::NodeId node) {
   const Settings& s = *settings_;
+  if (s.is_remote()) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("node {} stays without workers: nobody knows which entries of memory nodes its "
+                            "clients owned",
+                            node));
+  }
   if (!s.format.has_incarnation()) {
     return fail(
         ErrorCode::unsupported,
@@ -117,8 +159,8 @@ void NessieStore::abandon(const std::vector<kv::ClientId>& dead) {
 
 Result<> NessieStore::connect(fabric::Fabric& fabric) {
   fabric_ = &fabric;
-  std::vector<Peer> peers(settings_->config.nodes);
-  std::vector<IndexShare> shares(settings_->config.nodes);
+  std::vector<Peer> peers(settings_->config.serving_nodes());
+  std::vector<IndexShare> shares(settings_->config.serving_nodes());
   for (std::uint32_t i = 0; i < peers.size(); ++i) {
     const auto node = static_cast<fabric::NodeId>(i);
     LOCH_ASSIGN(shares[i].index, fabric.lookup(node, index_region));
@@ -145,8 +187,19 @@ std::unique_ptr<kv::Client> NessieStore::client(fabric::Worker& worker, std::uin
   return std::make_unique<NessieClient>(*this, worker, lane);
 }
 
+coro::Task<void> NessieStore::serve(fabric::Worker& worker, std::uint32_t /*index*/) {
+  return chunks::ChunkNode::manage(local(worker.node()).chunks.get(), &worker);
+}
+
 coro::Task<void> NessieStore::background(fabric::Worker& worker, const bool* done) {
-  Lane lane(*this, worker, settings_->background_lane(worker.index()));
+  NodeState& node = local(worker.node());
+  if (!node.chunks) return run_alone(&worker, done);
+  Holdings& holdings = *node.workers.at(worker.index())->holdings;
+  return node.chunks->client(worker, holdings).run_beside(run_alone(&worker, done));
+}
+
+coro::Task<void> NessieStore::run_alone(fabric::Worker* worker, const bool* done) {
+  Lane lane(*this, *worker, settings_->background_lane(worker->index()));
   co_await run_background(&lane, done);
 }
 
@@ -197,7 +250,12 @@ std::map<std::string, double> NessieStore::counters() const {
       add("dte_allocated", worker->table.counts().allocated);
       add("dte_recycled", worker->table.counts().recycled);
       add("dte_scanned", worker->table.counts().scanned);
+      if (worker->holdings == nullptr) continue;
+      add("dte_allocated", worker->holdings->counts().allocated);
+      add("dte_recycled", worker->holdings->counts().recycled);
+      add("dte_given_up", worker->holdings->counts().given_up);
     }
+    if (state.chunks) state.chunks->count(all);
     if (state.cache != nullptr) add("cache_entries", state.cache->size());
   }
   return all;

@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "common/kv/client_driven.h"
+#include "common/chunks/node.h"
 #include "common/kv/word_cache.h"
 #include "nessie/data_table.h"
+#include "nessie/holdings.h"
 #include "nessie/settings.h"
 
 namespace loch::nessie {
@@ -25,7 +26,9 @@ struct InHand;
 constexpr std::string_view index_region = "nessie.index";
 constexpr std::string_view data_region = "nessie.data";        // data table entries (DTEs)
 constexpr std::string_view landing_region = "nessie.landing";  // landing buffers: a table entry per lane
-constexpr std::string_view words_region = "nessie.words";      // landing buffers: lane_words words per lane
+// buffers from which entries are WRITTEN to memory nodes: a table entry per lane
+constexpr std::string_view staging_region = "nessie.staging";
+constexpr std::string_view words_region = "nessie.words";  // landing buffers: lane_words words per lane
 
 // Number of 8-byte words of each lane (of an outstanding operation, of background work or of the repair of a
 // worker): landing buffers for single words, and one of scan_words for READs that scan the index.
@@ -46,7 +49,8 @@ struct Peer {
   std::uint32_t epoch = 0;  // identifies the connection over which the region was looked up
   std::uint32_t incarnation = 0;
   Nanos not_before = 0;  // background work does not try to reach the node before this time
-  bool is_gone = false;  // true: the node was declared lost and is not known to be back
+  // true: the node was declared lost and is not known to be back; or it is a memory node that came back empty
+  bool is_gone = false;
 };
 
 // Where the share of the index that one node contributes lies now: on that node or, if its memory was lost,
@@ -74,6 +78,7 @@ struct Unfinished {
     take_back,    // roll back: CAS from `own` to `back`, unless the slot no longer holds `own`
     decide_move,  // a MIGRATE's copy is linked; whether its source slot was emptied is unknown
     finish_move,  // a MIGRATE's source slot is emptied; its copy is to be committed
+    mark_valid,   // the WRITE that commits the entry, on a memory node, ended in an error
   };
   Step step = Step::take_back;
   cuckoo::Place place;
@@ -86,8 +91,9 @@ struct Unfinished {
   cuckoo::Place source;  // source slot of a MIGRATE
   Word source_word = 0, tag = 0;
   std::uint8_t source_rank = 0;
-  Nanos not_before = 0;  // earliest time of the next attempt to complete or undo this work
-  Nanos pause = 0;       // pause between two attempts, doubled each time
+  bool was_tried = false;  // true: an attempt ended without success; its CAS may have been executed
+  Nanos not_before = 0;    // earliest time of the next attempt to complete or undo this work
+  Nanos pause = 0;         // pause between two attempts, doubled each time
 };
 
 struct Counters {
@@ -106,9 +112,11 @@ struct WorkerState {
   void restart(fabric::Region& data, const Settings& settings, const DataTable::Share& share);
   WorkerState(fabric::Region& data, const Settings& settings, const DataTable::Share& share)
       : table(data, settings.entry, settings.format, share, settings.clock_margin, settings.rules, 0) {}
-  DataTable table;
-  std::vector<Peer> peers;         // indexed by node; looked up again after each reconnection
-  std::vector<IndexShare> shares;  // indexed by the node that contributes the share of the index
+  DataTable table;                     // without entries if they lie on memory nodes
+  std::unique_ptr<Holdings> holdings;  // null: entries lie on the clients' own nodes
+  std::uint32_t next_node = 0;         // memory node on which the next entry is allocated
+  std::vector<Peer> peers;             // indexed by node; looked up again after each reconnection
+  std::vector<IndexShare> shares;      // indexed by the node that contributes the share of the index
   // version of the member table (nodes' incarnations) that peers and shares come from
   Word members_seen = 0;
   bool has_losses = false;            // whether any node was ever declared lost
@@ -124,24 +132,28 @@ struct WorkerState {
 // The regions and workers of a node of this process.
 struct NodeState {
   fabric::NodeId node = 0;
-  fabric::Region* index = nullptr;
-  fabric::Region* data = nullptr;
-  fabric::Region* landing = nullptr;
-  fabric::Region* words = nullptr;
+  fabric::Region* index = nullptr;    // null on a node that only drives load
+  fabric::Region* data = nullptr;     // null on a node that only drives load
+  fabric::Region* landing = nullptr;  // null on a memory node
+  fabric::Region* words = nullptr;    // null on a memory node
+  fabric::Region* staging = nullptr;  // null unless entries lie on memory nodes
   fabric::Region* members = nullptr;
   std::unique_ptr<kv::WordCache> cache;  // cache of entries by index word; null: no cache
   // Caches of the node's former incarnations: operations of clients that died may still point into them.
   std::vector<std::unique_ptr<kv::WordCache>> former_caches;
   std::vector<std::unique_ptr<WorkerState>> workers;
+  std::unique_ptr<chunks::ChunkNode> chunks;  // null: clients do not ask for chunks
 };
 
-class NessieStore final : public kv::ClientDrivenStore {
+class NessieStore final : public kv::Store {
  public:
   explicit NessieStore(std::unique_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
   [[nodiscard]] Result<> setup_node(fabric::Fabric& fabric, fabric::NodeId node) override;
   [[nodiscard]] Result<> connect(fabric::Fabric& fabric) override;
   [[nodiscard]] Result<> preload(fabric::Fabric& fabric, const kv::Dataset& data) override;
+  // The main coroutine of a memory node's management worker, which gives out chunks.
+  [[nodiscard]] coro::Task<void> serve(fabric::Worker& worker, std::uint32_t index) override;
   [[nodiscard]] std::unique_ptr<kv::Client> client(fabric::Worker& worker, std::uint32_t slot) override;
   [[nodiscard]] bool has_background() const override { return true; }
   [[nodiscard]] coro::Task<void> background(fabric::Worker& worker, const bool* done) override;
@@ -168,6 +180,10 @@ class NessieStore final : public kv::ClientDrivenStore {
   void abandon(const std::vector<kv::ClientId>& dead);
 
  private:
+  [[nodiscard]] Result<> add_tables(fabric::Fabric& fabric, NodeState& state) const;
+  [[nodiscard]] Result<> add_buffers(fabric::Fabric& fabric, NodeState& state) const;
+  [[nodiscard]] std::unique_ptr<WorkerState> make_worker(const NodeState& state, std::uint32_t worker) const;
+  [[nodiscard]] coro::Task<void> run_alone(fabric::Worker* worker, const bool* done);
   [[nodiscard]] DataTable::Share share_of(std::uint32_t worker, std::uint64_t preloaded) const;
 
   std::unique_ptr<const Settings> settings_;

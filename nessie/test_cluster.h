@@ -72,6 +72,7 @@ class TestCluster {
     std::uint32_t kept = ~0U;
     std::map<std::string, std::string> options;
     std::string mutant;
+    std::uint32_t server_nodes = 0;  // with nessie.placement remote; workers are of the other nodes
   };
   explicit TestCluster(const Shape& shape) : shape_(shape), fabric_(shape.nodes) {
     const auto module = make_module();
@@ -82,6 +83,7 @@ class TestCluster {
     }
     kv::DeployConfig config;
     config.nodes = shape.nodes;
+    config.server_nodes = shape.server_nodes;
     config.client_workers = shape.clients;
     config.key_size = key_size;
     config.value_size = shape.value_size;
@@ -93,6 +95,7 @@ class TestCluster {
     store_.reset(static_cast<NessieStore*>(deployed->release()));
     for (fabric::NodeId node = 0; node < shape.nodes; ++node) {
       EXPECT_TRUE(store_->setup_node(fabric_, node).has_value());
+      if (!config.drives(node)) continue;
       for (std::uint16_t i = 0; i < shape.clients; ++i) {
         workers_.push_back(*fabric_.add_worker({.node = node, .index = i}));
       }
@@ -229,7 +232,7 @@ class TestCluster {
   // The occupied words of the whole index.
   [[nodiscard]] std::vector<Word> occupied() {
     std::vector<Word> words;
-    for (std::uint32_t node = 0; node < shape_.nodes; ++node) {
+    for (std::uint32_t node = 0; node < settings().config.serving_nodes(); ++node) {
       for (std::uint64_t slot = 0; slot < settings().slots_per_node; ++slot) {
         const Word each = word({node, slot});
         if (!settings().format.is_empty(each)) words.push_back(each);

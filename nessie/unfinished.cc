@@ -8,10 +8,26 @@
 #include "nessie/entry.h"
 #include "nessie/index.h"
 #include "nessie/migrate.h"
+#include "nessie/remote.h"
 #include "nessie/stamps.h"
 
 namespace loch::nessie {
 namespace {
+
+// Decides who owns the entries of memory nodes that an operation used, if the slot no longer holds the
+// operation's own word. If no earlier try may have rolled the operation back, its last CAS took place: the
+// entries that it replaced are this worker's. Else nobody knows, and they stay out of use.
+coro::Task<void> share_out(Access access, Unfinished left, bool is_certain) {
+  for (std::uint32_t i = 0; i < left.staged_count; ++i) {
+    const EntryId staged = left.staged[i];
+    if (is_certain) co_await recycle(access, staged);
+    if (!is_certain) co_await suspect(access, staged);
+  }
+  // An entry that was to be committed is linked, unless an earlier try rolled the operation back. Any other
+  // is in no slot: only this worker ever replaces a pending entry's word.
+  if (!left.is_commit) co_await recycle(access, left.entry);
+  if (left.is_commit && !is_certain) co_await suspect(access, left.entry);
+}
 
 // Rolls an operation back by a CAS from the operation's own word to the word that the slot held before. If
 // the slot does not hold the own word, then the operation's last CAS took place, or the own word was never
@@ -25,6 +41,11 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
     LOCH_PROBE("nessie.settled-by-taking-back");
     co_await bury_restored(access, left.place, left.back);
     co_await recycle(access, left.entry);
+    co_return true;
+  }
+  if (access.own().holdings != nullptr) {
+    LOCH_PROBE("nessie.remote.settled-had-gone");
+    co_await share_out(access, left, swap.outcome == Swap::Outcome::lost && !left.was_tried);
     co_return true;
   }
   // The slot no longer holds the operation's own word. Either the operation's last CAS took place, and the
@@ -53,13 +74,18 @@ coro::Task<bool> settle_taking_back(Access access, Unfinished left) {
 }
 
 coro::Task<bool> finish_move(Access access, Unfinished left) {
+  const bool is_remote = access.own().holdings != nullptr;
+  if (is_remote) {
+    const EntryMeta valid{.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank};
+    const bool is_marked = co_await settle_valid(access, left.entry, valid);
+    if (!is_marked) co_return false;
+  }
   if (access.settings().rules.commit == Commit::cas) {
     const Word committed = access.settings().format.committed(left.own);
     const Swap swap = co_await swap_index(access, left.place, left.own, committed, Proof::expected_ours);
     if (swap.outcome == Swap::Outcome::unknown) co_return false;
   }
-  const EntryId now = access.own().table.current(left.entry.index);
-  if (now == left.entry) {
+  if (!is_remote && access.own().table.current(left.entry.index) == left.entry) {
     set_meta(access.lane, left.entry,
              {.is_valid = true, .kind = EntryKind::copy, .source_rank = left.source_rank});
     // The MIGRATE's copy is examined later, because no word names it if the share of the index with its
@@ -87,6 +113,19 @@ coro::Task<bool> settle_move(Access access, Unfinished left) {
   co_return co_await settle_taking_back(access, left);
 }
 
+// Completes the commit of an entry of a memory node.
+coro::Task<bool> settle_mark(Access access, Unfinished left) {
+  const bool is_marked =
+      co_await settle_valid(access, left.entry, {.is_valid = true, .kind = EntryKind::put});
+  if (!is_marked) co_return false;
+  LOCH_PROBE("nessie.remote.settled-mark");
+  for (std::uint32_t i = 0; i < left.staged_count; ++i) {
+    const EntryId staged = left.staged[i];
+    co_await recycle(access, staged);
+  }
+  co_return true;
+}
+
 coro::Task<bool> settle_one(Access access, Unfinished left) {
   switch (left.step) {
     case Unfinished::Step::take_back:
@@ -95,6 +134,8 @@ coro::Task<bool> settle_one(Access access, Unfinished left) {
       co_return co_await settle_move(access, left);
     case Unfinished::Step::finish_move:
       co_return co_await finish_move(access, left);
+    case Unfinished::Step::mark_valid:
+      co_return co_await settle_mark(access, left);
   }
   co_return true;
 }
@@ -145,6 +186,7 @@ coro::Task<void> settle_unfinished(Lane* lane) {
       continue;
     }
     LOCH_PROBE("nessie.unfinished-still");
+    left.was_tried = true;
     left.pause =
         std::max(settings.recycle_interval, std::min(2 * left.pause, 4 * settings.reconnect_timeout));
     left.not_before = worker.now() + left.pause;

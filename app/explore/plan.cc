@@ -125,7 +125,8 @@ Result<> try_shape(const Plan& plan) {
 Result<> choose_shape(Plan& plan, std::uint32_t window) {
   std::optional<Error> first;
   const std::uint32_t servers = servers_of(plan) > 0 ? 1 : 0;
-  for (const std::uint32_t server_nodes : {servers, 0U}) {
+  constexpr std::uint32_t memory_nodes = 2;  // for a protocol whose data lie on nodes without clients
+  for (const std::uint32_t server_nodes : {servers, 0U, memory_nodes}) {
     for (std::uint64_t extra = 0; extra <= most_extra_keys; ++extra) {
       plan.deploy = shape_of(plan, server_nodes, extra, window);
       const Result<> tried = try_shape(plan);

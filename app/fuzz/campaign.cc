@@ -87,8 +87,11 @@ bool Campaign::is_covered() const {
 std::map<std::string, Campaign::Reached> Campaign::coverage() const {
   std::map<std::string, Reached> all;
   const std::span<const ProbeSite> sites = probe_sites();
+  const bool is_remote = std::ranges::any_of(options_.settings, [](const auto& setting) {
+    return setting.first.ends_with(".placement") && setting.second == "remote";
+  });
   for (std::size_t i = 0; i < sites.size(); ++i) {
-    if (!is_probe_of(module_, sites[i].name)) continue;
+    if (!is_probe_of(module_, sites[i].name, is_remote)) continue;
     Reached& sum = all[sites[i].name];
     if (i >= reached_.size() || reached_[i].seeds == 0) continue;
     const Reached& one = reached_[i];
@@ -99,9 +102,10 @@ std::map<std::string, Campaign::Reached> Campaign::coverage() const {
   return all;
 }
 
-bool is_probe_of(const kv::Module& module, std::string_view probe) {
-  constexpr std::string_view published = ".published.";
+bool is_probe_of(const kv::Module& module, std::string_view probe, bool is_remote) {
+  constexpr std::string_view published = ".published.", remote = ".remote.";
   if (probe.find(published) != std::string_view::npos) return false;
+  if ((probe.find(remote) != std::string_view::npos) != is_remote) return false;
   return std::ranges::any_of(module.probes(),
                              [&](const std::string& beginning) { return probe.starts_with(beginning); });
 }

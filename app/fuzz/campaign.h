@@ -60,7 +60,9 @@ class Campaign {
   std::atomic<bool> is_covered_{false};
 };
 
-// Whether the probe (mark of a rare branch) is in code that the module's default variant runs.
-[[nodiscard]] bool is_probe_of(const kv::Module& module, std::string_view probe);
+// Whether the probe (mark of a rare branch) is in code that the module's default variant runs. With
+// `is_remote`: whether it is in code that only data on memory nodes bring into use (PROTOCOL.placement
+// remote).
+[[nodiscard]] bool is_probe_of(const kv::Module& module, std::string_view probe, bool is_remote = false);
 
 }  // namespace loch::fuzz

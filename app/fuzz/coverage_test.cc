@@ -28,6 +28,21 @@ TEST_P(Coverage, EveryProbeIsReached) {
     EXPECT_GT(reached.seeds, 0U) << probe << " was reached by none of " << options.seeds << " seeds";
 }
 
+// With the data on memory nodes, the probes of that placement count.
+TEST(CoverageOfMemoryNodes, EveryProbeIsReached) {
+  const kv::Registry registry = cli::make_registry();
+  FuzzOptions options;
+  options.protocol = "nessie";
+  options.settings = {{"nessie.placement", "remote"}};
+  options.seeds = 4'000;
+  options.coverage = options.until_covered = options.keep_going = true;
+  Campaign campaign(options, *registry.at("nessie"));
+  campaign.run();
+  EXPECT_GT(campaign.coverage().size(), 5U);
+  for (const auto& [probe, reached] : campaign.coverage())
+    EXPECT_GT(reached.seeds, 0U) << probe << " was reached by none of " << options.seeds << " seeds";
+}
+
 INSTANTIATE_TEST_SUITE_P(Protocols, Coverage,
                          testing::Values("nessie", "nessie-sd", "nessie-hy", "pilaf", "pilaf-vo", "herd",
                                          "race"),

@@ -152,16 +152,19 @@ void draw_shape(Rng& rng, const Profile& profile, const kv::Module& module, Fuzz
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // If the user's settings let clients get memory in chunks, each node has a management worker that gives them
-// out, and often some nodes hold memory without clients.
+// out, and often some nodes hold memory without clients. If the settings place the data on such nodes, there
+// is at least one.
 void draw_managers(const kv::Module& module, const Settings& settings, FuzzScenario& s) {
   kv::Options options(module.options());
   for (const auto& [key, value] : settings) {
     if (!options.set(key, value)) return;  // draw_knobs says what is wrong
   }
   s.plan.deploy.server_workers = chunks::managers(options);
-  if (s.plan.deploy.server_workers == 0) return;
+  const bool needs_nodes = chunks::needs_memory_nodes(options);
+  if (s.plan.deploy.server_workers == 0 && !needs_nodes) return;
   Rng rng(s.plan.deploy.seed, "fuzz memory nodes");
-  s.plan.deploy.server_nodes = static_cast<std::uint32_t>(between(rng, 0, s.plan.deploy.nodes - 1));
+  const std::uint64_t least = needs_nodes ? 1 : 0;
+  s.plan.deploy.server_nodes = static_cast<std::uint32_t>(between(rng, least, s.plan.deploy.nodes - 1));
 }
 
 // If the protocol's server workers each own a part of the table, some runs have only one server worker, which

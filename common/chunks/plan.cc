@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::string_view allocation = ".allocation";
 
+// Whether the protocol's option of this name (of any protocol) has this value.
+bool has_choice(const kv::Options& options, std::string_view name, std::string_view value) {
+  return std::ranges::any_of(options.specs(), [&](const kv::OptionSpec& spec) {
+    return spec.key.ends_with(name) && options.choice(spec.key) == value;
+  });
+}
+
 kv::OptionSpec alloc_timeout(const std::string& protocol) {
   kv::OptionSpec spec =
       settings::of(kv::OptionType::duration, protocol + ".alloc-timeout", "1s",
@@ -40,11 +47,10 @@ void add_options(std::vector<kv::OptionSpec>& specs, const std::string& protocol
 }
 
 std::uint32_t managers(const kv::Options& options) {
-  const auto is_chunked = [&](const kv::OptionSpec& spec) {
-    return spec.key.ends_with(allocation) && options.choice(spec.key) == "chunks";
-  };
-  return std::ranges::any_of(options.specs(), is_chunked) ? 1 : 0;
+  return has_choice(options, allocation, "chunks") ? 1 : 0;
 }
+
+bool needs_memory_nodes(const kv::Options& options) { return has_choice(options, ".placement", "remote"); }
 
 Result<> check_servers(const std::string& protocol, const kv::DeployConfig& config,
                        const kv::Options& options) {

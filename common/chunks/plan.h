@@ -57,6 +57,9 @@ void add_options(std::vector<kv::OptionSpec>& specs, const std::string& protocol
 // Number of server workers of a node that the options require in addition to the protocol's own: 1, the
 // management worker, if clients get their blocks in chunks; otherwise 0.
 [[nodiscard]] std::uint32_t managers(const kv::Options& options);
+// Whether the options place the protocol's data on nodes that drive no load, so that the deployment needs
+// such nodes (PROTOCOL.placement remote).
+[[nodiscard]] bool needs_memory_nodes(const kv::Options& options);
 // Refuses any other number of server workers than managers(); for a protocol without server workers of its
 // own.
 [[nodiscard]] Result<> check_servers(const std::string& protocol, const kv::DeployConfig& config,
