@@ -37,7 +37,10 @@ def test_a_protocol_reads_what_was_written(protocol: str, provider: str) -> None
     assert result["capabilities"]["fabric"] == "ofi"
     operations = result["operations"]
     # A microbenchmark counts the operations of a measured time of its own, which may be fewer than --operations.
-    assert operations["ok"] >= (1 if protocol.startswith("micro-") else 200), operations
+    # A store over unreliable transports gives up an operation whose answer is late, as on a busy machine.
+    ended = operations["ok"] + operations["timeout"]
+    assert ended >= (1 if protocol.startswith("micro-") else 200), operations
+    assert operations["timeout"] <= operations["ok"] // 4, operations
     assert (operations["corrupt"], operations["error"]) == (0, 0)
     if protocols()[protocol]["consistency"] != "none":
         assert operations["verified"] > 100, operations
