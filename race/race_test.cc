@@ -13,6 +13,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/rng.h"
+#include "common/fabric/memory.h"
 #include "race/lane.h"
 #include "race/module.h"
 #include "tests/support/store_cluster.h"
@@ -330,6 +331,110 @@ TEST(OnSim, BlocksComeBack) {
       EXPECT_EQ(wrong, 0u);
     if (!is_published) EXPECT_EQ(cluster.store().audit({}), std::vector<std::string>{});
   }
+}
+
+// Rounds of operations on key 1 that leave the table as it was: an INSERT that finds the key, if the variant
+// has INSERTs, then a DELETE, a PUT of the absent key, and an UPDATE.
+coro::Task<void> make_rounds(support::Lane* lane, kv::Client* client, const kv::DeployConfig* config,
+                             bool has_inserts, std::uint64_t rounds, std::uint64_t* wrong) {
+  std::vector<std::byte> key(config->key_size), value(config->value_size);
+  support::PatternData::write_key(1, key.data(), config->key_size);
+  support::PatternData::write_value(7, value.data(), config->value_size);
+  fabric::OpStats stats;
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    if (has_inserts) {
+      const kv::OpResult inserted = co_await client->insert_if_absent(
+          {key.data(), config->key_size}, {value.data(), config->value_size, config->kept_value_bytes},
+          &stats);
+      if (inserted.status != kv::OpStatus::exists) ++*wrong;
+    }
+    const support::Lane::Outcome removed = co_await lane->remove(1);
+    const support::Lane::Outcome put = co_await lane->put(1, i);
+    const support::Lane::Outcome update = co_await lane->put(1, i + 1);
+    for (const support::Lane::Outcome& each : {removed, put, update}) {
+      if (each.result.status != kv::OpStatus::ok) ++*wrong;
+    }
+  }
+}
+
+// Operations that leave the table as it was leave a client as many free blocks as it had, whether a PUT has
+// used its block or not.
+TEST(OnSim, NoBlockIsLostInManyRounds) {
+  const auto module = make_module();
+  for (const bool is_published : {false, true}) {
+    std::map<std::string, std::string> options = {{"race.spare-blocks", "4"}};
+    if (is_published) options.insert({{"race.variant", "published"}, {"race.reuse", "true"}});
+    std::set<double> free;
+    for (const std::uint64_t rounds : {2U, 300U}) {
+      kv::DeployConfig config = small_deploy(2, 1, 0, 4, 64);
+      config.max_keys = 4;
+      StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module, {.config = config, .options = options});
+      std::uint64_t wrong = 0;
+      cluster.start(0, [&](support::Lane* lane) {
+        return make_rounds(lane, &cluster.client(0), &cluster.config(), !is_published, rounds, &wrong);
+      });
+      ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+      EXPECT_EQ(wrong, 0u);
+      free.insert(cluster.counter("blocks_free"));
+    }
+    EXPECT_EQ(free.size(), 1u) << (is_published ? "published" : "hardened");
+  }
+}
+
+coro::Task<void> nothing() { co_return; }
+
+// CASes of unknown outcome, each with two blocks, of which one is the worker's: that one becomes free.
+TEST(OnSim, ADoubtGivesTheWorkerItsBlockBack) {
+  const auto module = make_module();
+  kv::DeployConfig config = small_deploy(2, 1, 0, 4, 64);
+  config.server_nodes = 1;
+  StoreCluster cluster(make_fabric("sim", {.nodes = 2}), *module, {.config = config});
+  auto& store = static_cast<RaceStore&>(cluster.store());
+  const Shape& shape = store.settings().shape;
+  fabric::Region& table = *store.local(0).table;
+  WorkerState& own = *store.local(1).workers.front();
+  std::vector<Slot> taken, free;
+  for (std::uint64_t at = 0; at < shape.subtable_bytes() * shape.subtables(); at += 8) {
+    if (at % bucket_bytes == 0) continue;
+    (fabric::load_word(table.at(at)) == 0 ? free : taken).push_back({0, at});
+  }
+  const Slot slot = taken.at(0);
+  const Word entry = fabric::load_word(table.at(slot.offset));
+  std::vector<std::uint64_t> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(own.free[0].take_oldest().value_or(Block{}).number);
+  const auto names = [&](std::size_t i, std::uint32_t generation, bool is_pending) {
+    return Entry{1, store.settings().block.units(), blocks[i], generation, is_pending}.pack();
+  };
+  fabric::store_word_release(table.at(free.at(0).offset), names(2, 0, true));
+  fabric::store_word_release(table.at(free.at(1).offset), names(4, 0, true));
+  using enum Doubt::Step;
+  own.doubts = {
+      {update, slot, entry, names(0, 0, false)},  // did not happen: the slot has the old entry
+      {update, slot, names(1, 0, false), entry},  // happened
+      {take_back, free[0], names(2, 0, true), 0},
+      {commit, slot, entry | Word{1} << 63, parked(names(3, 0, false))},  // happened
+      {commit, free[1], names(4, 0, true), parked(names(5, 0, false))},   // did not happen
+      {update, slot, names(6, 1, false), names(7, 3, false)},  // happened: the new block has been used again
+      {update, slot, names(7, 1, false), names(6, 0, false)},  // did not happen: the old one has been
+  };
+  cluster.start(0, [] { return nothing(); });
+  ASSERT_EQ(cluster.run(), fabric::RunEnd::finished);
+  EXPECT_EQ(cluster.counter("doubts_settled"), 7);
+  EXPECT_EQ(cluster.counter("doubts_waiting"), 0);
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> given;
+  for (const FreeBlocks::Run& run : own.free[0].runs()) {
+    if (run.count == 1) given.emplace_back(run.first.number, run.first.generation);
+  }
+  EXPECT_EQ(given, (std::vector<std::pair<std::uint64_t, std::uint32_t>>{{blocks[0], 1},
+                                                                         {blocks[1], 1},
+                                                                         {blocks[2], 1},
+                                                                         {blocks[3], 1},
+                                                                         {blocks[4], 1},
+                                                                         {blocks[6], 2},
+                                                                         {blocks[6], 1}}));
+  EXPECT_EQ(fabric::load_word(table.at(slot.offset)), entry);
+  EXPECT_EQ(fabric::load_word(table.at(free[0].offset)), 0u);
+  EXPECT_EQ(fabric::load_word(table.at(free[1].offset)), parked(names(5, 0, false)));
 }
 
 class On : public ::testing::TestWithParam<const char*> {};
