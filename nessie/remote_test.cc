@@ -222,6 +222,33 @@ TEST(Remote, ADeadClientIsScrubbed) {
   EXPECT_GT(repairs["copies_dropped"], 0u);
 }
 
+// Entries name their writers: while one cannot be read, nobody knows whether a dead client has left it
+// pending.
+TEST(Remote, AScrubThatCannotReadAnEntryIsNotComplete) {
+  TestCluster cluster(two_memory_nodes());
+  cluster.begin_put(0, 2'000, 5);
+  cluster.step_through_cas(0, 1);
+  cluster.kill(0);
+  StepFabric& fabric = cluster.fabric();
+  fabric::Worker& worker = cluster.worker(1);
+  cluster.begin_scrub(1, {{2, 0}});
+  std::uint32_t failed = 0;
+  while (const fabric::WorkRequest* next = fabric.next(worker)) {
+    if (next->verb == fabric::Verb::read && next->length == cluster.settings().entry.header_bytes()) {
+      fabric.fail_next(worker, false);
+      ++failed;
+    } else {
+      ASSERT_TRUE(cluster.step(1));
+    }
+  }
+  EXPECT_FALSE(cluster.finish(1).is_complete);
+  EXPECT_GE(failed, 10u) << "two tries of each of the five entries";
+  const Outcome again = cluster.scrub_clients(1, {{2, 0}});
+  EXPECT_TRUE(again.is_complete);
+  EXPECT_EQ(again.scrubbed.at("puts_taken_back"), 1u);
+  EXPECT_EQ(cluster.get(1, 2'000).result.status, kv::OpStatus::not_found);
+}
+
 // ---- many clients
 
 class RemoteOn : public ::testing::TestWithParam<const char*> {};

@@ -3,6 +3,7 @@
 #include "nessie/scrub.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -131,17 +132,18 @@ Access begin_repair(Lane& lane) {
   return {.lane = lane, .stats = nullptr, .started = lane.worker.now(), .marks_at_once = true};
 }
 
-// Whether the entry of a memory node was written by a dead worker. If its node does not answer, it may have
-// been, and its repair says that it is unreachable; if the node lost its memory, there is nothing to repair.
-coro::Task<bool> is_by_dead(Lane* lane, std::vector<kv::ClientId> dead, Word word) {
+// Whether the entry of a memory node was written by a dead worker; none: the entry could not be read. Of a
+// node that came back with empty memory there is nothing to repair.
+coro::Task<std::optional<bool>> is_by_dead(Lane* lane, std::vector<kv::ClientId> dead, Word word) {
   const kv::DeployConfig& config = lane->settings.config;
   const Access access = begin_repair(*lane);
   const Fetched entry = co_await fetch(access, word, Extent::header);
   const auto wrote = [&](const kv::ClientId& each) {
     return config.drives(each.node) && entry.meta.writer == config.client_number(each.node, each.worker) + 1;
   };
-  const auto node = static_cast<fabric::NodeId>(lane->settings.format.entry(word).node);
-  co_return entry.ok ? std::ranges::any_of(dead, wrote) : !lane->worker.connected(node);
+  if (entry.ok) co_return std::ranges::any_of(dead, wrote);
+  const bool is_gone = lane->own.peers[lane->settings.format.entry(word).node].is_gone;
+  co_return is_gone ? std::optional(false) : std::nullopt;
 }
 
 // Whether the entry belongs to a dead worker. The workers of a node own its entries round robin, and other
@@ -168,8 +170,13 @@ coro::Task<Held> find_held(Lane* lane, std::vector<kv::ClientId> dead, kv::Repai
       if (settings.is_remote()) {
         // A tag needs no repair, because no share of the index is ever declared lost.
         if (settings.format.is_empty(each.word)) continue;
-        const bool is_held = co_await is_by_dead(lane, dead, each.word);
-        if (is_held) held.words.push_back(each);
+        const std::optional<bool> is_held = co_await is_by_dead(lane, dead, each.word);
+        if (!is_held) {
+          ++repaired->counts["unreachable"];
+          held.is_whole = false;
+        } else if (*is_held) {
+          held.words.push_back(each);
+        }
         continue;
       }
       if (!is_of_dead(*lane, dead, settings.format.entry(each.word))) continue;
